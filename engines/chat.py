@@ -1,0 +1,72 @@
+"""The chat request every engine is handed, and the usage that comes back.
+
+The body's bytes are the truth and travel as they came; `fields` is a parsed, read-only view of them. Fields nobody here
+knows are carried through both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One `/v1/chat/completions` body."""
+
+    body: bytes
+    """Exactly the bytes to send."""
+    fields: Mapping[str, Any]
+    """The parsed body. Never mutate it: it is shared between stages."""
+    model: str
+    messages: Sequence[Mapping[str, Any]]
+    stream: bool
+    include_usage: bool
+    """The client asked for a usage chunk at the end of its stream."""
+
+    def rewritten(self, *, model: str | None = None, messages: Sequence[Mapping[str, Any]] | None = None) -> ChatRequest:
+        """The same request with another model name or other messages; itself when nothing would change."""
+        same_model = model is None or model == self.model
+        if same_model and messages is None:
+            return self
+        fields = dict(self.fields)
+        if not same_model:
+            fields["model"] = model
+        if messages is not None:
+            fields["messages"] = list(messages)
+        # json, not orjson: integers beyond 64 bits are legal in a body and must survive.
+        body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+        return ChatRequest(
+            body, fields, fields["model"], fields["messages"], stream=self.stream, include_usage=self.include_usage
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one answer, as the engine counted them, or as we estimated them where it did not."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    estimated: bool = False
+
+
+CHARACTERS_PER_TOKEN = 4
+"""A rule of thumb for English text; every number derived from it is flagged `estimated`."""
+
+
+def estimated_tokens(text: str) -> int:
+    """Tokens in `text`, roughly: never zero for a non-empty text."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+def message_text(content: Any) -> str:
+    """The text of a message's `content`: a string, or the text parts of a list of parts. Other parts count as nothing."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = (p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text")
+        return "\n".join(p for p in parts if isinstance(p, str))
+    return ""

@@ -1,0 +1,97 @@
+"""The one seam of this room: Engine. Everything that answers implements it, and everything that guards wraps it.
+
+The seam is HTTP-shaped (status, headers, body bytes) on purpose: a transparent gateway must hand back what the upstream
+said byte for byte, so an answer is parsed only by those who need its meaning, never by those who carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from multidict import CIMultiDict
+
+from engines.chat import ChatRequest
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """What to ask of an engine. `headers` are end-to-end headers only; hop-by-hop ones stopped at the door."""
+
+    method: str
+    target: str
+    """Raw request target below the engine's base URL, e.g. `/chat/completions?x=%20`; never re-quoted."""
+    headers: CIMultiDict[str]
+    body: bytes
+    chat: ChatRequest | None = None
+    """The parsed view, where the body is a chat completion."""
+
+
+@dataclass(slots=True)
+class EngineReply:
+    """An answer that has begun: the head is here, `chunks` yields the body as it arrives and must be drained once.
+
+    `chunks` raises engines.errors.EngineError when the body ends early or a phase times out.
+    """
+
+    status: int
+    headers: CIMultiDict[str]
+    chunks: AsyncIterator[bytes]
+    engine: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """How busy an engine is right now."""
+
+    in_flight: int = 0
+    queued: int = 0
+    capacity: int | None = None
+    """Requests it serves at once before they queue; None when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens."""
+
+    input_usd_per_mtok: float = 0.0
+    output_usd_per_mtok: float = 0.0
+
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Dollars for one answer."""
+        return (prompt_tokens * self.input_usd_per_mtok + completion_tokens * self.output_usd_per_mtok) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What the router may know of an engine without asking it."""
+
+    name: str
+    model: str | None = None
+    """The model name the engine expects; None passes the client's through."""
+    price: Price = field(default_factory=Price)
+    context_tokens: int | None = None
+
+
+class Engine(Protocol):
+    """Something that answers."""
+
+    @property
+    def info(self) -> EngineInfo: ...
+
+    def stream(self, request: EngineRequest) -> AbstractAsyncContextManager[EngineReply]:
+        """Ask. Leaving the context, for whatever reason, ends the generation upstream at once.
+
+        Raises engines.errors.EngineError on entry when no answer began.
+        """
+        ...
+
+    def load(self) -> EngineLoad: ...
+
+    async def health(self) -> bool:
+        """Whether the engine would answer now. Cheap; never a generation."""
+        ...
+
+    async def aclose(self) -> None: ...
