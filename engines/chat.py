@@ -26,7 +26,9 @@ class ChatRequest:
     include_usage: bool
     """The client asked for a usage chunk at the end of its stream."""
 
-    def rewritten(self, *, model: str | None = None, messages: Sequence[Mapping[str, Any]] | None = None) -> ChatRequest:
+    def rewritten(
+        self, *, model: str | None = None, messages: Sequence[Mapping[str, Any]] | None = None
+    ) -> ChatRequest:
         """The same request with another model name or other messages; itself when nothing would change."""
         same_model = model is None or model == self.model
         if same_model and messages is None:
@@ -39,7 +41,12 @@ class ChatRequest:
         # json, not orjson: integers beyond 64 bits are legal in a body and must survive.
         body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
         return ChatRequest(
-            body, fields, fields["model"], fields["messages"], stream=self.stream, include_usage=self.include_usage
+            body,
+            fields,
+            fields["model"],
+            fields["messages"],
+            stream=self.stream,
+            include_usage=self.include_usage,
         )
 
 

@@ -24,7 +24,8 @@ class EngineRequest:
     target: str
     """Raw request target below the engine's base URL, e.g. `/chat/completions?x=%20`; never re-quoted."""
     headers: CIMultiDict[str]
-    body: bytes
+    body: bytes | AsyncIterator[bytes]
+    """Bytes, or an upload that is passed on as it arrives (and so can be sent only once)."""
     chat: ChatRequest | None = None
     """The parsed view, where the body is a chat completion."""
 
@@ -40,6 +41,10 @@ class EngineReply:
     headers: CIMultiDict[str]
     chunks: AsyncIterator[bytes]
     engine: str = ""
+    self_delimiting: bool = True
+    """Whether a cut in the body shows by itself (it has a length or is chunked)."""
+    reason: str | None = None
+    """The status line's reason phrase, where there was one."""
 
 
 @dataclass(frozen=True, slots=True)

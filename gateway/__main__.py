@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
+
 import click
 
+_COMMANDS = {
+    "serve": ("gateway.commands_serve", "serve", "Run the gateway."),
+    "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
+}
+"""name: (module, attribute, help). Imported only when asked for: `understudy --help` must be quick."""
 
-@click.group()
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy)
 def main() -> None:
     """Understudy: a transparent OpenAI-API gateway that remembers."""
 

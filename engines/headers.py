@@ -1,0 +1,76 @@
+"""Which headers travel end to end, and which stop at every hop (RFC 9110 §7.6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from multidict import CIMultiDict
+
+HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+REQUEST_ONLY_HERE = HOP_BY_HOP | {"host", "expect"}
+"""`host` is the upstream's own; `expect` was answered by us when we read the body."""
+
+OURS = "x-understudy-"
+"""Our own headers steer the gateway and never leave for an upstream, nor come back from one."""
+
+
+def named_by_connection(value: str | None) -> frozenset[str]:
+    """The further hop-by-hop headers that a `Connection` header names."""
+    if value is None:
+        return frozenset()
+    return frozenset(token.strip().lower() for token in value.split(","))
+
+
+def request_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """A client's headers as an upstream should get them: repeated ones kept, in order.
+
+    Raises UnicodeEncodeError for a value that is not UTF-8: it could not be sent on as it came.
+    """
+    return _end_to_end(headers.items(), headers.get("Connection"), REQUEST_ONLY_HERE, _must_be_utf8)
+
+
+def response_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """An upstream's headers as the client should get them."""
+    return _end_to_end(headers.items(), headers.get("Connection"), HOP_BY_HOP, _utf8_or_latin1)
+
+
+def _end_to_end(
+    items: Iterable[tuple[str, str]],
+    connection: str | None,
+    drop: frozenset[str],
+    checked: Callable[[str], str],
+) -> CIMultiDict[str]:
+    if connection is not None and connection.lower() not in ("keep-alive", "close"):
+        drop = drop | named_by_connection(connection)
+    kept: CIMultiDict[str] = CIMultiDict()
+    for name, value in items:
+        lower = name.lower()
+        if lower not in drop and not lower.startswith(OURS):
+            kept.add(name, value if value.isascii() else checked(value))
+    return kept
+
+
+def _must_be_utf8(value: str) -> str:
+    value.encode("utf-8")
+    return value
+
+
+def _utf8_or_latin1(value: str) -> str:
+    # aiohttp hands over bytes that are not UTF-8 as lone surrogates, and would drop those silently when writing. Read as
+    # Latin-1 (obs-text, RFC 9110 §5.5) no character is lost.
+    try:
+        return _must_be_utf8(value)
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogateescape").decode("latin-1")

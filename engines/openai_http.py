@@ -1,0 +1,227 @@
+"""Any OpenAI-compatible API over HTTP: bytes out, bytes in, nothing parsed.
+
+Refuses to know retries, limits and breakers (engines.guard), and what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
+from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut
+from engines.headers import response_headers
+
+_NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+"""Headers aiohttp would add by itself: the upstream sees what the client sent, no more."""
+
+_KEEPALIVE_S = 4.0
+"""Below the 5 s after which uvicorn (and so vLLM) closes an idle connection: reusing one at that very moment would fail
+a request that was never at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Limits by phase, in seconds."""
+
+    connect_s: float = 10.0
+    first_chunk_s: float = 600.0
+    gap_s: float = 120.0
+    total_s: float | None = 3600.0
+
+
+class Exchange:
+    """One request and its answer: the context manager that OpenAIHTTP.stream returns.
+
+    A class and not a generator: what the body of the `async with` raises (a client that left, say) must pass through as
+    it is, and never be taken for a failure of the upstream.
+    """
+
+    __slots__ = ("_engine", "_request", "_response")
+
+    @property
+    def response(self) -> aiohttp.ClientResponse:
+        """The answer below the reply, for those who must have its connection. Only inside the context."""
+        assert self._response is not None
+        return self._response
+
+    def __init__(self, engine: OpenAIHTTP, request: EngineRequest) -> None:
+        self._engine = engine
+        self._request = request
+        self._response: aiohttp.ClientResponse | None = None
+
+    async def __aenter__(self) -> EngineReply:
+        engine = self._engine
+        engine.in_flight += 1
+        try:
+            response = self._response = await engine.send(self._request)
+        except BaseException:
+            engine.in_flight -= 1
+            raise
+        return EngineReply(
+            response.status,
+            response_headers(response.headers),
+            engine.chunks(response),
+            engine=engine.info.name,
+            self_delimiting="Content-Length" in response.headers or "Transfer-Encoding" in response.headers,
+            reason=response.reason,
+        )
+
+    async def __aexit__(self, *_: object) -> None:
+        self._engine.in_flight -= 1
+        response = self._response
+        if response is None:
+            return
+        if response.content.at_eof():
+            response.release()
+        else:
+            # Not drained, so the connection cannot be reused, and closing it is what tells the upstream to stop.
+            response.close()
+
+
+class OpenAIHTTP:
+    """One upstream base URL.
+
+    `authorization` replaces the client's `Authorization`; None passes the client's on. `extra_headers` are set on every
+    request. The URL comes from the operator's configuration, never from a request.
+    """
+
+    def __init__(
+        self,
+        info: EngineInfo,
+        base_url: str,
+        *,
+        authorization: str | None = None,
+        extra_headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self.info = info
+        self.base_url = base_url.rstrip("/")
+        self._base = URL(self.base_url)
+        self.in_flight = 0
+        self._authorization = authorization
+        self._extra_headers = dict(extra_headers or {})
+        self._timeouts = timeouts or Timeouts()
+        self._session: aiohttp.ClientSession | None = None
+        self._url = functools.lru_cache(maxsize=1024)(self._build_url)
+
+    @property
+    def replaces_authorization(self) -> bool:
+        """Whether requests carry the engine's own key instead of the client's."""
+        return self._authorization is not None
+
+    def stream(self, request: EngineRequest) -> Exchange:
+        """Ask, and hand over the answer once its head is here. See engines.engine.Engine.stream."""
+        return Exchange(self, request)
+
+    async def send(self, request: EngineRequest) -> aiohttp.ClientResponse:
+        """Send and wait for the head of the answer. Raises engines.errors.EngineError."""
+        limits = self._timeouts
+        try:
+            return await self._open_session().request(
+                request.method,
+                self._url(request.target),
+                data=request.body or None,
+                headers=self._outgoing(request.headers),
+                skip_auto_headers=_NOTHING_INVENTED,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(
+                    total=limits.total_s, sock_connect=limits.connect_s, sock_read=limits.first_chunk_s
+                ),
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._translated(error, began=False) from error
+
+    async def chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
+        protocol = response.connection.protocol if response.connection else None
+        content = response.content
+        try:
+            while chunk := await content.readany():
+                if protocol is not None:
+                    # The limit set on the request was for the first chunk; from here on it is the gap's.
+                    protocol.read_timeout = self._timeouts.gap_s
+                    protocol = None
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._translated(error, began=True) from error
+
+    def load(self) -> EngineLoad:
+        """Requests now under way here; what else the upstream serves is not known."""
+        return EngineLoad(in_flight=self.in_flight)
+
+    async def health(self) -> bool:
+        """Whether `GET /models` gives any answer below 500."""
+        request = EngineRequest("GET", "/models", CIMultiDict(), b"")
+        try:
+            async with asyncio.timeout(self._timeouts.connect_s), self.stream(request) as reply:
+                return reply.status < 500
+        except (EngineError, TimeoutError):
+            return False
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
+                max_line_size=64 * 1024,
+                max_field_size=64 * 1024,
+            )
+        return self._session
+
+    def _build_url(self, target: str) -> URL:
+        # With encoded=True nothing is re-quoted, and the query rides inside `path`: the upstream gets the raw request
+        # target byte for byte, even a lone trailing "?" that a parsed URL would lose.
+        base = self._base
+        path = base.raw_path.rstrip("/") + target
+        return URL.build(scheme=base.scheme, authority=base.raw_authority, path=path or "/", encoded=True)
+
+    def _outgoing(self, headers: CIMultiDict[str]) -> CIMultiDict[str]:
+        if self._authorization is not None or self._extra_headers:
+            headers = headers.copy()
+            if self._authorization is not None:
+                headers.pop("api-key", None)
+                headers["Authorization"] = self._authorization
+            headers.update(self._extra_headers)
+        return headers
+
+    def _translated(self, error: Exception, *, began: bool) -> EngineError:
+        """Foreign errors become ours at this border, once. The text names the phase, never a header or a URL's query."""
+        name = self.info.name
+        where = f"{self._base.host}:{self._base.port}"
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            text = f"No connection to {where} within {self._timeouts.connect_s:g} s."
+            return TimedOut(text, phase="connect", engine=name)
+        if isinstance(error, aiohttp.SocketTimeoutError):
+            phase, limit = (
+                ("gap", self._timeouts.gap_s) if began else ("first chunk", self._timeouts.first_chunk_s)
+            )
+            return TimedOut(f"The upstream sent nothing for {limit:g} s ({phase}).", phase=phase, engine=name)
+        if isinstance(error, TimeoutError):
+            text = f"The upstream had not finished after {self._timeouts.total_s:g} s."
+            return TimedOut(text, phase="total", engine=name)
+        if began:
+            return StreamBroken(
+                "The upstream closed the connection before its answer was complete.", engine=name
+            )
+        if isinstance(error, aiohttp.ClientResponseError):
+            return ConnectFailed("The upstream's answer was not valid HTTP.", engine=name)
+        if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
+            return ConnectFailed("The upstream closed the connection without answering.", engine=name)
+        if isinstance(error, aiohttp.ClientConnectorError):
+            reason = error.os_error.strerror or "no route"
+            return ConnectFailed(f"No connection to {where}: {reason}.", engine=name)
+        return ConnectFailed(f"The connection to the upstream failed ({type(error).__name__}).", engine=name)

@@ -1,0 +1,104 @@
+"""Requests of the simulated world that no example answers: sums, sorting, short letters, small talk.
+
+Each is worded from a template with its own numbers and names, so two of them look alike and share no answer. What is right can be
+computed from the question alone.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+
+from engines.simulated_names import stem
+
+_BOXES = "crate tray shelf pallet drawer basket".split()
+_THINGS = "jars candles notebooks lamps bolts seedlings".split()
+_GIVEN = "Anouk Basil Cora Dmitri Edda Fenn Gita Hari Ines Joss".split()
+_GOODS = "desk lamp,garden hose,wall clock,wool blanket,tea kettle,bicycle bell".split(",")
+
+SMALL_TALK = (
+    "Hi there!",
+    "Thanks, that was helpful.",
+    "Good morning! How are you today?",
+    "ok great, bye",
+    "You're a star, thank you!",
+    "Hello? Anybody there?",
+)
+_SUMS = (
+    "One {box} holds {a} {things}. {name} fills {b} of them. How many {things} is that altogether?",
+    "{name} has {b} boxes with {a} {things} each. What is the total count of {things}?",
+    "What is {a} times {b}?",
+)
+_SORTS = ("Put these words in alphabetical order: {words}.", "Please sort alphabetically: {words}")
+_LETTERS = (
+    "Write a short apology to {name} because order {number} ({goods}) is {days} days late.",
+    "Draft a friendly note telling {name} that order {number}, the {goods}, ships in {days} days.",
+)
+_SUM_READERS = (
+    re.compile(r"holds (\d+) \w+\. \w+ fills (\d+) of them", re.IGNORECASE),
+    re.compile(r"has (\d+) boxes with (\d+) ", re.IGNORECASE),
+    re.compile(r"what is (\d+) times (\d+)", re.IGNORECASE),
+)
+_SORT_READER = re.compile(r"alphabetical(?:ly| order): ([\w, ]+)", re.IGNORECASE)
+_LETTER_READER = re.compile(
+    r"(?:apology to|note telling) (\w+) (?:because|that) order (\d+)(?: \(|, the )([\w ]+?)(?:\)|,)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOff:
+    """A request that stands alone. `pieces` are what a good answer must hold, in order for a sort."""
+
+    kind: str
+    """sum | sort | letter | small talk"""
+    pieces: tuple[str, ...]
+
+    def grade(self, answer: str) -> float:
+        """How good an answer is, 0 to 1, from its text."""
+        if self.kind == "small talk":
+            return 1.0 if answer.strip() else 0.0
+        if self.kind == "sort":
+            said = [w for w in re.findall(r"\w+", answer) if w in self.pieces]
+            return sum(a == b for a, b in zip(said, self.pieces, strict=False)) / len(self.pieces)
+        found = [bool(re.search(rf"(?<![\w]){re.escape(p)}(?![\w])", answer)) for p in self.pieces]
+        return sum(found) / len(found)
+
+
+def make(rng: random.Random) -> str:
+    """A new one-off request."""
+    kind = rng.choice(("sum", "sum", "sort", "letter"))
+    name = rng.choice(_GIVEN)
+    if kind == "sum":
+        return rng.choice(_SUMS).format(
+            box=rng.choice(_BOXES),
+            things=rng.choice(_THINGS),
+            a=rng.randrange(12, 98),
+            b=rng.randrange(3, 60),
+            name=name,
+        )
+    if kind == "sort":
+        return rng.choice(_SORTS).format(words=", ".join(stem(rng) for _ in range(rng.randrange(4, 7))))
+    return rng.choice(_LETTERS).format(
+        name=name, number=rng.randrange(10000, 99999), goods=rng.choice(_GOODS), days=rng.randrange(2, 15)
+    )
+
+
+def read(text: str) -> OneOff | None:
+    """The one-off a text asks for, or None."""
+    if text.strip() in SMALL_TALK:
+        return OneOff("small talk", ())
+    for reader in _SUM_READERS:
+        if match := reader.search(text):
+            return OneOff("sum", (str(int(match[1]) * int(match[2])),))
+    if match := _SORT_READER.search(text):
+        return OneOff("sort", tuple(sorted(w.strip() for w in match[1].split(",") if w.strip())))
+    if match := _LETTER_READER.search(text):
+        return OneOff("letter", (match[1], match[2], match[3]))
+    return None
+
+
+def templates() -> tuple[str, ...]:
+    """Every template, for those who must know the words in them."""
+    return (*SMALL_TALK, *_SUMS, *_SORTS, *_LETTERS)

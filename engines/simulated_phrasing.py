@@ -1,0 +1,192 @@
+"""How people in the simulated world put a question: synonyms, frames, politeness, a story around it, typing slips.
+
+It turns facts into text and knows nothing of who will answer. Every choice comes from the generator it is handed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engines.simulated_names import tokens
+from engines.simulated_topics import Fact
+
+FRAMES: tuple[tuple[str, int], ...] = (
+    ("What is the {n} of {e}?", 10),
+    ("What's the {n} of {e}?", 8),
+    ("what's {e}'s {n}", 4),
+    ("{e} {n}", 5),
+    ("{n} {e}?", 2),
+    ("Tell me the {n} of {e}.", 4),
+    ("Do you know the {n} of {e}?", 3),
+    ("I need the {n} of {e}.", 3),
+    ("Can you look up the {n} for {e}?", 3),
+    ("Remind me: {n} of {e}?", 2),
+    ("{e} - {n}?", 2),
+    ("Give me {e}'s {n}.", 2),
+)
+"""Ways to ask for a noun of a name, with how common each is."""
+
+PAIRED = (
+    "What are the {n} and the {m} of {e}?",
+    "I need both the {n} and the {m} of {e}.",
+    "For {e}: {n}, and also {m}?",
+)
+FOLLOW_SAME_NAME = (
+    "And its {n}?",
+    "And the {n}?",
+    "ok and what's the {n}",
+    "What about the {n}?",
+    "Do you know the {n} as well?",
+)
+FOLLOW_OTHER_NAME = (
+    "And {e}?",
+    "What about {e}?",
+    "Same for {e}, please.",
+    "and for {e}?",
+    "How about {e} then?",
+)
+OPENERS = (
+    "Hi! ",
+    "Hello, ",
+    "Hey there. ",
+    "Quick one: ",
+    "Sorry to bother you, ",
+    "Please help: ",
+    "One more thing. ",
+    "I was wondering, ",
+)
+CLOSERS = (
+    " Thanks!",
+    " Thank you in advance.",
+    " Please.",
+    " Just the answer, please.",
+    " Short answer is fine.",
+    " I can't find it anywhere.",
+    " Asking for a colleague.",
+    " No rush.",
+)
+STORIES = (
+    "I'm putting together a handout for Thursday and one line is still blank.",
+    "My sister and I have been arguing about this since breakfast and neither of us wants to give in, so here goes.",
+    "We are cleaning up an old spreadsheet that somebody left behind, and half of the cells are empty. I have filled in "
+    "what I could from memory, but I would rather check this one before it goes out to everybody.",
+    "A customer is on hold while I write this, so I'd be grateful for something I can read out to her straight away.",
+    "I had this written down on a note, then the dog ate the note.",
+    "For the quiz tonight I still lack one question, and it must be something that nobody can guess.",
+    "This came up in a meeting and nobody in the room was sure, which was a little embarrassing.",
+    "I'm new here and still finding my way around, so forgive me if this is a silly question.",
+)
+DISTRACTIONS = (
+    "I already know about {other}.",
+    "Somebody told me about {other}, but that is not what I am after.",
+    "Last week I asked you the same about {other}.",
+    "Please don't mix it up with {other}.",
+)
+SYSTEM_PROMPTS = (
+    "You are the help desk assistant of a large organisation. Answer from the reference files.",
+    "You are a concise assistant. Reply in one short sentence.",
+    "You are a friendly research librarian. Be helpful and precise, and give a little background where it is useful.",
+)
+TAKES_AN_ARTICLE = frozenset({"device", "ship", "route", "species", "festival"})
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How often people do what when they write; probabilities, independent of each other."""
+
+    own_form: float = 0.4
+    """A question of the relation's own instead of a frame around a noun."""
+    opener: float = 0.18
+    closer: float = 0.15
+    story: float = 0.1
+    distraction: float = 0.03
+    """Names another entity of the same kind first."""
+    lower_case: float = 0.15
+    unpunctuated: float = 0.12
+    typo: float = 0.07
+
+
+def with_article(fact: Fact) -> str:
+    """The name as it stands in a sentence: `the QX-410`, but `Verdania`."""
+    has_own = fact.entity.casefold().startswith("the ")
+    return f"the {fact.entity}" if fact.kind in TAKES_AN_ARTICLE and not has_own else fact.entity
+
+
+def _fill(template: str, fact: Fact, noun: str, other_noun: str = "") -> str:
+    name = with_article(fact) if " {e}" in template and "the {e}" not in template else fact.entity
+    return template.format(e=name, n=noun, m=other_noun)
+
+
+def core(rng: random.Random, facts: Sequence[Fact], habits: Habits) -> str:
+    """The bare question about one fact, or about two facts of one name."""
+    fact = facts[0]
+    noun = rng.choice(fact.relation.nouns)
+    if len(facts) > 1:
+        return _fill(rng.choice(PAIRED), fact, noun, rng.choice(facts[1].relation.nouns))
+    if rng.random() < habits.own_form:
+        return _fill(rng.choice(fact.relation.forms), fact, noun)
+    frames, weights = zip(*FRAMES, strict=True)
+    return _fill(rng.choices(frames, weights)[0], fact, noun)
+
+
+def follow_up(rng: random.Random, fact: Fact, *, same_name: bool) -> str:
+    """A question that needs the conversation before it: the name, or what is asked of it, is left out."""
+    return _fill(
+        rng.choice(FOLLOW_SAME_NAME if same_name else FOLLOW_OTHER_NAME),
+        fact,
+        rng.choice(fact.relation.nouns),
+    )
+
+
+def dress(rng: random.Random, question: str, habits: Habits, distraction: str | None = None) -> str:
+    """The bare question with politeness, a story, sloppiness around it. Slips of the finger are `slip`."""
+    if rng.random() < habits.unpunctuated:
+        question = question.rstrip("?.")
+    if rng.random() < habits.opener:
+        question = rng.choice(OPENERS) + question
+    if distraction is not None:
+        question = f"{distraction} {question}"
+    if rng.random() < habits.story:
+        question = f"{rng.choice(STORIES)} {question}"
+    if rng.random() < habits.closer:
+        question += rng.choice(CLOSERS)
+    return question.lower() if rng.random() < habits.lower_case else question
+
+
+def slip(rng: random.Random, text: str) -> str:
+    """One slip of the finger in one word of four letters or more: swapped, dropped, doubled or wrong letter."""
+    words = text.split(" ")
+    able = [i for i, w in enumerate(words) if len(w) >= 4 and w.isalpha()]
+    if not able:
+        return text
+    at = rng.choice(able)
+    word = words[at]
+    i = rng.randrange(1, len(word) - 1)
+    words[at] = rng.choice(
+        (
+            word[:i] + word[i + 1] + word[i] + word[i + 2 :],
+            word[:i] + word[i + 1 :],
+            word[:i] + word[i] + word[i:],
+            word[:i] + rng.choice("abcdefghijklmnoprstuvw") + word[i + 1 :],
+        )
+    )
+    return " ".join(words)
+
+
+def plain_words() -> set[str]:
+    """Every word that people use around a question, so that a reader never takes one for a misspelt name."""
+    texts = [f for f, _ in FRAMES]
+    for group in (
+        PAIRED,
+        FOLLOW_SAME_NAME,
+        FOLLOW_OTHER_NAME,
+        OPENERS,
+        CLOSERS,
+        STORIES,
+        DISTRACTIONS,
+        SYSTEM_PROMPTS,
+    ):
+        texts.extend(group)
+    return {w for t in texts for w in tokens(t)}

@@ -1,0 +1,54 @@
+"""One line per URL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.middleware import Handler
+from gateway.openai_error import RequestError
+
+
+class RouteTable:
+    """Exact paths first, then everything below a prefix to the pass-through, then 404.
+
+    `own` are the gateway's own pages (health, metrics), reached without a key; `endpoints` live below the prefixes.
+    """
+
+    def __init__(
+        self,
+        *,
+        prefixes: tuple[str, ...],
+        own: Mapping[tuple[str, str], Handler],
+        endpoints: Mapping[tuple[str, str], Handler],
+        otherwise: Handler | None,
+    ) -> None:
+        self._prefixes = tuple(prefix.rstrip("/") for prefix in prefixes)
+        self._own = dict(own)
+        self._own_paths = {path for _, path in own}
+        self._endpoints = dict(endpoints)
+        self._otherwise = otherwise
+
+    def find(self, method: str, target: str) -> tuple[Handler, str, bool]:
+        """See gateway.middleware.Routes."""
+        path, _, _ = target.partition("?")
+        if (handler := self._own.get((method, path))) is not None:
+            return handler, target, False
+        if path in self._own_paths:
+            raise RequestError(f"{path} does not take {method}.", status=405, code="method_not_allowed")
+        for prefix in self._prefixes:
+            if path.startswith(prefix) and (len(path) == len(prefix) or path[len(prefix)] == "/"):
+                rest = target[len(prefix) :]
+                if (handler := self._endpoints.get((method, path[len(prefix) :]))) is not None:
+                    return handler, rest, True
+                if self._otherwise is not None:
+                    return self._otherwise, rest, True
+                raise RequestError(
+                    "No default upstream is configured, and this endpoint is not one of the gateway's own.",
+                    status=404,
+                    code="unknown_url",
+                )
+        raise RequestError(
+            f"Unknown path. Requests go below {' or '.join(self._prefixes) or '/'}: set your client's base_url to that.",
+            status=404,
+            code="unknown_url",
+        )

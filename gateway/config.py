@@ -1,0 +1,264 @@
+"""Every setting: its name, its default and a sentence. Read once at start; objects get plain values, never this.
+
+Units are in the names. `config.example.yaml` shows all of it and a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+
+class Settings(BaseModel):
+    """Base of all groups: unknown keys are errors, values never change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=False)
+
+
+class Listen(Settings):
+    """Where the gateway listens."""
+
+    host: str = Field(
+        "127.0.0.1", description="Address to bind. 0.0.0.0 exposes the gateway: configure keys first."
+    )
+    port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one and prints it.")
+    workers: int = Field(1, ge=1, le=64, description="Processes sharing the port (SO_REUSEPORT).")
+    prefixes: tuple[str, ...] = Field(
+        ("/v1",), description="Paths below these reach the upstream; others are 404."
+    )
+    max_body_mib: float = Field(512, gt=0, description="Largest request body passed through, in MiB.")
+    max_json_mib: float = Field(
+        32, gt=0, description="Largest body the pipeline will read and parse, in MiB."
+    )
+    max_header_kib: float = Field(32, gt=0, description="Largest single request header line, in KiB.")
+    grace_s: float = Field(30, ge=0, description="At SIGTERM, how long open requests may take to finish.")
+
+
+class TimeoutSettings(Settings):
+    """Limits on an upstream by phase."""
+
+    connect_s: float = Field(10, gt=0, description="To open a connection.")
+    first_chunk_s: float = Field(
+        600, gt=0, description="From sending the request to the first byte of the answer."
+    )
+    gap_s: float = Field(120, gt=0, description="Between two chunks of one answer.")
+    total_s: float | None = Field(3600, gt=0, description="For the whole answer; null for no limit.")
+
+
+class RetrySettings(Settings):
+    """Asking again, before the first chunk only."""
+
+    attempts: int = Field(
+        2, ge=1, le=10, description="Tries per engine, the first included; 1 never retries."
+    )
+    max_wait_s: float = Field(
+        5, ge=0, description="Longest wait between tries; a longer Retry-After is not waited for."
+    )
+
+
+class BreakerSettings(Settings):
+    """When an engine is left alone for a while."""
+
+    failures: int = Field(5, ge=1, description="Consecutive failures that open the breaker.")
+    open_s: float = Field(10, gt=0, description="How long it stays open before one probe is let through.")
+
+
+class PriceSettings(Settings):
+    """What an engine charges."""
+
+    input_usd_per_mtok: float = Field(0, ge=0, description="US dollars per million prompt tokens.")
+    output_usd_per_mtok: float = Field(0, ge=0, description="US dollars per million completion tokens.")
+
+
+class EngineSettings(Settings):
+    """What every kind of engine has."""
+
+    model: str | None = Field(None, description="Model name the engine expects; null sends the client's.")
+    price: PriceSettings = Field(PriceSettings(), description="For cost reports and routing.")
+    context_tokens: int | None = Field(None, ge=1, description="Context window in tokens; null when unknown.")
+    max_in_flight: int = Field(256, ge=1, description="Requests asked of it at once; more wait in the queue.")
+    max_queued: int = Field(256, ge=0, description="Requests that may wait; more get 503.")
+    retries: RetrySettings = Field(RetrySettings(), description="Asking the same engine again.")
+    breaker: BreakerSettings = Field(BreakerSettings(), description="Leaving a failing engine alone.")
+
+
+class OpenAIEngine(EngineSettings):
+    """Any OpenAI-compatible API."""
+
+    kind: Literal["openai"] = "openai"
+    base_url: str = Field(
+        description="Base URL as an OpenAI client would be given it, e.g. https://api.openai.com/v1."
+    )
+    api_key: SecretStr | None = Field(
+        None, description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}."
+    )
+    headers: dict[str, str] = Field({}, description="Further headers to send on every request.")
+    timeouts: TimeoutSettings = Field(TimeoutSettings(), description="Limits by phase.")
+
+    _valid_url = field_validator("base_url")(lambda url: checked_url(url))
+
+
+class SimulatedEngineSettings(EngineSettings):
+    """An engine of the simulated world: for the demo, tests and load. It says so in every reply."""
+
+    kind: Literal["simulated"]
+    role: Literal["lead", "understudy"] = Field(
+        description="What it knows: every fact, or a quarter of them."
+    )
+    seed: int = Field(7, description="Seed of the world.")
+    facts: int = Field(3000, ge=10, description="Facts in the world.")
+    ttft_ms: float = Field(200, ge=0, description="Time to first token, in milliseconds.")
+    token_ms: float = Field(5, ge=0, description="Time per further token, in milliseconds.")
+    capacity: int = Field(16, ge=1, description="Requests served at once; more queue.")
+    pace: float = Field(1, ge=0, description="Multiplies all its times; 0 answers at once.")
+
+
+class Upstream(Settings):
+    """Where everything goes that no model below names."""
+
+    base_url: str = Field(description="Base URL as an OpenAI client would be given it.")
+    api_key: SecretStr | None = Field(None, description="Sent instead of the client's key.")
+    headers: dict[str, str] = Field({}, description="Further headers to send on every request.")
+    timeouts: TimeoutSettings = Field(TimeoutSettings(), description="Limits by phase.")
+
+    _valid_url = field_validator("base_url")(lambda url: checked_url(url))
+
+
+class FewShotSettings(Settings):
+    """Few-shot distillation by novelty: enough near neighbours make a request familiar."""
+
+    theta: float = Field(
+        0.8, ge=-1, le=1, description="Cosine similarity from which a past request counts as near."
+    )
+    m: int = Field(
+        3, ge=1, le=50, description="Near neighbours needed to hand the request to the small engine."
+    )
+    max_examples: int = Field(5, ge=1, le=50, description="Most examples sent along.")
+    max_example_tokens: int = Field(
+        2000, ge=1, description="Token budget of all examples together (estimated)."
+    )
+    with_tools: bool = Field(False, description="Whether requests that carry tools may get examples.")
+
+
+class ModelSettings(Settings):
+    """A model name clients ask for, and who may answer it."""
+
+    engines: tuple[str, ...] = Field(
+        min_length=1, description="Engines from small to large; the last is the reference."
+    )
+    policy: Literal["few_shot", "fixed"] = Field(
+        "fixed", description="few_shot, or fixed: always the last engine."
+    )
+    few_shot: FewShotSettings = Field(FewShotSettings(), description="Knobs of the few_shot policy.")
+    remember: bool = Field(True, description="Whether the large engine's answers become examples.")
+    larger_context: str | None = Field(
+        None, description="Engine that gets a request too long for the chosen one."
+    )
+
+
+class ExactSettings(Settings):
+    """Answering the very same request from memory."""
+
+    enabled: bool = Field(True, description="Off forwards repeats like any other request.")
+    ttl_s: float = Field(86400, gt=0, description="How long an answer may be replayed, in seconds.")
+    memory_mib: float = Field(64, ge=0, description="Hot answers kept in memory, in MiB.")
+    disk_mib: float = Field(
+        1024, gt=0, description="Answers kept on disk, in MiB; the least recently used go first."
+    )
+    max_entry_kib: float = Field(1024, gt=0, description="Larger answers are not kept, in KiB.")
+    tool_calls: bool = Field(False, description="Whether answers that call tools may be replayed.")
+
+
+class EmbeddingSettings(Settings):
+    """Turning text into vectors."""
+
+    source: str = Field("package", description="package (the PyPI wheel), folder:PATH, or hub:NAME.")
+    deadline_ms: float = Field(
+        50, gt=0, description="A request waits no longer for its embedding; it goes on without."
+    )
+    max_characters: int = Field(1500, ge=64, description="Text is cut to this before it is tokenised.")
+
+
+class ExampleSettings(Settings):
+    """The bank of past requests and answers."""
+
+    enabled: bool = Field(True, description="Off remembers no examples and offloads nothing.")
+    embedding: EmbeddingSettings = Field(EmbeddingSettings(), description="The embedding model.")
+    max_chars: int = Field(8000, ge=1, description="Longer questions or answers are not remembered.")
+    neighbours: int = Field(
+        32, ge=1, le=1000, description="Candidates fetched per request before they are filtered."
+    )
+
+
+class MemorySettings(Settings):
+    """What is remembered, and where."""
+
+    data_dir: Path = Field(
+        description="Folder of the database, the index snapshots and the installation's secret."
+    )
+    exact: ExactSettings = Field(ExactSettings(), description="Exact repeats.")
+    examples: ExampleSettings = Field(ExampleSettings(), description="In-context examples.")
+    log_requests: bool = Field(
+        True, description="Keep a row per request (no content) for reports and evaluation."
+    )
+
+
+class LogSettings(Settings):
+    """The log: one line of JSON per request on standard error."""
+
+    requests: bool = Field(True, description="One line per request.")
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="For everything else.")
+
+
+class Config(Settings):
+    """The whole configuration."""
+
+    listen: Listen = Field(Listen(), description="Where the gateway listens.")
+    upstream: Upstream | None = Field(
+        None, description="Default upstream, for everything `models` does not name."
+    )
+    engines: dict[str, Annotated[OpenAIEngine | SimulatedEngineSettings, Field(discriminator="kind")]] = (
+        Field({}, description="Engines by name.")
+    )
+    models: dict[str, ModelSettings] = Field({}, description="Model names served by engines of ours.")
+    memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
+    log: LogSettings = Field(LogSettings(), description="Logging.")
+
+    @field_validator("engines", mode="before")
+    @classmethod
+    def _openai_is_the_default_kind(cls, engines: Any) -> Any:
+        if not isinstance(engines, dict):
+            return engines
+        return {
+            name: {"kind": "openai", **engine} if isinstance(engine, dict) else engine
+            for name, engine in engines.items()
+        }
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Config:
+        known = ", ".join(sorted(self.engines)) or "none are configured"
+        for name, model in self.models.items():
+            for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
+                if engine not in self.engines:
+                    raise ValueError(f"models.{name} names the engine {engine!r}; known engines: {known}")
+            if model.policy == "few_shot" and len(model.engines) < 2:
+                raise ValueError(f"models.{name}: policy few_shot needs two engines, small then large")
+        if self.upstream is None and not self.models:
+            raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
+        return self
+
+
+def checked_url(url: str) -> str:
+    """`url` without a trailing slash. Raises ValueError, saying what would be right."""
+    from yarl import URL
+
+    parsed = URL(url)
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ValueError(f"must be an http:// or https:// URL such as https://api.openai.com/v1, not {url!r}")
+    if parsed.query_string or parsed.fragment:
+        raise ValueError(f"must not carry a query or fragment: {url!r}")
+    if parsed.user or parsed.password:
+        raise ValueError("must not carry credentials; use api_key")
+    return url.rstrip("/")

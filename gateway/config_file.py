@@ -1,0 +1,108 @@
+"""From a YAML file to a Config: environment references resolved, errors that name key, value and remedy."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from gateway.config import Config
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. The text is for a person and holds no secret."""
+
+
+def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
+    """Read and validate `path`. Raises ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start})") from error
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {_yaml_problem(error)}") from error
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} must be a mapping of settings, not {_kind(data)}")
+    return parse_config(resolve(data, os.environ if environment is None else environment))
+
+
+def parse_config(data: Mapping[str, Any]) -> Config:
+    """Validate settings whose references are resolved. Raises ConfigError naming every wrong key."""
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_explain(dict(problem)) for problem in error.errors())) from None
+
+
+def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
+    """Replace `${NAME}` and `${NAME:-default}` in every string. Raises ConfigError for an unset one."""
+    if isinstance(value, dict):
+        return {k: resolve(v, environment, f"{where}.{k}" if where else str(k)) for k, v in value.items()}
+    if isinstance(value, list):
+        return [resolve(v, environment, f"{where}.{i}") for i, v in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def substitute(match: re.Match[str]) -> str:
+        name, default = match.groups()
+        found = environment.get(name, default)
+        if found is None:
+            raise ConfigError(
+                f"{where}: ${{{name}}} is not set in the environment; export {name}, or write ${{{name}:-default}}"
+            )
+        return found
+
+    return _REFERENCE.sub(substitute, value)
+
+
+_SECRET_KEYS = re.compile(r"key|token|secret|password|authorization", re.IGNORECASE)
+
+
+def _explain(problem: dict[str, Any]) -> str:
+    # The union's tag ("openai") sits in the location; the person never wrote it.
+    parts = [str(part) for part in problem["loc"]]
+    if len(parts) > 2 and parts[0] == "engines":
+        del parts[2]
+    key = ".".join(parts) or "configuration"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    match problem["type"]:
+        case "extra_forbidden":
+            return f"{key}: no such setting; `config.example.yaml` lists them all"
+        case "missing":
+            return f"{key}: required, and missing"
+        case "union_tag_invalid":
+            return f"{key}.kind: {problem['ctx']['tag']!r} is not one of {problem['ctx']['expected_tags']}"
+        case "value_error" if key == "configuration":
+            return message
+    value = problem.get("input")
+    # A mapping may hold a key further down: its value is never shown.
+    hidden = isinstance(value, dict | list) or _SECRET_KEYS.search(key)
+    shown = "(not shown)" if hidden else repr(value)
+    if len(shown) > 80:
+        shown = shown[:77] + "..."
+    return f"{key} is {shown}: {message[:1].lower()}{message[1:]}"
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error)
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
+
+
+def _kind(value: object) -> str:
+    return {"list": "a list", "str": "a text", "int": "a number", "float": "a number"}.get(
+        type(value).__name__, type(value).__name__
+    )

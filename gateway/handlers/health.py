@@ -1,0 +1,50 @@
+"""`/healthz`: the process lives. `/readyz`: it can serve. `/metrics`: its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+from aiohttp import web
+
+from gateway.journey import Journey, Outcome
+from gateway.metrics import Metrics
+
+
+class Health:
+    """The gateway's own pages. They need no key and tell nothing of anyone's content."""
+
+    def __init__(
+        self, metrics: Metrics, *, problems: Callable[[], list[str]], settled: Callable[[], bool]
+    ) -> None:
+        self._metrics = metrics
+        self._problems = problems
+        self._settled = settled
+
+    async def healthz(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """200 as long as the event loop turns."""
+        return _json(journey, 200, {"status": "ok"})
+
+    async def readyz(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """200 when requests can be served. With `?settled=1`, also only once everything answered so far is remembered."""
+        problems = self._problems()
+        if request.query.get("settled") == "1" and not self._settled():
+            problems = [*problems, "still remembering"]
+        return _json(
+            journey,
+            503 if problems else 200,
+            {"status": "not ready" if problems else "ok", "problems": problems},
+        )
+
+    async def metrics(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """Prometheus' text format."""
+        journey.outcome, journey.status = Outcome.ANSWERED, 200
+        return web.Response(
+            body=self._metrics.exposition(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
+
+
+def _json(journey: Journey, status: int, content: object) -> web.Response:
+    journey.outcome, journey.status = Outcome.ANSWERED, status
+    return web.Response(status=status, body=orjson.dumps(content), content_type="application/json")

@@ -1,0 +1,77 @@
+"""What happened to one request: filled in along the way, read once at its end by the log, the metrics and the recorder."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+
+from aiohttp import web
+
+
+class Outcome(Enum):
+    """How a request ended."""
+
+    HIT = "hit"
+    """Answered from memory; no engine was asked."""
+    ANSWERED = "answered"
+    """An engine answered in full with a status below 400."""
+    UPSTREAM_ERROR = "upstream_error"
+    """An engine answered in full with an error, which was passed on."""
+    REFUSED = "refused"
+    """The request was wrong, or not allowed."""
+    FAILED = "failed"
+    """No engine could answer, or its answer broke off."""
+    ABORTED = "aborted"
+    """The client left before the end."""
+
+
+@dataclass(slots=True)
+class Journey:
+    """One request from door to door. Times are seconds of time.perf_counter unless a name says otherwise."""
+
+    id: str
+    began: float
+    started_at_s: float
+    method: str
+    path: str
+    """Path without its query: a query may carry a key."""
+    tenant: str = "default"
+    key_id: str | None = None
+    model: str = ""
+    engine: str = ""
+    outcome: Outcome = Outcome.FAILED
+    status: int = 0
+    policy: str = ""
+    policy_version: str = ""
+    probability: float = 1.0
+    reason: str = ""
+    example_ids: tuple[int, ...] = ()
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usage_estimated: bool = False
+    cost_usd: float = 0.0
+    bypassed: list[str] = field(default_factory=list)
+    """Stages that were late or broken and were gone without."""
+    stages: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage."""
+    asked: float = 0.0
+    """When an engine was first asked."""
+    waited: float = 0.0
+    """Seconds spent waiting for an engine's first byte."""
+    first_chunk: float | None = None
+    error: str = ""
+
+    @classmethod
+    def begin(cls, request: web.BaseRequest, path: str) -> Journey:
+        """A journey that starts now."""
+        return cls(secrets.token_hex(12), time.perf_counter(), time.time(), request.method, path)
+
+    def stage(self, name: str, began: float) -> None:
+        """Note that stage `name`, begun at `began`, has just ended."""
+        self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - began
+
+    def overhead_ms(self) -> float:
+        """Milliseconds of our own so far: everything but waiting for the engine."""
+        return (time.perf_counter() - self.began - self.waited) * 1000

@@ -1,0 +1,139 @@
+"""Structured logging: one JSON object per line on standard error, written by a thread of its own.
+
+Writing to a pipe can block, so the event loop only appends to a queue. A full queue drops lines and counts them: a slow log
+reader must never slow a request.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+import traceback
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+import orjson
+
+from gateway.journey import Journey
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_QUEUE_LINES = 20_000
+_FLUSH_EVERY_S = 0.05
+
+
+class LineWriter:
+    """Takes lines from any thread, writes them in batches from one."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self._lines: queue.Queue[bytes | None] = queue.Queue(_QUEUE_LINES)
+        self.dropped = 0
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def write(self, line: bytes) -> None:
+        """Queue one line, without its newline. Never blocks."""
+        if self._thread is None:
+            self._start()
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self.dropped += 1
+
+    def close(self) -> None:
+        """Write what is queued and end the thread."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._lines.put(None)
+            thread.join(timeout=5)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            batch = [self._lines.get()]
+            time.sleep(_FLUSH_EVERY_S)
+            while not self._lines.empty():
+                batch.append(self._lines.get_nowait())
+            open_ = None not in batch
+            try:
+                self._sink.write(b"".join(line + b"\n" for line in batch if line is not None))
+                self._sink.flush()
+            except (OSError, ValueError):
+                self.dropped += len(batch)
+
+
+WRITER = LineWriter(sys.stderr.buffer)
+"""Standard error is one per process, so its writer is too."""
+_threshold = [20]
+
+
+def set_level(level: str) -> None:
+    """Least severe level that is written: debug, info, warning or error."""
+    _threshold[0] = _LEVELS[level]
+
+
+def log(level: str, event: str, *, error: BaseException | None = None, **fields: Any) -> None:
+    """Write one event. `event` is a stable name for machines; fields must be free of secrets and content."""
+    if _LEVELS[level] < _threshold[0]:
+        return
+    line: dict[str, Any] = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "level": level,
+        "event": event,
+    }
+    line.update(fields)
+    if error is not None:
+        # The message of an arbitrary exception may quote a header or a body; where it happened is enough to mend it.
+        line["error"] = type(error).__name__
+        line["at"] = [
+            f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)[-6:]
+        ]
+    WRITER.write(orjson.dumps(line, default=str))
+
+
+class RequestLog:
+    """One line per request."""
+
+    def write(self, journey: Journey) -> None:
+        """Queue the line of a finished journey."""
+        now = time.perf_counter()
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(journey.started_at_s, UTC).isoformat(timespec="milliseconds"),
+            "level": "info",
+            "event": "request",
+            "request": journey.id,
+            "tenant": journey.tenant,
+            "method": journey.method,
+            "path": journey.path[:200],
+            "status": journey.status,
+            "outcome": journey.outcome.value,
+            "engine": journey.engine,
+            "total_ms": round((now - journey.began) * 1000, 2),
+            "waited_ms": round(journey.waited * 1000, 2),
+        }
+        if journey.first_chunk is not None:
+            line["first_chunk_ms"] = round((journey.first_chunk - journey.began) * 1000, 2)
+        if journey.model:
+            line["model"] = journey.model[:200]
+        if journey.policy:
+            line["policy"] = journey.policy
+            line["reason"] = journey.reason
+            line["examples"] = len(journey.example_ids)
+            line["stages_ms"] = {name: round(s * 1000, 3) for name, s in journey.stages.items()}
+        if journey.prompt_tokens or journey.completion_tokens:
+            line["prompt_tokens"] = journey.prompt_tokens
+            line["completion_tokens"] = journey.completion_tokens
+            line["cost_usd"] = round(journey.cost_usd, 8)
+        if journey.bypassed:
+            line["bypassed"] = journey.bypassed
+        if journey.error:
+            line["error"] = journey.error
+        WRITER.write(orjson.dumps(line, default=str))

@@ -1,0 +1,116 @@
+"""The door: every request comes in here and leaves with an answer in OpenAI's shape, a log line and its metrics.
+
+One function around the handlers instead of a chain of middlewares: the way in and the way out read in one piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from aiohttp import web
+
+from engines.errors import EngineError
+from gateway.journey import Journey, Outcome
+from gateway.log import RequestLog, log
+from gateway.metrics import Metrics
+from gateway.openai_error import RequestError, engine_error_response, error_response
+from gateway.relay import ClientGone
+
+Handler = Callable[[web.BaseRequest, str, Journey], Awaitable[web.StreamResponse]]
+"""(request, raw target below the prefix, journey) -> answer."""
+
+
+class Gatekeeper(Protocol):
+    """Decides whose request this is."""
+
+    def admit(self, request: web.BaseRequest, journey: Journey) -> None:
+        """Set the journey's tenant. Raises RequestError (401, 403)."""
+        ...
+
+
+class Routes(Protocol):
+    """Finds the handler of a request."""
+
+    def find(self, method: str, target: str) -> tuple[Handler, str, bool]:
+        """(handler, target below the prefix, whether a key is needed). Raises RequestError (404, 405)."""
+        ...
+
+
+class Door:
+    """The aiohttp handler of the whole gateway."""
+
+    def __init__(
+        self, routes: Routes, keys: Gatekeeper, requests: RequestLog | None, metrics: Metrics
+    ) -> None:
+        self._routes = routes
+        self._keys = keys
+        self._requests = requests
+        self._metrics = metrics
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        target = origin_form(request.raw_path)
+        journey = Journey.begin(request, target.partition("?")[0])
+        self._metrics.began()
+        try:
+            response = await self._answer(request, target, journey)
+        except asyncio.CancelledError:
+            journey.outcome = Outcome.ABORTED
+            raise
+        finally:
+            self._metrics.ended(journey)
+            if self._requests is not None:
+                self._requests.write(journey)
+        return response
+
+    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        try:
+            handler, rest, needs_key = self._routes.find(request.method, target)
+            if needs_key:
+                self._keys.admit(request, journey)
+            if "Expect" in request.headers:
+                await _continue(request)
+            return await handler(request, rest, journey)
+        except RequestError as error:
+            journey.outcome, journey.status, journey.error = Outcome.REFUSED, error.status, error.code
+            response = error_response(error.status, error.message, code=error.code, param=error.param)
+        except UnicodeEncodeError:
+            journey.outcome, journey.status, journey.error = Outcome.REFUSED, 400, "invalid_header"
+            response = error_response(400, "A request header is not valid UTF-8.", code="invalid_header")
+        except EngineError as error:
+            journey.outcome, journey.status, journey.error = Outcome.FAILED, error.status, error.message
+            journey.engine = error.engine
+            response = engine_error_response(error)
+        except ClientGone:
+            journey.outcome = Outcome.ABORTED
+            raise
+        except Exception as error:
+            if request.transport is None:
+                journey.outcome = Outcome.ABORTED
+                raise
+            journey.outcome, journey.status, journey.error = Outcome.FAILED, 500, type(error).__name__
+            log("error", "unexpected_error", request=journey.id, path=journey.path, error=error)
+            response = error_response(500, "The gateway failed on this request.", code="internal_error")
+        response.headers["x-request-id"] = journey.id
+        return response
+
+
+def origin_form(target: str) -> str:
+    """A raw request target without the scheme and host that an absolute-form one carries (RFC 9112 §3.2.2)."""
+    if target.startswith("/"):
+        return target
+    scheme, separator, rest = target.partition("://")
+    if separator and scheme.isalpha():
+        slash = rest.find("/")
+        return rest[slash:] if slash >= 0 else "/"
+    return "/" + target if target != "*" else target
+
+
+async def _continue(request: web.BaseRequest) -> None:
+    if request.headers["Expect"].lower() != "100-continue":
+        raise RequestError(
+            "The only expectation known here is 100-continue.", status=417, code="expectation_failed"
+        )
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

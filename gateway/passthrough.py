@@ -1,0 +1,73 @@
+"""Bytes in, bytes out, for everything the pipeline does not touch.
+
+Nothing is parsed. Small bodies are read and sent in one go; large or chunked uploads are passed on as they arrive, so that
+memory stays flat whatever their size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from engines.engine import Engine, EngineRequest
+from engines.headers import request_headers
+from gateway.journey import Journey
+from gateway.openai_error import RequestError
+from gateway.relay import relay
+
+_SMALL_BYTES = 256 * 1024
+
+
+class Passthrough:
+    """Sends a request to the default upstream and its answer back."""
+
+    def __init__(self, engine: Engine, *, max_body_bytes: int) -> None:
+        self._engine = engine
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
+        body, headers = await self._body(request)
+        return await self.forward(request, EngineRequest(request.method, target, headers, body), journey)
+
+    async def forward(
+        self, request: web.BaseRequest, outgoing: EngineRequest, journey: Journey
+    ) -> web.StreamResponse:
+        """The same for a body that was read already."""
+        journey.asked = time.perf_counter()
+        async with self._engine.stream(outgoing) as reply:
+            journey.waited = time.perf_counter() - journey.asked
+            reply.headers["x-understudy-decision-id"] = journey.id
+            reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
+            return await relay(request, reply, journey)
+
+    async def _body(self, request: web.BaseRequest) -> tuple[bytes | AsyncIterator[bytes], CIMultiDict[str]]:
+        headers = request_headers(request.headers)
+        length = request.content_length
+        if length is not None and length > self._max_body_bytes:
+            raise too_large(length, self._max_body_bytes)
+        if not request.body_exists:
+            return b"", headers
+        if length is not None and length <= _SMALL_BYTES:
+            return await request.read(), headers
+        return self._as_it_arrives(request), headers
+
+    async def _as_it_arrives(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
+        received = 0
+        async for chunk in request.content.iter_any():
+            received += len(chunk)
+            if received > self._max_body_bytes:
+                raise too_large(received, self._max_body_bytes)
+            yield chunk
+
+
+def too_large(size_bytes: int, limit_bytes: int) -> RequestError:
+    """The error for a body over a limit."""
+    return RequestError(
+        f"The request body of at least {size_bytes} bytes is over this gateway's limit of {limit_bytes} bytes.",
+        status=413,
+        code="request_too_large",
+    )

@@ -1,0 +1,124 @@
+"""The process: event loop, sockets, signals, owned background tasks, and an ordered stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+import aiohttp
+from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
+from aiohttp.web_protocol import RequestHandler
+
+from gateway.config import Listen
+from gateway.log import log
+from gateway.openai_error import error_response
+
+_BACKLOG = 4096
+
+
+class _Connection(RequestHandler):
+    """aiohttp's connection, except that what its parser refuses is answered in OpenAI's shape."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0 or isinstance(exc, ConnectionError):
+            raise ConnectionError("the answer had begun; only closing the connection is left")
+        if isinstance(exc, LineTooLong):
+            status, text = 431, "A request line or header is longer than this gateway takes."
+        elif status == HTTPStatus.BAD_REQUEST:
+            text = "The request is not valid HTTP."
+        else:
+            text = HTTPStatus(status).phrase
+        log("debug", "bad_http", status=status, error=exc)
+        response = error_response(status, text, code="bad_http" if status < 500 else "internal_error")
+        response.force_close()
+        return response
+
+
+class _Server(web.Server):
+    """aiohttp's low-level server with our connections."""
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+async def serve(
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+    listen: Listen,
+    *,
+    sock: socket.socket,
+    stop: asyncio.Event,
+) -> None:
+    """Answer requests on `sock` until `stop` is set; then refuse new ones and let the open ones finish in time."""
+    # aiohttp logs tracebacks of its own for broken connections; what matters of them is in our request log.
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
+    server = _Server(
+        handler,
+        # A client that leaves cancels its handler, which closes the upstream in whatever phase it is.
+        handler_cancellation=True,
+        request_factory=_request_factory(asyncio.get_running_loop(), int(listen.max_json_mib * 2**20)),
+        access_log=None,
+        auto_decompress=False,
+        max_line_size=max(8190, int(listen.max_header_kib * 1024)),
+        max_field_size=int(listen.max_header_kib * 1024),
+        keepalive_timeout=75,
+        lingering_time=2,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=listen.grace_s)
+    await runner.setup()
+    site = web.SockSite(runner, sock, backlog=_BACKLOG)
+    await site.start()
+    await stop.wait()
+    await runner.cleanup()
+
+
+def _request_factory(loop: asyncio.AbstractEventLoop, max_json_bytes: int) -> Callable[..., web.BaseRequest]:
+    def make(
+        message: aiohttp.http_parser.RawRequestMessage,
+        payload: aiohttp.StreamReader,
+        protocol: RequestHandler,
+        writer: aiohttp.abc.AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.BaseRequest:
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=max_json_bytes)
+
+    return make
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A bound socket; `shared` lets several processes bind the same port. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        sock.bind((host, port))
+    except BaseException:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """SIGTERM and SIGINT ask for an ordered stop; the second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def on(signum: int) -> None:
+        log("info", "stopping", signal=signal.Signals(signum).name)
+        stop.set()
+        loop.remove_signal_handler(signum)
+
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, on, signum)

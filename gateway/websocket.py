@@ -1,0 +1,100 @@
+"""WebSocket upgrades (`/v1/realtime`): after the handshake, raw bytes both ways until one side closes.
+
+Frames are not parsed, so extensions, fragmentation, pings and close codes stay what the two ends made them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import aiohttp
+from aiohttp import web
+from aiohttp.http_writer import StreamWriter
+from aiohttp.streams import StreamReader
+
+from engines.engine import EngineRequest
+from engines.headers import request_headers
+from engines.openai_http import OpenAIHTTP
+from gateway.journey import Journey, Outcome
+from gateway.relay import relay
+
+_BUFFER_BYTES = 64 * 1024
+
+
+def wants_upgrade(request: web.BaseRequest) -> bool:
+    """Whether the client asks for a WebSocket."""
+    return request.headers.get("Upgrade", "").lower() == "websocket"
+
+
+class _Raw:
+    """Stands where aiohttp expects a frame parser, and hands the bytes on unparsed."""
+
+    def __init__(self, reader: StreamReader) -> None:
+        self._reader = reader
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self._reader.feed_data(data)
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self._reader.feed_eof()
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
+        self._reader.feed_eof()
+
+
+async def tunnel(
+    request: web.BaseRequest, engine: OpenAIHTTP, target: str, journey: Journey
+) -> web.StreamResponse:
+    """Pass the handshake on; if the upstream agrees, pass the bytes on. A refusal is relayed like any answer."""
+    headers = request_headers(request.headers)
+    headers["Connection"] = "Upgrade"
+    headers["Upgrade"] = "websocket"
+    journey.asked = time.perf_counter()
+    exchange = engine.stream(EngineRequest("GET", target, headers, b""))
+    async with exchange as reply:
+        journey.waited = time.perf_counter() - journey.asked
+        if reply.status != 101:
+            return await relay(request, reply, journey)
+        response = web.StreamResponse(status=101, reason=reply.reason, headers=reply.headers)
+        response.headers["Connection"] = "Upgrade"
+        response.headers["Upgrade"] = "websocket"
+        journey.engine, journey.status, journey.outcome = reply.engine, 101, Outcome.ANSWERED
+        connection = exchange.response.connection
+        if connection is None or connection.protocol is None or request.transport is None:
+            raise ConnectionResetError("a side left during the handshake")
+        await _splice(request, response, connection)
+        request.protocol.force_close()
+        return response
+
+
+async def _splice(
+    request: web.BaseRequest, response: web.StreamResponse, upstream: aiohttp.connector.Connection
+) -> None:
+    loop = asyncio.get_running_loop()
+    client, server = request.protocol, upstream.protocol
+    assert server is not None
+    server.read_timeout = None
+    from_client = StreamReader(client, _BUFFER_BYTES, loop=loop)
+    from_server = StreamReader(server, _BUFFER_BYTES, loop=loop)
+    to_client = await response.prepare(request)
+    assert to_client is not None
+    to_server = StreamWriter(server, loop)
+    client.set_parser(_Raw(from_client))  # type: ignore[arg-type]
+    server.set_parser(_Raw(from_server), from_server)
+    async with asyncio.TaskGroup() as both:
+        both.create_task(_pump(from_client, to_server), name="websocket client->upstream")
+        both.create_task(_pump(from_server, to_client), name="websocket upstream->client")
+
+
+async def _pump(source: StreamReader, sink: aiohttp.abc.AbstractStreamWriter) -> None:
+    try:
+        async for data in source.iter_any():
+            await sink.write(data)
+    except (ConnectionError, aiohttp.ClientError):
+        pass
+    # One end closed: closing the other ends its pump too.
+    transport = getattr(sink, "transport", None)
+    if transport is not None:
+        transport.close()
