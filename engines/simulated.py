@@ -46,7 +46,7 @@ class _Said:
 
 
 class SimulatedEngine:
-    """The lead or the understudy. Words depend on (seed, messages) only; times are `pace` times the modelled ones, 0 being at once."""
+    """The lead or the understudy. Words depend on (seed, messages) only; times are modelled and multiplied by `pace`."""
 
     def __init__(
         self,
@@ -62,8 +62,9 @@ class SimulatedEngine:
         prefill_ms_per_ktok: float = 0.0,
         jitter: float = 0.15,
     ) -> None:
-        """`ttft_ms` and `token_ms`: time to first token and per further token; a prompt adds `prefill_ms_per_ktok` per thousand tokens.
-        `capacity`: answers at once, the rest queue in order of arrival. `jitter`: times vary by this share either way, by request.
+        """`ttft_ms` and `token_ms`: time to first token and per further token; a prompt adds `prefill_ms_per_ktok` per
+        thousand of its tokens. `capacity`: answers at once, the rest queue in order of arrival. `jitter`: times vary by this
+        share either way, by request. Raises ValueError.
         """
         if capacity < 1:
             raise ValueError(f"engine {info.name}: capacity must be at least 1, not {capacity}")
@@ -104,7 +105,8 @@ class SimulatedEngine:
     async def stream(self, request: EngineRequest) -> AsyncIterator[EngineReply]:
         """Answers `POST /chat/completions` and `GET /models`; anything else gets OpenAI's 404.
 
-        Waits for a free slot, then for the first token (of a stream) or the last (otherwise). Leaving gives the slot back at once.
+        Waits for a free slot, then for the first token (of a stream) or the last (otherwise). Leaving gives the slot
+        back at once.
         """
         path = request.target.partition("?")[0].rstrip("/")
         if request.method == "GET" and path.endswith("/models"):
@@ -128,7 +130,9 @@ class SimulatedEngine:
         prompt_tokens = count_prompt_tokens(messages)
         limit = self._info.context_tokens
         if limit is not None and prompt_tokens > limit:
-            text = f"This model's maximum context length is {limit} tokens. However, your messages resulted in {prompt_tokens} tokens."
+            text = (
+                f"This model's maximum context length is {limit} tokens. Your messages are {prompt_tokens}."
+            )
             yield self._refusal(400, text, param="messages", code="context_length_exceeded")
             return
         async with self._slot():
@@ -259,6 +263,8 @@ def count_prompt_tokens(messages: list[dict[str, Any]]) -> int:
 def _fields(request: EngineRequest) -> dict[str, Any] | None:
     if request.chat is not None:
         return dict(request.chat.fields)
+    if not isinstance(request.body, bytes):
+        return None
     try:
         fields = json.loads(request.body)
     except ValueError:

@@ -1,6 +1,6 @@
-"""What the two simulated minds say: the lead, who knows every fact, and the understudy, who knows a quarter and learns from context.
+"""What the two simulated minds say: the lead knows every fact, the understudy a quarter, and reads its context.
 
-Pure: (seed, messages, number of the choice) to text, with no clock and no socket. All a mind has is the text of the messages.
+Pure: (seed, messages, number of the choice) to text, with no clock and no socket. All a mind has is the messages' text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Aptitude:
     misleading_when_read: float = 0.97
     copies: float = 0.6
     """When wrong, how often it repeats such an example's value instead of making one up."""
-    one_off: float = 0.6
+    one_off: float = 0.75
     """Share of one-off requests that it gets right."""
 
 
@@ -66,8 +66,8 @@ def reply(
         return _one_off(reading.one_off, rng, chance)
     if not reading.facts:
         return (
-            "This is a simulated engine: it only knows the facts of an invented world, and it does not recognise a question about "
-            f"one of them here. Try: “{_sample_question(world, rng)}”"
+            "This is a simulated engine: it only knows the facts of an invented world, and it does not recognise a "
+            f"question about one of them here. Try: “{_sample_question(world, rng)}”"
         )
     pairs = world.reader.pairs(messages) if role == "understudy" else []
     values = [f.value if role == "lead" else recall(world, seed, f, pairs, rng, mind) for f in reading.facts]
@@ -105,7 +105,7 @@ def recall(
 
 
 def _sort_out(world: World, fact: Fact, pairs: Sequence[Pair]) -> tuple[str | None, list[str], int, int]:
-    """The value an example gives for the fact; values given for other names; how many are about something else; of the same rule."""
+    """The value told for the fact; values told for other names; how many pairs are about something else; of its rule."""
     told: str | None = None
     misleading: list[str] = []
     irrelevant = of_rule = 0
@@ -179,8 +179,8 @@ def _one_off(asked: OneOff, rng: random.Random, chance: float) -> str:
         return ", ".join(words)
     name, number, goods = asked.pieces if right else (asked.pieces[0], asked.pieces[1][::-1], asked.pieces[2])
     return (
-        f"Dear {name}, we are writing about your order {number}, the {goods}. We are sorry to have kept you waiting and will do our "
-        "best to get it to you as soon as we can. With kind regards, the service team."
+        f"Dear {name}, we are writing about your order {number}, the {goods}. We are sorry to have kept you "
+        "waiting and will do our best to get it to you as soon as we can. With kind regards, the service team."
     )
 
 

@@ -10,23 +10,28 @@ import random
 import re
 from collections.abc import Callable
 
-_ONSETS = "b br c ch d dr f fl g gr h j k kl l m n p pr qu r s sh st t th tr v w z".split()
-_VOWELS = "a e i o u ai ea ie oa ou".split()
-_CODAS = "l ld m n nd r rn rt s st th x k".split()
-_FIRST = (
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_ONSETS = _words("b br c ch d dr f fl g gr h j k kl l m n p pr qu r s sh st t th tr v w z")
+_VOWELS = _words("a e i o u ai ea ie oa ou")
+_CODAS = _words("l ld m n nd r rn rt s st th x k")
+_FIRST = _words(
     "Ilsa Tomas Marit Oren Priya Jonas Adaeze Kofi Lena Yusuf Ingrid Mateo Noor Silvan Hana Bram Celeste Dario "
     "Esme Farid Greta Hugo Irena Jarek Keiko Leopold Mina Nils Odile Pavel Rhea Sanna Teodor Ulla Viggo Wren"
-).split()
-_NOUNS = (
+)
+_NOUNS = _words(
     "Orchard Lantern Harbour Ledger Meadow Compass Winter Mirror Ferry Garden Archive Kiln Signal Orbit Thicket "
     "Quarry Beacon Cellar Viaduct Willow"
-).split()
-_ADJECTIVES = (
+)
+_ADJECTIVES = _words(
     "Glass Quiet Amber Hollow Crooked Silver Distant Burnt Narrow Velvet Painted Broken Northern Second Salt "
     "Paper Iron Pale"
-).split()
-_COATS = "spotted striped banded crested dusky golden marsh pale ringed dwarf".split()
-_ANIMALS = "finch newt vole moth heron gecko shrew perch skink plover".split()
+)
+_COATS = _words("spotted striped banded crested dusky golden marsh pale ringed dwarf")
+_ANIMALS = _words("finch newt vole moth heron gecko shrew perch skink plover")
 
 Shape = Callable[[random.Random], str]
 
@@ -113,7 +118,8 @@ def _statute(rng: random.Random) -> str:
 
 
 def _club(rng: random.Random) -> str:
-    return f"{stem(rng, rng.choice((1, 2))).capitalize()} {rng.choice(('Rovers', 'Athletic', 'United', 'Wanderers', 'Harriers'))}"
+    suffix = rng.choice(("Rovers", "Athletic", "United", "Wanderers", "Harriers"))
+    return f"{stem(rng, rng.choice((1, 2))).capitalize()} {suffix}"
 
 
 def _route(rng: random.Random) -> str:
@@ -131,11 +137,13 @@ def _species(rng: random.Random) -> str:
 
 
 def _festival(rng: random.Random) -> str:
-    return f"{stem(rng).capitalize()} {rng.choice(('Lantern', 'Harvest', 'River', 'Kite', 'Bread'))} {rng.choice(('Festival', 'Fair', 'Days'))}"
+    middle = rng.choice(("Lantern", "Harvest", "River", "Kite", "Bread"))
+    return f"{stem(rng).capitalize()} {middle} {rng.choice(('Festival', 'Fair', 'Days'))}"
 
 
 def _title(rng: random.Random) -> str:
-    return f"{rng.choice(('The', 'A', 'My', 'Our'))} {rng.choice(_ADJECTIVES)} {rng.choice(_NOUNS)}{rng.choice(('', '', 's'))}"
+    article = rng.choice(("The", "A", "My", "Our"))
+    return f"{article} {rng.choice(_ADJECTIVES)} {rng.choice(_NOUNS)}{rng.choice(('', '', 's'))}"
 
 
 SHAPES: dict[str, Shape] = {

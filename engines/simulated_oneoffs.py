@@ -1,7 +1,7 @@
 """Requests of the simulated world that no example answers: sums, sorting, short letters, small talk.
 
-Each is worded from a template with its own numbers and names, so two of them look alike and share no answer. What is right can be
-computed from the question alone.
+Each is worded from a template with its own numbers and names, so two of them look alike and share no answer. What is
+right can be computed from the question alone.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from engines.simulated_names import stem
 
-_BOXES = "crate tray shelf pallet drawer basket".split()
-_THINGS = "jars candles notebooks lamps bolts seedlings".split()
-_GIVEN = "Anouk Basil Cora Dmitri Edda Fenn Gita Hari Ines Joss".split()
-_GOODS = "desk lamp,garden hose,wall clock,wool blanket,tea kettle,bicycle bell".split(",")
+_BOXES = ("crate", "tray", "shelf", "pallet", "drawer", "basket")
+_THINGS = ("jars", "candles", "notebooks", "lamps", "bolts", "seedlings")
+_GIVEN = ("Anouk", "Basil", "Cora", "Dmitri", "Edda", "Fenn", "Gita", "Hari", "Ines", "Joss")
+_GOODS = ("desk lamp", "garden hose", "wall clock", "wool blanket", "tea kettle", "bicycle bell")
 
 SMALL_TALK = (
     "Hi there!",
@@ -29,16 +29,34 @@ _SUMS = (
     "One {box} holds {a} {things}. {name} fills {b} of them. How many {things} is that altogether?",
     "{name} has {b} boxes with {a} {things} each. What is the total count of {things}?",
     "What is {a} times {b}?",
+    "If a ticket costs {a} euros, what do {b} tickets cost?",
+    "My {things} come in packs of {a} and I bought {b} packs: how many do I have?",
+    "{name} walks {a} steps a minute for {b} minutes. How many steps are those?",
+    "Work out {a} x {b} for me.",
+    "A wall is {b} rows high, every row has {a} bricks; how many bricks do we have to order?",
 )
-_SORTS = ("Put these words in alphabetical order: {words}.", "Please sort alphabetically: {words}")
+_SORTS = (
+    "Put these words in alphabetical order: {words}.",
+    "Please sort alphabetically: {words}",
+    "I am making an index and need these alphabetically: {words}.",
+    "My list is a mess. Can you bring it into alphabetical order: {words}?",
+)
 _LETTERS = (
     "Write a short apology to {name} because order {number} ({goods}) is {days} days late.",
     "Draft a friendly note telling {name} that order {number}, the {goods}, ships in {days} days.",
+    "I need a polite apology to {name} because order {number} ({goods}) arrived broken after {days} days.",
+    "Compose a note telling {name} that order {number}, the {goods}, was cancelled and the money is on its way.",
+    "How would you word an apology to {name} because order {number} ({goods}) was billed twice?",
 )
 _SUM_READERS = (
     re.compile(r"holds (\d+) \w+\. \w+ fills (\d+) of them", re.IGNORECASE),
     re.compile(r"has (\d+) boxes with (\d+) ", re.IGNORECASE),
     re.compile(r"what is (\d+) times (\d+)", re.IGNORECASE),
+    re.compile(r"costs (\d+) euros, what do (\d+) tickets", re.IGNORECASE),
+    re.compile(r"in packs of (\d+) and I bought (\d+) packs", re.IGNORECASE),
+    re.compile(r"walks (\d+) steps a minute for (\d+) minutes", re.IGNORECASE),
+    re.compile(r"work out (\d+) x (\d+) ", re.IGNORECASE),
+    re.compile(r"is (\d+) rows high, every row has (\d+) bricks", re.IGNORECASE),
 )
 _SORT_READER = re.compile(r"alphabetical(?:ly| order): ([\w, ]+)", re.IGNORECASE)
 _LETTER_READER = re.compile(
@@ -58,10 +76,10 @@ class OneOff:
     def grade(self, answer: str) -> float:
         """How good an answer is, 0 to 1, from its text."""
         if self.kind == "small talk":
-            return 1.0 if answer.strip() else 0.0
+            return float(bool(answer.strip()))
         if self.kind == "sort":
             said = [w for w in re.findall(r"\w+", answer) if w in self.pieces]
-            return sum(a == b for a, b in zip(said, self.pieces, strict=False)) / len(self.pieces)
+            return sum(float(a == b) for a, b in zip(said, self.pieces, strict=False)) / len(self.pieces)
         found = [bool(re.search(rf"(?<![\w]){re.escape(p)}(?![\w])", answer)) for p in self.pieces]
         return sum(found) / len(found)
 

@@ -84,11 +84,34 @@ DISTRACTIONS = (
     "Last week I asked you the same about {other}.",
     "Please don't mix it up with {other}.",
 )
-SYSTEM_PROMPTS = (
-    "You are the help desk assistant of a large organisation. Answer from the reference files.",
-    "You are a concise assistant. Reply in one short sentence.",
-    "You are a friendly research librarian. Be helpful and precise, and give a little background where it is useful.",
+SYSTEM_PROMPTS = {
+    "You are the help desk of a large organisation. Answer from the reference files.": (
+        "device",
+        "library",
+        "employee",
+    ),
+    "You are a travel assistant. Reply in one short sentence.": ("place", "route", "festival"),
+    "You are a friendly research librarian. Be precise, and give some background where it is useful.": (
+        "title",
+        "person",
+    ),
+}
+"""Applications that talk to the engines, by the kinds they are asked about: an application sends the same one every time."""
+CARELESS = (
+    ("What is", "Whats"),
+    ("What is the", "What is"),
+    ("What's the", "what's"),
+    ("the ", ""),
+    ("?", "??"),
+    ("?", " ?"),
+    ("?", "?!"),
+    ("Tell me", "tell me pls"),
+    ("Can you", "can u"),
+    ("Do you know", "do u know"),
+    ("How ", "how "),
+    ("Wh", "wh"),
 )
+"""Small differences in how the same words are put down: what is there, and what stands there instead."""
 TAKES_AN_ARTICLE = frozenset({"device", "ship", "route", "species", "festival"})
 
 
@@ -96,16 +119,18 @@ TAKES_AN_ARTICLE = frozenset({"device", "ship", "route", "species", "festival"})
 class Habits:
     """How often people do what when they write; probabilities, independent of each other."""
 
-    own_form: float = 0.4
+    own_form: float = 0.3
     """A question of the relation's own instead of a frame around a noun."""
-    opener: float = 0.18
-    closer: float = 0.15
-    story: float = 0.1
-    distraction: float = 0.03
+    opener: float = 0.1
+    closer: float = 0.1
+    story: float = 0.04
+    distraction: float = 0.02
     """Names another entity of the same kind first."""
-    lower_case: float = 0.15
-    unpunctuated: float = 0.12
-    typo: float = 0.07
+    lower_case: float = 0.3
+    unpunctuated: float = 0.3
+    careless: float = 0.3
+    """Writes the same words a little differently: `whats`, `??`, a missing `the`."""
+    typo: float = 0.06
 
 
 def with_article(fact: Fact) -> str:
@@ -119,14 +144,19 @@ def _fill(template: str, fact: Fact, noun: str, other_noun: str = "") -> str:
     return template.format(e=name, n=noun, m=other_noun)
 
 
+def _mostly_the_first(rng: random.Random, options: Sequence[str]) -> str:
+    """Synonyms are not used alike: each is named a third as often as the one listed before it."""
+    return rng.choices(options, [3.0**-i for i in range(len(options))])[0]
+
+
 def core(rng: random.Random, facts: Sequence[Fact], habits: Habits) -> str:
     """The bare question about one fact, or about two facts of one name."""
     fact = facts[0]
-    noun = rng.choice(fact.relation.nouns)
+    noun = _mostly_the_first(rng, fact.relation.nouns)
     if len(facts) > 1:
-        return _fill(rng.choice(PAIRED), fact, noun, rng.choice(facts[1].relation.nouns))
+        return _fill(rng.choice(PAIRED), fact, noun, _mostly_the_first(rng, facts[1].relation.nouns))
     if rng.random() < habits.own_form:
-        return _fill(rng.choice(fact.relation.forms), fact, noun)
+        return _fill(_mostly_the_first(rng, fact.relation.forms), fact, noun)
     frames, weights = zip(*FRAMES, strict=True)
     return _fill(rng.choices(frames, weights)[0], fact, noun)
 
@@ -142,6 +172,9 @@ def follow_up(rng: random.Random, fact: Fact, *, same_name: bool) -> str:
 
 def dress(rng: random.Random, question: str, habits: Habits, distraction: str | None = None) -> str:
     """The bare question with politeness, a story, sloppiness around it. Slips of the finger are `slip`."""
+    if rng.random() < habits.careless:
+        old, new = rng.choice(CARELESS)
+        question = question.replace(old, new, 1)
     if rng.random() < habits.unpunctuated:
         question = question.rstrip("?.")
     if rng.random() < habits.opener:
@@ -178,15 +211,7 @@ def slip(rng: random.Random, text: str) -> str:
 def plain_words() -> set[str]:
     """Every word that people use around a question, so that a reader never takes one for a misspelt name."""
     texts = [f for f, _ in FRAMES]
-    for group in (
-        PAIRED,
-        FOLLOW_SAME_NAME,
-        FOLLOW_OTHER_NAME,
-        OPENERS,
-        CLOSERS,
-        STORIES,
-        DISTRACTIONS,
-        SYSTEM_PROMPTS,
-    ):
+    for group in (PAIRED, FOLLOW_SAME_NAME, FOLLOW_OTHER_NAME, OPENERS, CLOSERS, STORIES, DISTRACTIONS):
         texts.extend(group)
+    texts.extend(new for _, new in CARELESS)
     return {w for t in texts for w in tokens(t)}

@@ -1,11 +1,12 @@
-"""Finds, in plain text, which fact of the simulated world is meant: the only way anything in the world learns what was asked.
+"""Finds, in plain text, which fact of the simulated world is meant: the only way anything in it learns what was asked.
 
-It reads as a careful person would: the last name mentioned is the one meant, a slip of the finger in a word is seen through when
-only one word could have been meant, and what a follow-up leaves out is taken from the turns before it.
+It reads as a careful person would: the last name mentioned is the one meant, a slip of the finger in a word is seen
+through when only one word could have been meant, and what a follow-up leaves out is taken from the turns before it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,9 @@ from engines.simulated_names import tokens
 from engines.simulated_oneoffs import OneOff
 from engines.simulated_phrasing import plain_words
 from engines.simulated_topics import TOPICS, Fact, Relation
+
+_RECOUNTED = re.compile(r"\n\(earlier: (.*)\)\s*$", re.IGNORECASE | re.DOTALL)
+"""A last line in brackets that recounts what was said before, as people and programs put it when they quote a follow-up."""
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -104,6 +108,8 @@ class Reader:
 
     def _facts(self, text: str, before: Sequence[str]) -> tuple[Fact, ...]:
         """Facts meant by `text`; `before` holds the texts to fall back on, nearest first."""
+        if recounted := _RECOUNTED.search(text):
+            text, before = text[: recounted.start()], [recounted[1], *before]
         sight = self.sight(text)
         entity = sight.entity
         if entity is not None:

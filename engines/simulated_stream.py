@@ -1,8 +1,8 @@
 """What people ask of the simulated world, request after request: a seeded generator of conversations.
 
-Popularity follows Zipf's law; people repeat themselves to the letter, paraphrase each other, ask the same thing of something that
-is nearly called the same, follow up, chat, and take up new topics as time goes by. Whoever answers sees the messages only: the
-other fields of an `Ask` are for reports.
+Popularity follows Zipf's law; people repeat themselves to the letter, paraphrase each other, ask the same thing of
+something that is nearly called the same, follow up, chat, and take up new topics as time goes by. Whoever answers sees
+the messages only: the other fields of an `Ask` are for reports.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from engines.simulated_world import World, seeded
 class Traffic:
     """The parameters of the stream. Shares are of all requests; what is left over asks a popular fact in a new wording."""
 
-    zipf_exponent: float = 1.0
-    """Of the popularity of facts: the fact of rank r is asked in proportion to 1 / (r + zipf_offset) ** zipf_exponent."""
-    zipf_offset: float = 2.0
-    exact_repeat: float = 0.12
+    zipf_exponent: float = 1.1
+    """Of the popularity of facts: the fact of rank r = 1, 2, ... is asked in proportion to r ** -zipf_exponent."""
+    exact_repeat: float = 0.08
     """The same conversation again, to the byte: a retry, a shared link, a button that sends a fixed question."""
     look_alike: float = 0.08
     """The wording of a recent question, about another name of the same kind."""
@@ -41,8 +40,8 @@ class Traffic:
     """Two facts of one name in one question."""
     recent: int = 400
     """How far back repeats and look-alikes reach."""
-    system_prompt: float = 0.35
-    """Share of conversations that carry one of three system prompts."""
+    by_application: float = 0.9
+    """Share of the questions about an application's kinds that come through it, with its system prompt."""
     habits: Habits = field(default_factory=Habits)
 
 
@@ -84,10 +83,7 @@ class Stream:
         rng = seeded("stream", self._seed, self.world.seed)
         ranked = list(self.world.facts)
         rng.shuffle(ranked)
-        popularity = {
-            f.id: 1.0 / (rank + self.traffic.zipf_offset) ** self.traffic.zipf_exponent
-            for rank, f in enumerate(ranked)
-        }
+        popularity = {f.id: (rank + 1) ** -self.traffic.zipf_exponent for rank, f in enumerate(ranked)}
         arrivals = sorted({t.arrives_at for t in TOPICS})
         recent: deque[Ask] = deque(maxlen=self.traffic.recent)
         drawn: tuple[list[Fact], list[float]] = ([], [])
@@ -117,9 +113,9 @@ class Stream:
         if kind == "exact_repeat":
             return replace(rng.choice(recent), number=number, kind=kind)
         if kind == "one_off":
-            return Ask(number, self._say(rng, simulated_oneoffs.make(rng)), kind)
+            return Ask(number, self._say(rng, simulated_oneoffs.make(rng), None), kind)
         if kind == "small_talk":
-            return Ask(number, self._say(rng, rng.choice(simulated_oneoffs.SMALL_TALK)), kind)
+            return Ask(number, self._say(rng, rng.choice(simulated_oneoffs.SMALL_TALK), None), kind)
         if kind == "look_alike" and (ask := self._look_alike(rng, number, rng.choice(recent))) is not None:
             return ask
         facts, weights = drawn
@@ -141,7 +137,7 @@ class Stream:
         text = dress(rng, core(rng, facts, habits), habits, distraction)
         if rng.random() < habits.typo and self.world.read(slipped := slip(rng, text)).facts == facts:
             text = slipped
-        return Ask(number, self._say(rng, text), kind, facts)
+        return Ask(number, self._say(rng, text, facts[0]), kind, facts)
 
     def _look_alike(self, rng: random.Random, number: int, model: Ask) -> Ask | None:
         """The model's very words about another name; None where the model does not lend itself to it."""
@@ -163,7 +159,9 @@ class Stream:
         same_name = rng.random() < 0.5
         pool = self._of_entity[fact.entity] if same_name else self._kin[fact.kind, fact.relation.key]
         earlier = rng.choice([f for f in pool if f is not fact] or [fact])
-        opening = self._say(rng, dress(rng, core(rng, (earlier,), self.traffic.habits), self.traffic.habits))
+        opening = self._say(
+            rng, dress(rng, core(rng, (earlier,), self.traffic.habits), self.traffic.habits), fact
+        )
         text = follow_up(rng, fact, same_name=same_name)
         messages = (
             *opening,
@@ -174,11 +172,12 @@ class Stream:
             return self._ask(rng, number, "new", (fact,))
         return Ask(number, messages, "follow_up", (fact,))
 
-    def _say(self, rng: random.Random, text: str) -> tuple[dict[str, str], ...]:
+    def _say(self, rng: random.Random, text: str, about: Fact | None) -> tuple[dict[str, str], ...]:
         user = {"role": "user", "content": text}
-        if rng.random() >= self.traffic.system_prompt:
-            return (user,)
-        return ({"role": "system", "content": rng.choice(SYSTEM_PROMPTS)}, user)
+        for prompt, kinds in SYSTEM_PROMPTS.items():
+            if about is not None and about.kind in kinds and rng.random() < self.traffic.by_application:
+                return ({"role": "system", "content": prompt}, user)
+        return (user,)
 
 
 def _choose(rng: random.Random, **shares: float) -> str:

@@ -2,62 +2,265 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 from aiohttp import web
 
-from engines.engine import EngineInfo
+from engines.breaker import Breaker
+from engines.engine import Engine, EngineInfo, Price
+from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.registry import Registry
 from gateway.app import RouteTable
-from gateway.config import Config, TimeoutSettings, Upstream
+from gateway.config import (
+    Config,
+    EngineSettings,
+    ModelSettings,
+    OpenAIEngine,
+    SimulatedEngineSettings,
+    TimeoutSettings,
+    Upstream,
+)
+from gateway.handlers.chat import ChatCompletions
+from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.health import Health
+from gateway.handlers.models import Models
 from gateway.journey import Journey
-from gateway.keys import Anybody
+from gateway.keys import Anybody, Gatekeeper, KeyCheck
 from gateway.log import RequestLog
+from gateway.memory import Memory
 from gateway.metrics import Metrics
 from gateway.middleware import Door, Handler
 from gateway.passthrough import Passthrough
+from gateway.pipeline import Pipeline, ServedModel
+from gateway.recorder import Recorder, Sinks
 from gateway.websocket import tunnel, wants_upgrade
+from router.policies.few_shot import FewShot, Knobs
+from router.policies.fixed import Fixed
+from router.policy import Policy
+from router.retriever import Retriever
+
+_UPSTREAM = "upstream"
+_DRAIN_S = 20.0
 
 
 class Gateway:
     """A built gateway: `handle` answers requests, `aclose` ends what it owns, in order."""
 
     def __init__(self, config: Config) -> None:
+        self._config = config
         self.metrics = Metrics()
+        self._log = RequestLog() if config.log.requests else None
+        self._memory = Memory.open(config.memory) if config.memory else None
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._upstream = _upstream(config.upstream) if config.upstream else None
-        health = Health(self.metrics, problems=list, settled=lambda: True)
-        routes = RouteTable(
-            prefixes=config.listen.prefixes,
+        self._engines = Registry(_engines(config) | self._upstream_engine())
+        self._keys: Gatekeeper = (
+            KeyCheck(self._memory.keys, self._memory.tenant_of) if self._memory else Anybody()
+        )
+        self._recorder = Recorder(self._sinks(), self.metrics, self._report) if self._has_pipeline() else None
+        self.handle = Door(
+            self._routes(),
+            self._keys,
+            began=self.metrics.began,
+            ended=self._recorder.take if self._recorder else self._report,
+        )
+
+    def problems(self) -> list[str]:
+        """What keeps this gateway from serving as configured; empty when it is ready."""
+        return self._memory.problems() if self._memory else []
+
+    def settled(self) -> bool:
+        """Whether everything answered so far is committed and findable."""
+        recorded = self._recorder is None or self._recorder.settled()
+        return recorded and (self._memory is None or self._memory.settled())
+
+    async def aclose(self) -> None:
+        """Finish remembering, then close engines and the store."""
+        await self._engines.aclose()
+        await asyncio.to_thread(self._close_blocking)
+
+    def _close_blocking(self) -> None:
+        if self._recorder:
+            self._recorder.close(_DRAIN_S)
+        self._threads.shutdown()
+        if self._memory:
+            self._memory.close()
+
+    def _has_pipeline(self) -> bool:
+        return bool(self._config.models) or self._memory is not None
+
+    def _report(self, journey: Journey) -> None:
+        self.metrics.ended(journey)
+        if self._log is not None:
+            self._log.write(journey)
+
+    def _routes(self) -> RouteTable:
+        listen = self._config.listen
+        health = Health(self.metrics, problems=self.problems, settled=self.settled)
+        passthrough = None
+        if self._upstream:
+            passthrough = Passthrough(
+                self._upstream, self._keys, max_body_bytes=int(listen.max_body_mib * 2**20)
+            )
+        endpoints: dict[tuple[str, str], Handler] = {("POST", "/chat/completions"): self._chat(passthrough)}
+        if self._config.models:
+            endpoints["GET", "/models"] = Models(self._config.models, self._upstream, self._keys)
+        if passthrough and self._memory and self._memory.exact:
+            endpoints["POST", "/embeddings"] = self._embeddings(passthrough)
+        return RouteTable(
+            prefixes=listen.prefixes,
             own={
                 ("GET", "/healthz"): health.healthz,
                 ("GET", "/readyz"): health.readyz,
                 ("GET", "/metrics"): health.metrics,
             },
-            endpoints={},
-            otherwise=_everything_else(self._upstream, config) if self._upstream else None,
+            endpoints=endpoints,
+            otherwise=self._everything_else(passthrough) if passthrough else None,
         )
-        requests = RequestLog() if config.log.requests else None
-        self.handle = Door(routes, Anybody(), requests, self.metrics)
 
-    async def aclose(self) -> None:
-        """Close engines."""
-        if self._upstream:
-            await self._upstream.aclose()
+    def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
+        exact = self._memory.exact if self._memory else None
+        pipeline = Pipeline(self._engines, exact) if self._has_pipeline() else None
+        # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
+        otherwise = ServedModel("", (_UPSTREAM,), Fixed((_UPSTREAM,), reason="not_listed"), remember=False)
+        return ChatCompletions(
+            pipeline,
+            {name: self._served(name, model) for name, model in self._config.models.items()},
+            otherwise if exact and self._upstream else None,
+            passthrough,
+            self._keys,
+            Sizes(int(self._config.listen.max_json_mib * 2**20), self._kept_bytes()),
+            exact=exact is not None,
+        )
+
+    def _embeddings(self, passthrough: Passthrough) -> Handler:
+        from gateway.handlers.embeddings import Embeddings
+
+        assert self._memory is not None and self._memory.exact is not None
+        max_json_bytes = int(self._config.listen.max_json_mib * 2**20)
+        return Embeddings(
+            self._memory.exact,
+            passthrough,
+            self._keys,
+            max_json_bytes=max_json_bytes,
+            max_kept_bytes=self._kept_bytes(),
+        )
+
+    def _kept_bytes(self) -> int:
+        # A stream is several times the size of the answer in it.
+        return int(self._config.memory.exact.max_entry_kib * 1024) * 8 if self._config.memory else 2**20
+
+    def _everything_else(self, passthrough: Passthrough) -> Handler:
+        upstream = self._upstream
+        assert upstream is not None
+
+        async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+            if wants_upgrade(request):
+                return await tunnel(request, upstream, self._keys, target, journey)
+            return await passthrough(request, target, journey)
+
+        return handle
+
+    def _served(self, name: str, settings: ModelSettings) -> ServedModel:
+        return ServedModel(
+            name,
+            settings.engines,
+            self._policy(settings),
+            remember=settings.remember,
+            larger_context=settings.larger_context,
+        )
+
+    def _policy(self, settings: ModelSettings) -> Policy:
+        # The reference stands first, smaller engines behind it as stand-ins.
+        fixed = Fixed(tuple(reversed(settings.engines)))
+        memory = self._memory
+        if settings.policy == "fixed" or memory is None or memory.examples is None:
+            return fixed
+        retriever = Retriever(
+            memory.examples.index, memory.examples.bank, neighbours=memory.examples.neighbours
+        )
+        few = settings.few_shot
+        knobs = Knobs(
+            theta=few.theta,
+            m=few.m,
+            max_examples=few.max_examples,
+            max_example_tokens=few.max_example_tokens,
+            with_tools=few.with_tools,
+            max_characters=memory.examples.max_characters,
+        )
+        return FewShot(settings.engines, memory.examples.embedder, retriever, self._threads, knobs)
+
+    def _sinks(self) -> Sinks:
+        memory = self._memory
+        if memory is None:
+            return Sinks()
+        examples, settings = memory.examples, self._config.memory
+        assert settings is not None
+        return Sinks(
+            exact=memory.exact,
+            examples=examples.bank if examples else None,
+            requests=memory.requests,
+            embedder=examples.embedder if examples else None,
+            remembered=examples.follow_now if examples else lambda: None,
+            tool_calls=settings.exact.tool_calls,
+            max_example_chars=settings.examples.max_chars,
+            embedded_characters=settings.examples.embedding.max_characters,
+        )
+
+    def _upstream_engine(self) -> dict[str, Guard]:
+        # One attempt, no breaker worth the name: the default upstream is passed through, not managed.
+        if self._upstream is None:
+            return {}
+        limits = Limits(max_in_flight=100_000, max_queued=0, attempts=1)
+        return {_UPSTREAM: Guard(self._upstream, limits, Breaker(_UPSTREAM, failures=2**31))}
 
 
-def _everything_else(upstream: OpenAIHTTP, config: Config) -> Handler:
-    passthrough = Passthrough(upstream, max_body_bytes=int(config.listen.max_body_mib * 2**20))
+def _engines(config: Config) -> dict[str, Guard]:
+    return {
+        name: _guard(name, _engine(name, settings), settings) for name, settings in config.engines.items()
+    }
 
-    async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        if wants_upgrade(request):
-            return await tunnel(request, upstream, target, journey)
-        return await passthrough(request, target, journey)
 
-    return handle
+def _engine(name: str, settings: OpenAIEngine | SimulatedEngineSettings) -> Engine:
+    price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
+    info = EngineInfo(name, settings.model, price, settings.context_tokens)
+    if isinstance(settings, OpenAIEngine):
+        return OpenAIHTTP(
+            info,
+            settings.base_url,
+            authorization=f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
+            extra_headers=settings.headers,
+            timeouts=_timeouts(settings.timeouts),
+        )
+    # Only the demo and tests need a world; building one takes time and memory.
+    from engines.simulated import SimulatedEngine
+    from engines.simulated_world import World
+
+    return SimulatedEngine(
+        info,
+        role=settings.role,
+        world=World(settings.seed, settings.facts),
+        ttft_ms=settings.ttft_ms,
+        token_ms=settings.token_ms,
+        capacity=settings.capacity,
+        pace=settings.pace,
+    )
+
+
+def _guard(name: str, engine: Engine, settings: EngineSettings) -> Guard:
+    limits = Limits(
+        settings.max_in_flight, settings.max_queued, settings.retries.attempts, settings.retries.max_wait_s
+    )
+    return Guard(
+        engine, limits, Breaker(name, failures=settings.breaker.failures, open_s=settings.breaker.open_s)
+    )
 
 
 def _upstream(settings: Upstream) -> OpenAIHTTP:
     return OpenAIHTTP(
-        EngineInfo("upstream"),
+        EngineInfo(_UPSTREAM),
         settings.base_url,
         authorization=f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
         extra_headers=settings.headers,

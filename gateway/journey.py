@@ -6,8 +6,12 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from aiohttp import web
+
+if TYPE_CHECKING:
+    from gateway.answer import Answer
 
 
 class Outcome(Enum):
@@ -60,8 +64,13 @@ class Journey:
     """When an engine was first asked."""
     waited: float = 0.0
     """Seconds spent waiting for an engine's first byte."""
+    first_byte: float = 0.0
+    """When our own head was ready to leave."""
     first_chunk: float | None = None
     error: str = ""
+    ended: float = 0.0
+    answer: Answer | None = None
+    """What the pipeline leaves to be remembered; None for a request it had no part in."""
 
     @classmethod
     def begin(cls, request: web.BaseRequest, path: str) -> Journey:
@@ -72,6 +81,14 @@ class Journey:
         """Note that stage `name`, begun at `began`, has just ended."""
         self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - began
 
+    @property
+    def overhead_s(self) -> float:
+        """Seconds of our own before the first byte: from the door to asking an engine, and from its answer to ours."""
+        if self.first_byte:
+            return self.first_byte - self.began - self.waited
+        return self.ended - self.began - self.waited
+
     def overhead_ms(self) -> float:
-        """Milliseconds of our own so far: everything but waiting for the engine."""
-        return (time.perf_counter() - self.began - self.waited) * 1000
+        """Milliseconds of our own so far, for the response header; call it when the head is about to leave."""
+        self.first_byte = time.perf_counter()
+        return (self.first_byte - self.began - self.waited) * 1000

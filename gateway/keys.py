@@ -6,12 +6,27 @@ from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
+from multidict import CIMultiDict
 
+from engines.headers import request_headers
 from gateway.journey import Journey
 from gateway.openai_error import RequestError
 from store.records import Key
 
 DEFAULT_TENANT = "default"
+
+
+class Gatekeeper(Protocol):
+    """Decides whose request this is."""
+
+    @property
+    def strips_credentials(self) -> bool:
+        """Whether the client's credential is ours and must not leave for an upstream."""
+        ...
+
+    def admit(self, request: web.BaseRequest, journey: Journey) -> None:
+        """Set the journey's tenant. Raises RequestError (401)."""
+        ...
 
 
 class Anybody:
@@ -71,3 +86,12 @@ def presented(request: web.BaseRequest) -> str | None:
         scheme, _, token = authorization.partition(" ")
         return token.strip() if scheme.lower() == "bearer" else authorization
     return request.headers.get("api-key")
+
+
+def outgoing_headers(request: web.BaseRequest, keys: Gatekeeper) -> CIMultiDict[str]:
+    """The client's end-to-end headers, without its credential where that is a key of ours."""
+    headers = request_headers(request.headers)
+    if keys.strips_credentials:
+        headers.popall("Authorization", None)
+        headers.popall("api-key", None)
+    return headers

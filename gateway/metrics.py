@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import lru_cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -64,12 +63,13 @@ class Metrics:
     def ended(self, journey: Journey) -> None:
         """A request left, one way or another."""
         self.in_flight.dec()
-        seconds = time.perf_counter() - journey.began
+        seconds = journey.ended - journey.began
         outcome = journey.outcome.value
         self._requests_of(outcome, journey.engine, str(journey.status)).inc()
         self._latency_of(outcome).observe(seconds)
         if journey.first_chunk is not None:
             self.first_chunk.labels(journey.engine).observe(journey.first_chunk - journey.began)
+        self.overhead.observe(max(0.0, journey.overhead_s))
         for name, spent in journey.stages.items():
             self._stage_of(name).observe(spent)
         for name in journey.bypassed:

@@ -6,6 +6,7 @@ One function around the handlers instead of a chain of middlewares: the way in a
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -13,21 +14,13 @@ from aiohttp import web
 
 from engines.errors import EngineError
 from gateway.journey import Journey, Outcome
-from gateway.log import RequestLog, log
-from gateway.metrics import Metrics
+from gateway.keys import Gatekeeper
+from gateway.log import log
 from gateway.openai_error import RequestError, engine_error_response, error_response
 from gateway.relay import ClientGone
 
 Handler = Callable[[web.BaseRequest, str, Journey], Awaitable[web.StreamResponse]]
 """(request, raw target below the prefix, journey) -> answer."""
-
-
-class Gatekeeper(Protocol):
-    """Decides whose request this is."""
-
-    def admit(self, request: web.BaseRequest, journey: Journey) -> None:
-        """Set the journey's tenant. Raises RequestError (401, 403)."""
-        ...
 
 
 class Routes(Protocol):
@@ -42,26 +35,26 @@ class Door:
     """The aiohttp handler of the whole gateway."""
 
     def __init__(
-        self, routes: Routes, keys: Gatekeeper, requests: RequestLog | None, metrics: Metrics
+        self, routes: Routes, keys: Gatekeeper, *, began: Callable[[], None], ended: Callable[[Journey], None]
     ) -> None:
+        """`ended` takes every finished journey exactly once, also a cancelled one; it must not block."""
         self._routes = routes
         self._keys = keys
-        self._requests = requests
-        self._metrics = metrics
+        self._began = began
+        self._ended = ended
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         target = origin_form(request.raw_path)
         journey = Journey.begin(request, target.partition("?")[0])
-        self._metrics.began()
+        self._began()
         try:
             response = await self._answer(request, target, journey)
         except asyncio.CancelledError:
             journey.outcome = Outcome.ABORTED
             raise
         finally:
-            self._metrics.ended(journey)
-            if self._requests is not None:
-                self._requests.write(journey)
+            journey.ended = time.perf_counter()
+            self._ended(journey)
         return response
 
     async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:

@@ -10,11 +10,11 @@ import time
 from collections.abc import AsyncIterator
 
 from aiohttp import web
-from multidict import CIMultiDict
 
 from engines.engine import Engine, EngineRequest
-from engines.headers import request_headers
+from gateway.answer import Kept
 from gateway.journey import Journey
+from gateway.keys import Gatekeeper, outgoing_headers
 from gateway.openai_error import RequestError
 from gateway.relay import relay
 
@@ -24,36 +24,46 @@ _SMALL_BYTES = 256 * 1024
 class Passthrough:
     """Sends a request to the default upstream and its answer back."""
 
-    def __init__(self, engine: Engine, *, max_body_bytes: int) -> None:
+    def __init__(self, engine: Engine, keys: Gatekeeper, *, max_body_bytes: int) -> None:
         self._engine = engine
+        self._keys = keys
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
-        body, headers = await self._body(request)
-        return await self.forward(request, EngineRequest(request.method, target, headers, body), journey)
+        headers = outgoing_headers(request, self._keys)
+        outgoing = EngineRequest(request.method, target, headers, await self._body(request))
+        return await self.forward(request, outgoing, journey)
 
     async def forward(
-        self, request: web.BaseRequest, outgoing: EngineRequest, journey: Journey
+        self,
+        request: web.BaseRequest,
+        outgoing: EngineRequest,
+        journey: Journey,
+        *,
+        kept: Kept | None = None,
+        cache_status: str | None = None,
+        ends_with_terminal: bool = False,
     ) -> web.StreamResponse:
-        """The same for a body that was read already."""
+        """The same for a request that was read already. See gateway.relay.relay for the options."""
         journey.asked = time.perf_counter()
         async with self._engine.stream(outgoing) as reply:
             journey.waited = time.perf_counter() - journey.asked
+            if cache_status is not None:
+                reply.headers.add("Cache-Status", cache_status)
             reply.headers["x-understudy-decision-id"] = journey.id
             reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
-            return await relay(request, reply, journey)
+            return await relay(request, reply, journey, kept=kept, ends_with_terminal=ends_with_terminal)
 
-    async def _body(self, request: web.BaseRequest) -> tuple[bytes | AsyncIterator[bytes], CIMultiDict[str]]:
-        headers = request_headers(request.headers)
+    async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:
         length = request.content_length
         if length is not None and length > self._max_body_bytes:
             raise too_large(length, self._max_body_bytes)
         if not request.body_exists:
-            return b"", headers
+            return b""
         if length is not None and length <= _SMALL_BYTES:
-            return await request.read(), headers
-        return self._as_it_arrives(request), headers
+            return await request.read()
+        return self._as_it_arrives(request)
 
     async def _as_it_arrives(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
         received = 0

@@ -10,6 +10,7 @@ from aiohttp.abc import AbstractStreamWriter
 from engines.engine import EngineReply
 from engines.errors import EngineError, StreamBroken
 from engines.sse import Tail
+from gateway.answer import Kept
 from gateway.journey import Journey, Outcome
 from gateway.openai_error import error_event
 
@@ -21,9 +22,20 @@ class ClientGone(ConnectionError):
     """The client's connection broke while we were writing to it."""
 
 
-async def relay(request: web.BaseRequest, reply: EngineReply, journey: Journey) -> web.StreamResponse:
-    """Send `reply` on. Raises EngineError when it breaks before its head is out; later, the client gets an error event
-    (in a stream) and a closed connection, never a quiet success."""
+async def relay(
+    request: web.BaseRequest,
+    reply: EngineReply,
+    journey: Journey,
+    *,
+    kept: Kept | None = None,
+    ends_with_terminal: bool = False,
+) -> web.StreamResponse:
+    """Send `reply` on; feed what is sent to `kept`.
+
+    Raises EngineError when it breaks before its head is out. Later the client gets an error event (in a stream) and a closed
+    connection, never a quiet success. `ends_with_terminal`: streams of this endpoint that begin must end with a terminal
+    event; one that does not is broken however neatly its transfer ended.
+    """
     journey.engine = reply.engine
     journey.status = reply.status
     headers = reply.headers
@@ -35,19 +47,27 @@ async def relay(request: web.BaseRequest, reply: EngineReply, journey: Journey) 
         return _done(journey, web.Response(status=reply.status, reason=reply.reason, headers=headers))
     if length is not None and len(length) < 6 and int(length) <= _WHOLE_BYTES:
         body = b"".join([chunk async for chunk in reply.chunks])
+        if kept is not None:
+            kept.feed(body)
         return _done(
             journey, web.Response(status=reply.status, reason=reply.reason, headers=headers, body=body)
         )
-    return await _stream(
-        request, reply, journey, web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
-    )
+    response = web.StreamResponse(status=reply.status, reason=reply.reason, headers=headers)
+    return await _stream(request, reply, journey, response, kept, ends_with_terminal)
 
 
 async def _stream(
-    request: web.BaseRequest, reply: EngineReply, journey: Journey, response: web.StreamResponse
+    request: web.BaseRequest,
+    reply: EngineReply,
+    journey: Journey,
+    response: web.StreamResponse,
+    kept: Kept | None,
+    ends_with_terminal: bool,
 ) -> web.StreamResponse:
     # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
-    tail = None if reply.self_delimiting or not is_event_stream(response) else Tail()
+    tells = ends_with_terminal or not reply.self_delimiting
+    readable = is_event_stream(response) and "Content-Encoding" not in reply.headers
+    tail = Tail() if tells and readable else None
     try:
         writer = await start(request, response)
         async for chunk in reply.chunks:
@@ -55,8 +75,10 @@ async def _stream(
                 journey.first_chunk = time.perf_counter()
             if tail is not None:
                 tail.feed(chunk)
+            if kept is not None:
+                kept.feed(chunk)
             await send(writer, chunk)
-        if tail is not None and not tail.finished():
+        if tail is not None and tail.began and not tail.finished():
             raise StreamBroken("The upstream's stream ended without its terminal event.", engine=reply.engine)
     except EngineError as error:
         await break_off(request, response, error, journey)

@@ -14,9 +14,9 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.streams import StreamReader
 
 from engines.engine import EngineRequest
-from engines.headers import request_headers
 from engines.openai_http import OpenAIHTTP
 from gateway.journey import Journey, Outcome
+from gateway.keys import outgoing_headers
 from gateway.relay import relay
 
 _BUFFER_BYTES = 64 * 1024
@@ -48,7 +48,7 @@ async def tunnel(
     request: web.BaseRequest, engine: OpenAIHTTP, target: str, journey: Journey
 ) -> web.StreamResponse:
     """Pass the handshake on; if the upstream agrees, pass the bytes on. A refusal is relayed like any answer."""
-    headers = request_headers(request.headers)
+    headers = outgoing_headers(request, keys)
     headers["Connection"] = "Upgrade"
     headers["Upgrade"] = "websocket"
     journey.asked = time.perf_counter()

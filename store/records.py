@@ -58,6 +58,9 @@ class ExactAnswer:
     engine: str
     stored_at_s: float
     usage_estimated: bool = False
+    """The engine told no usage; whoever needs one gets an estimate."""
+    ttl_s: float = 86400.0
+    """For how long after `stored_at_s` it may be replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +104,5 @@ class Key:
     """First characters of the secret, so that a person can recognise it."""
     created_at_s: float
     revoked_at_s: float | None = None
+    tenant_name: str = ""
+    """What the operator calls the tenant; `tenant` is the id derived from it."""

@@ -1,0 +1,1 @@
+"""SHOWS: what happened and what it saved, read from the store. It changes nothing."""

@@ -1,0 +1,100 @@
+"""Several engines in turn: the first whose answer begins is the one. After its first chunk nothing is tried any more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from engines.engine import Engine, EngineReply, EngineRequest
+from engines.errors import EngineError
+from engines.guard import RETRYABLE_STATUS
+
+_HELD_BYTES = 256 * 1024
+_TOO_LONG = (b"context_length_exceeded", b"maximum context length", b"max_model_len")
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One engine and what to ask it."""
+
+    engine: Engine
+    request: EngineRequest
+
+
+class Failover:
+    """Context manager over the answer of the first engine that gives one.
+
+    `larger` is asked when an engine says the request is too long for its context window. When every engine fails, the first
+    error *answer* is passed on as it came; without one, the first EngineError is raised.
+    """
+
+    def __init__(self, tries: Sequence[Try], larger: Try | None = None) -> None:
+        self._tries = tries
+        self._larger = larger
+        self._stack = AsyncExitStack()
+        self.index = 0
+        """Which of the tries answered; their number for `larger`."""
+        self.failures: list[str] = []
+        """Names of the engines that failed before one answered."""
+
+    async def __aenter__(self) -> EngineReply:
+        held: tuple[int, EngineReply] | None = None
+        first_error: EngineError | None = None
+        for index, attempt in enumerate(self._tries):
+            self.index = index
+            try:
+                reply = await self._stack.enter_async_context(attempt.engine.stream(attempt.request))
+            except EngineError as error:
+                first_error = first_error or error
+                self.failures.append(attempt.engine.info.name)
+                continue
+            if reply.status == 400 and self._larger is not None:
+                return await self._or_larger(reply, self._larger)
+            if reply.status not in RETRYABLE_STATUS:
+                return reply
+            self.failures.append(attempt.engine.info.name)
+            if held is None:
+                held = index, await self._held(reply)
+            await self._stack.aclose()
+        if held is not None:
+            self.index, reply = held
+            return reply
+        assert first_error is not None
+        raise first_error
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _or_larger(self, reply: EngineReply, larger: Try) -> EngineReply:
+        held = await self._held(reply)
+        await self._stack.aclose()
+        body = b"".join([chunk async for chunk in held.chunks])
+        if any(sign in body for sign in _TOO_LONG):
+            try:
+                bigger = await self._stack.enter_async_context(larger.engine.stream(larger.request))
+            except EngineError:
+                pass
+            else:
+                self.index = len(self._tries)
+                return bigger
+        held.chunks = _once(body)
+        return held
+
+    async def _held(self, reply: EngineReply) -> EngineReply:
+        """An error answer read into memory, so that its engine can be let go."""
+        body = bytearray()
+        try:
+            async for chunk in reply.chunks:
+                body += chunk
+                if len(body) > _HELD_BYTES:
+                    break
+        except EngineError:
+            reply.headers.popall("Content-Length", None)
+        reply.chunks = _once(bytes(body))
+        return reply
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    if body:
+        yield body

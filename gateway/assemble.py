@@ -1,0 +1,167 @@
+"""From a finished answer's bytes to what can be remembered of it. Pure functions; they run off the request path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from engines.chat import Usage, message_text
+from engines.sse import events
+
+_JOINED = ("content", "refusal", "reasoning_content", "reasoning")
+"""Delta fields whose pieces join as text."""
+_KNOWN_DELTA = frozenset({"role", *_JOINED, "tool_calls"})
+_KNOWN_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs", "stop_reason", "token_ids"})
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A chat completion as one object."""
+
+    completion: dict[str, Any]
+    """The `chat.completion` object."""
+    whole: bool
+    """Ended with its terminal event, and every part of it was understood: it may be replayed."""
+
+    def choices(self) -> list[dict[str, Any]]:
+        """The choices, each an object."""
+        found = self.completion.get("choices")
+        return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+
+    def text(self) -> str:
+        """The first choice's text."""
+        for choice in self.choices():
+            message = choice.get("message")
+            return message_text(message.get("content")) if isinstance(message, dict) else ""
+        return ""
+
+    def finish_reason(self) -> str:
+        """The first choice's finish reason, or nothing."""
+        for choice in self.choices():
+            return str(choice.get("finish_reason") or "")
+        return ""
+
+    def calls_tools(self) -> bool:
+        """Whether any choice calls a tool."""
+        messages = (c.get("message") for c in self.choices())
+        return any(isinstance(m, dict) and (m.get("tool_calls") or m.get("function_call")) for m in messages)
+
+    def usage(self) -> Usage | None:
+        """Tokens as the engine counted them; None where it did not say."""
+        return usage_of(self.completion)
+
+
+def usage_of(answer: dict[str, Any]) -> Usage | None:
+    """The `usage` of a completion or of a stream's last chunk; None when absent or malformed."""
+    usage = answer.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
+    if not isinstance(prompt, int) or not isinstance(completion, int):
+        return None
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return Usage(prompt, completion, cached if isinstance(cached, int) else 0)
+
+
+def from_json(body: bytes) -> Assembled | None:
+    """A completion that came as one JSON object; None if it is not one."""
+    try:
+        completion = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(completion, dict) or not isinstance(completion.get("choices"), list):
+        return None
+    return Assembled(completion, whole="error" not in completion)
+
+
+def from_events(body: bytes) -> Assembled | None:
+    """A completion that came as a stream; None if it held no chunk of one.
+
+    A delta field that is not understood makes the result not `whole`: better not to remember than to replay less than was
+    said.
+    """
+    completion: dict[str, Any] | None = None
+    choices: dict[int, dict[str, Any]] = {}
+    understood, ended = True, False
+    for data in events(body):
+        if data == b"[DONE]":
+            ended = True
+            continue
+        try:
+            chunk = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            understood = False
+            continue
+        if not isinstance(chunk, dict) or "error" in chunk or not isinstance(chunk.get("choices"), list):
+            understood = False
+            continue
+        if completion is None:
+            completion = {k: v for k, v in chunk.items() if k not in ("choices", "usage", "obfuscation")}
+            completion["object"] = "chat.completion"
+        if isinstance(chunk.get("usage"), dict):
+            completion["usage"] = chunk["usage"]
+        for choice in chunk["choices"]:
+            understood = _merge(choices, choice) and understood
+    if completion is None:
+        return None
+    completion["choices"] = [choices[index] for index in sorted(choices)]
+    finished = bool(choices) and all(c["finish_reason"] for c in choices.values())
+    return Assembled(completion, whole=ended and finished and understood)
+
+
+def _merge(choices: dict[int, dict[str, Any]], piece: Any) -> bool:
+    """Add one choice of a chunk. Returns whether all of it was understood."""
+    if not isinstance(piece, dict) or not isinstance(piece.get("index"), int):
+        return False
+    index = piece["index"]
+    empty = {"role": "assistant", "content": None}
+    choice = choices.setdefault(index, {"index": index, "message": empty, "finish_reason": None})
+    message = choice["message"]
+    delta = piece.get("delta")
+    understood = set(piece) <= _KNOWN_CHOICE and isinstance(delta, dict)
+    for name, value in (delta if isinstance(delta, dict) else {}).items():
+        if value is None:
+            continue
+        if name in _JOINED and isinstance(value, str):
+            message[name] = (message.get(name) or "") + value
+        elif name == "role":
+            message["role"] = value
+        elif name == "tool_calls" and isinstance(value, list):
+            understood = _merge_tool_calls(message.setdefault("tool_calls", []), value) and understood
+        elif name not in _KNOWN_DELTA:
+            understood = False
+    if piece.get("finish_reason"):
+        choice["finish_reason"] = piece["finish_reason"]
+    if isinstance(piece.get("logprobs"), dict):
+        _merge_logprobs(choice, piece["logprobs"])
+    return understood
+
+
+def _merge_tool_calls(calls: list[dict[str, Any]], pieces: list[Any]) -> bool:
+    for piece in pieces:
+        if (
+            not isinstance(piece, dict)
+            or not isinstance(piece.get("index"), int)
+            or piece["index"] > len(calls)
+        ):
+            return False
+        if piece["index"] == len(calls):
+            calls.append(
+                {k: v for k, v in piece.items() if k not in ("index", "function")} | {"function": {}}
+            )
+        function = calls[piece["index"]]["function"]
+        for name, value in (piece.get("function") or {}).items():
+            function[name] = function.get(name, "") + value if isinstance(value, str) else value
+    return True
+
+
+def _merge_logprobs(choice: dict[str, Any], piece: dict[str, Any]) -> None:
+    known = choice.setdefault("logprobs", {})
+    for name, value in piece.items():
+        if isinstance(value, list):
+            known[name] = (known.get(name) or []) + value
+        else:
+            known.setdefault(name, value)

@@ -1,0 +1,92 @@
+"""`POST /v1/embeddings`: exact repeats from memory, everything else to the upstream as it came."""
+
+from __future__ import annotations
+
+import time
+import zlib
+
+from aiohttp import web
+
+from engines.engine import EngineRequest
+from gateway.answer import Kept
+from gateway.cache_status import BYPASS, MISS, hit_status
+from gateway.controls import read_controls
+from gateway.journey import Journey, Outcome
+from gateway.keys import Gatekeeper, outgoing_headers
+from gateway.log import log
+from gateway.passthrough import Passthrough
+from gateway.wire import is_json, read_body, read_json
+from store.exact_cache import ExactCache
+from store.exact_key import exact_key
+from store.records import ExactAnswer
+
+
+class Embeddings:
+    """The exact cache in front of the default upstream."""
+
+    def __init__(
+        self,
+        exact: ExactCache,
+        passthrough: Passthrough,
+        keys: Gatekeeper,
+        *,
+        max_json_bytes: int,
+        max_kept_bytes: int,
+    ) -> None:
+        self._exact = exact
+        self._passthrough = passthrough
+        self._keys = keys
+        self._max_json_bytes = max_json_bytes
+        self._max_kept_bytes = max_kept_bytes
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """See gateway.middleware.Handler."""
+        headers = outgoing_headers(request, self._keys)
+        body = await read_body(request, self._max_json_bytes)
+        fields = await read_json(request, body, self._max_json_bytes) if is_json(request) else None
+        outgoing = EngineRequest("POST", target, headers, body)
+        if fields is None:
+            return await self._passthrough.forward(request, outgoing, journey)
+        journey.model = str(fields.get("model", ""))
+        controls = read_controls(request.headers, fields)
+        key = exact_key(journey.tenant, target, "upstream", fields)
+        began = time.perf_counter()
+        hit = None if controls.no_cache else self._exact.get(key, time.time())
+        journey.stage("exact", began)
+        if hit is not None:
+            return _replayed(hit, journey)
+        if controls.no_store:
+            return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)
+        headers["Accept-Encoding"] = "gzip, identity"
+        kept = Kept(self._max_kept_bytes)
+        status = BYPASS if controls.no_cache else MISS
+        response = await self._passthrough.forward(request, outgoing, journey, kept=kept, cache_status=status)
+        if journey.outcome is Outcome.ANSWERED and response.status == 200 and kept.chunks:
+            self._keep(key, response, kept, journey)
+        return response
+
+    def _keep(self, key: bytes, response: web.StreamResponse, kept: Kept, journey: Journey) -> None:
+        try:
+            body = b"".join(kept.chunks)
+            if "Content-Encoding" in response.headers:
+                body = zlib.decompress(body, 47)
+            answer = ExactAnswer(
+                body, response.headers.get("Content-Type", "application/json"), journey.engine, time.time()
+            )
+            self._exact.put(key, journey.tenant, answer)
+        except Exception as error:
+            log("warning", "store_failed", kind="embedding_answer", error=error)
+
+
+def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
+    journey.outcome, journey.status = Outcome.HIT, 200
+    journey.policy, journey.reason = "exact", "exact_repeat"
+    age_s = max(0, int(time.time() - hit.stored_at_s))
+    headers = {
+        "Content-Type": hit.content_type,
+        "Cache-Status": hit_status(hit, age_s),
+        "Age": str(age_s),
+        "x-understudy-decision-id": journey.id,
+        "x-understudy-overhead-ms": f"{journey.overhead_ms():.2f}",
+    }
+    return web.Response(body=hit.body, headers=headers)

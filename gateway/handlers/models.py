@@ -1,0 +1,65 @@
+"""`GET /v1/models`: the upstream's list with the model names served here added to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict
+
+from engines.engine import Engine, EngineRequest
+from engines.errors import EngineError
+from gateway.journey import Journey, Outcome
+from gateway.keys import Gatekeeper, outgoing_headers
+
+_LIMIT_S = 10.0
+
+
+class Models:
+    """Our aliases, and whatever the upstream has."""
+
+    def __init__(self, aliases: Iterable[str], upstream: Engine | None, keys: Gatekeeper) -> None:
+        self._aliases = sorted(aliases)
+        self._upstream = upstream
+        self._keys = keys
+        self._since_s = int(time.time())
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """See gateway.middleware.Handler. An upstream that cannot be reached leaves our own names."""
+        headers = outgoing_headers(request, self._keys)
+        headers["Accept-Encoding"] = "identity"
+        listing = await self._upstreams(target, headers, journey)
+        known = {m.get("id") for m in listing["data"] if isinstance(m, dict)}
+        for alias in self._aliases:
+            if alias not in known:
+                model = {"id": alias, "object": "model", "created": self._since_s, "owned_by": "understudy"}
+                listing["data"].append(model)
+        journey.outcome, journey.status = Outcome.ANSWERED, 200
+        return web.Response(body=orjson.dumps(listing), content_type="application/json")
+
+    async def _upstreams(self, target: str, headers: CIMultiDict[str], journey: Journey) -> dict[str, Any]:
+        empty: dict[str, Any] = {"object": "list", "data": []}
+        if self._upstream is None:
+            return empty
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                async with self._upstream.stream(EngineRequest("GET", target, headers, b"")) as reply:
+                    body = b"".join([chunk async for chunk in reply.chunks])
+        except (EngineError, TimeoutError) as error:
+            journey.bypassed.append(f"models:{type(error).__name__}")
+            return empty
+        finally:
+            journey.waited = time.perf_counter() - began
+        try:
+            listing = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return empty
+        if reply.status != 200 or not isinstance(listing, dict) or not isinstance(listing.get("data"), list):
+            journey.bypassed.append(f"models:{reply.status}")
+            return empty
+        return listing

@@ -1,0 +1,211 @@
+"""A request's whole way, on one page.
+
+    exact match -> decide (embed, nearest, combine) -> stream -> remember
+
+The stages stand side by side; none calls the next. Each one is bypassed when it is late or broken, and the journey says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from engines.chat import ChatRequest
+from engines.engine import EngineRequest
+from engines.failover import Failover, Try
+from engines.guard import Guard
+from gateway.answer import Answer
+from gateway.cache_status import BYPASS, MISS, hit_status
+from gateway.journey import Journey, Outcome
+from gateway.openai_error import RequestError
+from gateway.relay import relay
+from gateway.stored_answer import as_events, as_json
+from router.plan import Ask, Attempt, Plan
+from router.policies.fixed import Fixed
+from router.policy import Policy
+from store.records import ExactAnswer
+
+
+class ExactAnswers(Protocol):
+    """What is needed of store.exact_cache.ExactCache."""
+
+    def get(self, key: bytes, now_s: float) -> ExactAnswer | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model name and who may answer it."""
+
+    name: str
+    engines: tuple[str, ...]
+    policy: Policy
+    remember: bool = True
+    larger_context: str | None = None
+
+    @property
+    def reference(self) -> str:
+        """The engine whose answers are the standard, and become examples."""
+        return self.engines[-1]
+
+
+class Pipeline:
+    """Answers chat completions."""
+
+    def __init__(self, engines: Mapping[str, Guard], exact: ExactAnswers | None) -> None:
+        self._engines = engines
+        self._exact = exact
+
+    async def answer(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        headers: CIMultiDict[str],
+        answer: Answer,
+        model: ServedModel,
+        journey: Journey,
+    ) -> web.StreamResponse:
+        """Answer `answer.chat`, filling in `answer` on the way.
+
+        The door hands the journey, and with it the answer, to the recorder: exactly once, also when cancelled.
+        """
+        journey.answer = answer
+        hit = self._remembered(answer, journey)
+        if hit is not None:
+            return self._replay(hit, answer, journey)
+        plan = await self._decide(answer, model, journey)
+        return await self._stream(request, target, headers, answer, model, plan, journey)
+
+    def _remembered(self, answer: Answer, journey: Journey) -> ExactAnswer | None:
+        if self._exact is None or answer.exact_key is None or answer.controls.no_cache:
+            return None
+        began = time.perf_counter()
+        try:
+            return self._exact.get(answer.exact_key, time.time())
+        except Exception as error:
+            journey.bypassed.append(f"exact:{type(error).__name__}")
+            return None
+        finally:
+            journey.stage("exact", began)
+
+    def _replay(self, hit: ExactAnswer, answer: Answer, journey: Journey) -> web.Response:
+        began = time.perf_counter()
+        chat = answer.chat
+        if chat.stream:
+            body = as_events(hit.body, include_usage=chat.include_usage, chat=chat)
+            content_type = "text/event-stream; charset=utf-8"
+        else:
+            body = as_json(hit.body, usage_missing=hit.usage_estimated, chat=chat)
+            content_type = hit.content_type
+        answer.hit = hit.body
+        journey.outcome, journey.status = Outcome.HIT, 200
+        journey.policy, journey.reason = "exact", "exact_repeat"
+        journey.stage("replay", began)
+        age_s = max(0, int(time.time() - hit.stored_at_s))
+        headers = {"Content-Type": content_type, "Cache-Status": hit_status(hit, age_s), "Age": str(age_s)}
+        if hit.usage_estimated:
+            headers["x-understudy-usage"] = "estimated"
+        response = web.Response(body=body, headers=headers)
+        _explain(response.headers, journey, engine="", examples=0)
+        response.headers["x-request-id"] = journey.id
+        return response
+
+    async def _decide(self, answer: Answer, model: ServedModel, journey: Journey) -> Plan:
+        forced = answer.controls.engine
+        if forced is not None and forced not in model.engines:
+            raise RequestError(
+                f"x-understudy-engine is {forced[:60]!r}; '{model.name}' is served by {', '.join(model.engines)}.",
+                code="unknown_engine",
+                param="x-understudy-engine",
+            )
+        ask = Ask(answer.chat, journey.tenant, answer.controls.max_examples)
+        try:
+            plan = await model.policy.decide(ask)
+        except Exception as error:
+            # A policy that fails must not fail the request (SPEC §1): the reference engine answers, as without us.
+            journey.bypassed.append(f"decide:{type(error).__name__}")
+            plan = await Fixed((model.reference,), reason="policy_failed").decide(ask)
+        if forced is not None:
+            plan = _forced(plan, forced)
+        answer.plan = plan
+        journey.policy, journey.policy_version = plan.policy, plan.policy_version
+        journey.reason, journey.probability = plan.reason, plan.probability
+        journey.bypassed.extend(plan.bypassed)
+        journey.stages.update(plan.stages_s)
+        return plan
+
+    async def _stream(
+        self,
+        request: web.BaseRequest,
+        target: str,
+        headers: CIMultiDict[str],
+        answer: Answer,
+        model: ServedModel,
+        plan: Plan,
+        journey: Journey,
+    ) -> web.StreamResponse:
+        tries = [self._try(attempt, target, headers, answer.chat) for attempt in plan.attempts]
+        spare = model.larger_context
+        larger = self._try(Attempt(spare), target, headers, answer.chat) if spare else None
+        journey.asked = time.perf_counter()
+        failover = Failover(tries, larger)
+        async with failover as reply:
+            journey.waited = time.perf_counter() - journey.asked
+            journey.bypassed.extend(f"engine:{name}" for name in failover.failures)
+            attempt = (*plan.attempts, Attempt(spare or ""))[failover.index]
+            journey.example_ids = tuple(c.example.id for c in attempt.examples)
+            if failover.index > 0:
+                journey.reason += "+failover"
+            answer.attempt = attempt
+            answer.status = reply.status
+            answer.content_type = reply.headers.get("Content-Type", "")
+            answer.identity = "Content-Encoding" not in reply.headers
+            answer.from_reference = (
+                model.remember and attempt.engine == model.reference and not attempt.examples
+            )
+            answer.price = self._engines[attempt.engine].info.price
+            consulted = (
+                self._exact is not None and answer.exact_key is not None and not answer.controls.no_cache
+            )
+            reply.headers.add("Cache-Status", MISS if consulted else BYPASS)
+            _explain(reply.headers, journey, engine=attempt.engine, examples=len(attempt.examples))
+            response = await relay(request, reply, journey, kept=answer.kept, ends_with_terminal=True)
+        answer.complete = journey.outcome is Outcome.ANSWERED
+        return response
+
+    def _try(self, attempt: Attempt, target: str, headers: CIMultiDict[str], chat: ChatRequest) -> Try:
+        engine = self._engines[attempt.engine]
+        asked = chat.rewritten(model=engine.info.model, messages=attempt.messages)
+        if asked is not chat:
+            headers = headers.copy()
+            headers.popall("Content-Length", None)
+            headers.popall("Content-Encoding", None)
+        return Try(engine, EngineRequest("POST", target, headers, asked.body, asked))
+
+
+def _forced(plan: Plan, engine: str) -> Plan:
+    """The plan of a client that names its engine: that one only, with the examples the policy found for it."""
+    chosen = next((attempt for attempt in plan.attempts if attempt.engine == engine), Attempt(engine))
+    return Plan(
+        (chosen,),
+        plan.policy,
+        plan.policy_version,
+        "forced",
+        embedded_text=plan.embedded_text,
+        vector=plan.vector,
+        neighbours=plan.neighbours,
+        stages_s=plan.stages_s,
+        bypassed=plan.bypassed,
+    )
+
+
+def _explain(headers: CIMultiDict[str], journey: Journey, *, engine: str, examples: int) -> None:
+    if engine:
+        headers["x-understudy-engine"] = engine
+    headers["x-understudy-examples"] = str(examples)
+    headers["x-understudy-decision-id"] = journey.id
+    headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"

@@ -1,0 +1,79 @@
+"""A remembered completion, said again: as the JSON it was, or as a real stream of server-sent events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from engines.chat import ChatRequest, estimated_tokens, message_text
+from engines.sse import DONE, encode
+
+_PIECE = re.compile(r"\S*\s*")
+_PIECE_CHARACTERS = 24
+
+
+def as_json(stored: bytes, *, usage_missing: bool, chat: ChatRequest) -> bytes:
+    """The body for a client that does not stream: the stored bytes, with usage estimated where none is known."""
+    if not usage_missing:
+        return stored
+    completion = orjson.loads(stored)
+    completion["usage"] = _estimated_usage(completion, chat)
+    return orjson.dumps(completion)
+
+
+def as_events(stored: bytes, *, include_usage: bool, chat: ChatRequest) -> bytes:
+    """The body for a client that streams: role, content in pieces, finish reason, usage if asked for, and [DONE]."""
+    completion = orjson.loads(stored)
+    return b"".join([*(encode(orjson.dumps(c)) for c in _chunks(completion, include_usage, chat)), DONE])
+
+
+def _chunks(completion: dict[str, Any], include_usage: bool, chat: ChatRequest) -> Iterator[dict[str, Any]]:
+    head = {k: v for k, v in completion.items() if k not in ("choices", "usage")}
+    head["object"] = "chat.completion.chunk"
+    if include_usage:
+        # With include_usage OpenAI puts a null usage on every chunk but the last.
+        head["usage"] = None
+    for choice in completion["choices"]:
+        for i, delta in enumerate(_deltas(choice.get("message") or {})):
+            logprobs = choice.get("logprobs") if i == 1 else None
+            yield head | {"choices": [_choice(choice, delta, None, logprobs)]}
+        yield head | {"choices": [_choice(choice, {}, choice.get("finish_reason"), None)]}
+    if include_usage:
+        yield head | {"choices": [], "usage": completion.get("usage") or _estimated_usage(completion, chat)}
+
+
+def _choice(choice: dict[str, Any], delta: dict[str, Any], finish: Any, logprobs: Any) -> dict[str, Any]:
+    return {"index": choice.get("index", 0), "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+
+
+def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    content = message.get("content")
+    rest = {k: v for k, v in message.items() if k not in ("content", "tool_calls") and v is not None}
+    yield rest | {"content": "" if isinstance(content, str) else content}
+    if isinstance(content, str):
+        yield from ({"content": piece} for piece in _pieces(content))
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        yield {"tool_calls": [{"index": index} | call]}
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """`text` in pieces of a few words, as an engine would say it."""
+    piece = ""
+    for word in _PIECE.findall(text):
+        piece += word
+        if len(piece) >= _PIECE_CHARACTERS:
+            yield piece
+            piece = ""
+    if piece:
+        yield piece
+
+
+def _estimated_usage(completion: dict[str, Any], chat: ChatRequest) -> dict[str, int]:
+    prompt = sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages)
+    said = sum(
+        estimated_tokens(message_text((c.get("message") or {}).get("content"))) for c in completion["choices"]
+    )
+    return {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said}

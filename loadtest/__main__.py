@@ -1,0 +1,46 @@
+"""`understudy load ...` and `python -m loadtest ...`: the table of commands, each imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+_COMMANDS = {
+    "run": "Offer load to an OpenAI-compatible endpoint and report.",
+    "compare": "Compare endpoints in alternating short rounds.",
+    "sweep": "Find the highest rate that meets an SLO, or walk a quality dial.",
+    "peers": "Start the gateways that are installed and compare them.",
+    "serve-mock": "Serve a fast mock upstream.",
+}
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands live in `loadtest.commands` and are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order a newcomer meets them."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module and return its `command`."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"loadtest.commands.{cmd_name.replace('-', '_')}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup)
+def load() -> None:
+    """Ask any OpenAI-compatible endpoint, from outside, and believe the answer."""
+
+
+if __name__ == "__main__":
+    load(prog_name="loadtest")

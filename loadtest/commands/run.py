@@ -1,0 +1,83 @@
+"""`understudy load run`: offer load to an endpoint, watch, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loadtest.commands.options import make_plan, make_target, plan_options
+
+
+@click.command("run")
+@click.option("--base-url", required=True, help="Such as http://127.0.0.1:8000 or https://host/v1.")
+@plan_options
+@click.option(
+    "--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as JSON."
+)
+@click.option(
+    "--csv", "csv_path", type=click.Path(path_type=Path, dir_okay=False), help="Write one line per request."
+)
+@click.option(
+    "--html", "html_path", type=click.Path(path_type=Path, dir_okay=False), help="Write one page with charts."
+)
+@click.option("--preflight/--no-preflight", default=True, show_default=True, help="Ask once before the load.")
+@click.option("--quiet", is_flag=True, help="No live view.")
+def command(
+    base_url: str,
+    json_path: Path | None,
+    csv_path: Path | None,
+    html_path: Path | None,
+    preflight: bool,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Offer load to an OpenAI-compatible endpoint and report.
+
+    Open loop unless --closed is given: requests are sent when they are due, whatever the endpoint does, and timed from
+    when they were due. Exit status: 0, or 130 after Ctrl-C (the report is still written), or 1.
+    """
+    from contextlib import ExitStack
+
+    import uvloop
+    from rich.console import Console
+
+    from loadtest.errors import LoadError
+    from loadtest.preflight import check, find_model
+    from loadtest.report.files import RequestLog, write_html, write_json
+    from loadtest.report.text import print_report
+    from loadtest.running import run_plan
+
+    console = Console(stderr=True)
+    try:
+        plan = find_model(make_plan(make_target(base_url, given), given))
+        if preflight:
+            check(plan)
+        with ExitStack() as stack:
+            log = stack.enter_context(RequestLog(csv_path)) if csv_path else None
+            report = uvloop.run(
+                run_plan(
+                    plan,
+                    slo=given["slo"],
+                    prices=given["prices"],
+                    console=console,
+                    quiet=quiet,
+                    max_lateness_ms=given["max_lateness_ms"],
+                    each=log.add if log else None,
+                )
+            )
+        print_report(report, Console())
+        if json_path:
+            write_json(report, json_path)
+        if html_path:
+            write_html(report, html_path)
+    except LoadError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or 'file'}: {error.strerror or error}") from None
+    for path in (json_path, csv_path, html_path):
+        if path:
+            click.echo(f"wrote {path}")
+    if report["interrupted"]:
+        raise SystemExit(130)

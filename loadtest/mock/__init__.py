@@ -1,0 +1,1 @@
+"""A mock OpenAI-compatible upstream, fast enough to stand behind any gateway under test."""

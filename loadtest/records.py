@@ -1,0 +1,83 @@
+"""What is kept of each request: one row of numbers, and names interned to numbers. Rows travel as raw doubles."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+COLUMNS = (
+    "due_s",  # after the start of the run
+    "late_s",  # how long after `due_s` the generator took it up: its own fault
+    "held_s",  # how long it then waited for the cap on requests in flight: also the generator's
+    "ttft_s",  # due to first content; NaN where there was none
+    "latency_s",  # due to last byte, or to the moment it was given up
+    "tpot_s",  # mean time per token after the first; NaN where there are fewer than two
+    "tokens_in",  # the endpoint's own count; NaN where it gave none
+    "tokens_out",
+    "chunks",  # events with content
+    "quality",  # 0..1; NaN where unknown
+    "outcome",  # numbers into Names
+    "engine",
+    "cache",
+    "model",
+)
+WIDTH = len(COLUMNS)
+AT = {name: place for place, name in enumerate(COLUMNS)}
+OK = 0  # the outcome "ok" has this number in every process
+
+Rows = NDArray[np.float64]
+
+
+class Names:
+    """Strings to small numbers and back; within one process."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = ["ok", ""]
+        self._numbers: dict[str, int] = {"ok": OK, "": 1}
+
+    def number(self, text: str) -> int:
+        """The number of a text, a new one if it is new."""
+        known = self._numbers.get(text)
+        if known is None:
+            known = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return known
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one client process has to tell since it last did. Times of day are `time.monotonic()`."""
+
+    worker: int
+    rows: bytes = b""
+    gaps_s: bytes = b""
+    lags_s: bytes = b""  # how late the loop's own 10 ms tick was
+    names: list[str] = field(default_factory=list)  # all of them, in order
+    launched: int = 0
+    in_flight: int = 0
+    waiting: int = 0  # due, but held back by the cap on requests in flight
+    connects: int = 0
+    stale_retries: int = 0
+    cpu_s: float = 0.0
+    exhausted: bool = False  # the schedule has ended and all answers are in
+    final: bool = False
+    failure: str = ""
+
+
+def rows_of(data: bytes) -> Rows:
+    """The table in a batch: one request a line, columns as in COLUMNS."""
+    return np.frombuffer(data, dtype=np.float64).reshape(-1, WIDTH)
+
+
+def doubles_of(data: bytes) -> NDArray[np.float64]:
+    """The plain list of numbers in a batch."""
+    return np.frombuffer(data, dtype=np.float64)
+
+
+def new_doubles(values: Any = ()) -> array[float]:
+    """An array that collects doubles cheaply."""
+    return array("d", values)

@@ -1,0 +1,104 @@
+"""Carries a plan out and returns its report; Ctrl-C ends it early and still returns one."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+
+from loadtest.errors import WorkerDied
+from loadtest.fleet import Fleet
+from loadtest.live import LiveView
+from loadtest.plan import LoadPlan
+from loadtest.prices import Price
+from loadtest.records import Batch, Rows
+from loadtest.report.summary import summarise
+from loadtest.slo import Slo
+from loadtest.tally import Tally
+
+_SHOW_EVERY_S = 0.25
+
+
+async def run_plan(
+    plan: LoadPlan,
+    *,
+    slo: Slo | None = None,
+    prices: tuple[Price, ...] = (),
+    console: Console | None = None,
+    quiet: bool = False,
+    max_lateness_ms: float = 2.0,
+    each: Callable[[Rows, list[str]], None] | None = None,
+) -> dict[str, Any]:
+    """Run a plan and sum it up (see `report.summary.summarise` for the shape).
+
+    `each` gets the rows of measured requests as they end. A process that dies is told in the report's `failure`
+    where others have results; otherwise WorkerDied is raised. SIGINT and SIGTERM stop the run early.
+    """
+    tally = Tally(plan.warmup_s, plan.duration_s, plan.processes, slo, prices)
+
+    def take(batch: Batch) -> None:
+        rows = tally.add(batch)
+        if each is not None and len(rows):
+            each(rows, batch.names)
+
+    fleet = Fleet(plan, take)
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    interrupted, failure = False, ""
+
+    def stop() -> None:
+        nonlocal interrupted
+        interrupted = True
+        fleet.stop()
+
+    view = LiveView(plan, tally, console or Console(stderr=True), quiet)
+    with _signals(stop), view:
+        try:
+            async with asyncio.TaskGroup() as group:
+                asking = group.create_task(fleet.run(), name="client processes")
+                showing = group.create_task(_show(fleet, view, lambda: interrupted), name="live view")
+                await asyncio.wait([asking])
+                showing.cancel()
+        except* WorkerDied as deaths:
+            failure = "; ".join(str(death) for death in deaths.exceptions)
+            if not tally.done:
+                raise WorkerDied(failure) from None
+    return summarise(
+        plan,
+        tally,
+        started_at=started_at,
+        interrupted=interrupted,
+        failure=failure,
+        max_lateness_ms=max_lateness_ms,
+    )
+
+
+async def _show(fleet: Fleet, view: LiveView, stopping: Callable[[], bool]) -> None:
+    await fleet.started.wait()
+    while True:
+        await asyncio.sleep(_SHOW_EVERY_S)
+        view.update(time.monotonic() - fleet.start_s, stopping())
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """While inside, SIGINT and SIGTERM call `stop`; a second one has its usual effect."""
+    loop = asyncio.get_running_loop()
+
+    def once() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, once)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,76 @@
+"""From messages to the texts that stand for them: what is embedded, what an example is about, and where it may be used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engines.chat import ChatRequest, message_text
+
+_SYSTEM = ("system", "developer")
+_EARLIER_CHARACTERS = 240
+"""How much of the conversation before the last turn is kept: enough to say what "it" refers to."""
+
+
+def question(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The last user turn; in a conversation, preceded by a short digest of the turns before it.
+
+    The same text is embedded and, should the answer be remembered, becomes the example's question: a follow-up such as
+    "and in winter?" means nothing without what it follows.
+    """
+    turns = [m for m in messages if m.get("role") not in _SYSTEM]
+    last = next((i for i in range(len(turns) - 1, -1, -1) if turns[i].get("role") == "user"), None)
+    if last is None:
+        return ""
+    text = message_text(turns[last].get("content")).strip()
+    earlier = " / ".join(filter(None, (_one_line(m) for m in turns[:last])))
+    if not earlier or not text:
+        return text
+    return f"{text}\n(Earlier: {earlier[-_EARLIER_CHARACTERS:]})"
+
+
+def _one_line(message: Mapping[str, Any]) -> str:
+    return " ".join(message_text(message.get("content")).split())[:_EARLIER_CHARACTERS]
+
+
+def cut(text: str, characters: int) -> str:
+    """`text`, at most that long: its beginning and its end, since a long prompt often asks its question last."""
+    if len(text) <= characters:
+        return text
+    head = characters * 2 // 3
+    return text[:head] + text[head - characters :]
+
+
+def scope(chat: ChatRequest) -> str:
+    """A fingerprint of what must be equal for an example to apply: instructions and the form of the answer.
+
+    The same question under "answer in French" and under "answer in German" has different right answers.
+    """
+    instructions = [message_text(m.get("content")) for m in chat.messages if m.get("role") in _SYSTEM]
+    form = chat.fields.get("response_format")
+    text = json.dumps([instructions, form], sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def is_plain_text(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether every message is words only: no images, audio, files, and no calling of tools."""
+    for message in messages:
+        if (
+            message.get("role") in ("tool", "function")
+            or message.get("tool_calls")
+            or message.get("function_call")
+        ):
+            return False
+        content = message.get("content")
+        if isinstance(content, list) and any(
+            not isinstance(p, dict) or p.get("type") != "text" for p in content
+        ):
+            return False
+    return True
+
+
+def carries_tools(chat: ChatRequest) -> bool:
+    """Whether the request offers tools to the model."""
+    return bool(chat.fields.get("tools") or chat.fields.get("functions"))

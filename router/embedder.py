@@ -1,0 +1,247 @@
+"""Text to vector: one text at a time, in time or not at all.
+
+Batching is refused on purpose: int8 scales depend on everything in the batch, so a vector would depend on its
+neighbours. Each text is embedded once however many ask for it at the same time, and recent vectors are kept.
+A caller that waits longer than the deadline gets EmbedderLate and goes on without. It refuses to know where
+weights come from (router/embedding_model.py) and who asks why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import threading
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache
+
+from router import embedding_model
+from router.embedding_model import EmbeddingModel, EmbeddingModelMissing
+from router.onnx_session import OnnxSession, SessionBusy
+
+if TYPE_CHECKING:
+    from router.onnx_session import Infer
+    from store.records import Vector
+
+__all__ = ["Embedder", "EmbedderBroken", "EmbedderError", "EmbedderLate", "EmbeddingModelMissing"]
+
+
+class EmbedderError(Exception):
+    """There is no vector for this text now. The request can do without one."""
+
+
+class EmbedderLate(EmbedderError):
+    """The deadline passed, the queue is full, or the embedder is closed: bypass it and count that."""
+
+
+class EmbedderBroken(EmbedderError):
+    """The model gave something that is no direction: NaN, zero, or the wrong size."""
+
+
+class _Work:
+    """A text on its way through the session, and how many wait for it."""
+
+    __slots__ = ("future", "waiters")
+
+    def __init__(self, future: Future[Vector]) -> None:
+        self.future = future
+        self.waiters = 0
+
+
+class Embedder:
+    """Sentence vectors from an ONNX model on a thread of its own. Safe to use from any thread and any event loop."""
+
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        *,
+        deadline_ms: float = 50,
+        max_characters: int = 1500,
+        max_tokens: int = 256,
+        cache_entries: int = 10_000,
+        queue_limit: int = 64,
+    ) -> None:
+        """Loads `model` and runs it once.
+
+        Raises ValueError if `max_tokens` is not what it can read, EmbedderBroken, ProviderMissing.
+        """
+        if not 3 <= max_tokens <= model.positions:
+            raise ValueError(
+                f"max_tokens is {max_tokens}; {model.version} reads between 3 and {model.positions}"
+            )
+        self.version = f"{model.version}/{max_tokens}t{max_characters}c"
+        """Changes whenever vectors would: vectors of different versions must never be compared."""
+        self.dimensions = model.dimensions
+        self.deadline_ms = deadline_ms
+        self._max_characters = max_characters
+        self._tokenizer = _load_tokenizer(model.tokenizer, max_tokens)
+        self._recent: LRUCache[bytes, Vector] = LRUCache(cache_entries)
+        self._in_flight: dict[bytes, _Work] = {}
+        self._lock = threading.Lock()
+        self.session = OnnxSession(model.model, name="embedder", queue_limit=queue_limit)
+        try:
+            self.session.submit(lambda infer: self._compute("warm", infer)).result()
+        except BaseException:
+            self.session.close()
+            raise
+
+    @classmethod
+    def open(
+        cls,
+        source: str,
+        cache_dir: Path,
+        *,
+        deadline_ms: float = 50,
+        max_characters: int = 1500,
+        max_tokens: int = 256,
+        cache_entries: int = 10_000,
+        queue_limit: int = 64,
+    ) -> Embedder:
+        """The embedder for `source`: "package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]".
+
+        Blocks for some tenths of a second, or a few seconds when the model must first be built into
+        `cache_dir`. `deadline_ms` bounds the wait of `embed`, queue included. A text is cut to
+        `max_characters` before it is tokenised and to `max_tokens` after. Raises EmbeddingModelMissing with
+        the remedy, and what `__init__` raises.
+        """
+        return cls(
+            embedding_model.prepare(source, cache_dir),
+            deadline_ms=deadline_ms,
+            max_characters=max_characters,
+            max_tokens=max_tokens,
+            cache_entries=cache_entries,
+            queue_limit=queue_limit,
+        )
+
+    async def embed(self, text: str) -> Vector:
+        """The unit vector of `text`, float32 (dimensions,), read-only. A recent text costs no thread hop.
+
+        Raises EmbedderLate after `deadline_ms`, at once when the queue is full, and after `close`;
+        EmbedderBroken for a useless vector.
+        """
+        cut = self._cut(text)
+        key = _key(cut)
+        with self._lock:
+            if (recent := self._recent.get(key)) is not None:
+                return recent
+            work = self._join(key, cut, bounded=True)
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Vector] = loop.create_future()
+
+        def wake(future: Future[Vector]) -> None:
+            # The loop may be gone when an inference that nobody waits for any more ends.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, waiter, future)
+
+        work.future.add_done_callback(wake)
+        timer = loop.call_later(self.deadline_ms / 1000, _give_up, waiter, self.deadline_ms)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            self._leave(key, work)
+
+    def embed_blocking(self, text: str) -> Vector:
+        """As `embed`, without a deadline, for threads other than the event loop's. EmbedderLate only after `close`."""
+        cut = self._cut(text)
+        key = _key(cut)
+        with self._lock:
+            if (recent := self._recent.get(key)) is not None:
+                return recent
+            work = self._join(key, cut, bounded=False)
+        try:
+            return work.future.result()
+        except CancelledError:
+            raise EmbedderLate("the embedder was closed") from None
+        finally:
+            self._leave(key, work)
+
+    def close(self) -> None:
+        """Ends the thread, after the inference that runs now (tens of milliseconds). Those who wait get EmbedderLate."""
+        self.session.close()
+
+    def _cut(self, text: str) -> str:
+        cut = text[: self._max_characters]
+        # JSON can smuggle in half a surrogate pair, which no tokenizer accepts.
+        return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
+
+    def _join(self, key: bytes, cut: str, *, bounded: bool) -> _Work:
+        """The work for `cut`, begun by another waiter or queued now. The caller holds the lock."""
+        work = self._in_flight.get(key)
+        if work is None:
+            try:
+                future = self.session.submit(lambda infer: self._embed_job(key, cut, infer), bounded=bounded)
+            except SessionBusy as busy:
+                raise EmbedderLate(str(busy)) from None
+            work = self._in_flight[key] = _Work(future)
+        work.waiters += 1
+        return work
+
+    def _leave(self, key: bytes, work: _Work) -> None:
+        """One waiter less. Work nobody waits for is dropped, unless it has begun: then its vector is kept."""
+        with self._lock:
+            work.waiters -= 1
+            if work.waiters == 0 and work.future.cancel() and self._in_flight.get(key) is work:
+                del self._in_flight[key]
+
+    def _embed_job(self, key: bytes, cut: str, infer: Infer) -> Vector:
+        try:
+            vector = self._compute(cut, infer)
+        except BaseException:
+            with self._lock:
+                self._in_flight.pop(key, None)
+            raise
+        with self._lock:
+            if self._recent.maxsize > 0:
+                self._recent[key] = vector
+            self._in_flight.pop(key, None)
+        return vector
+
+    def _compute(self, cut: str, infer: Infer) -> Vector:
+        import numpy as np
+
+        ids = np.array([self._tokenizer.encode(cut).ids], np.int64)
+        vector: Vector = infer({"input_ids": ids})[0][0]
+        if vector.shape != (self.dimensions,) or not abs(float(vector @ vector) - 1) < 1e-3:
+            raise EmbedderBroken(
+                f"{self.version} gave a vector of shape {vector.shape} and squared length {float(vector @ vector)} "
+                f"for a text of {len(cut)} characters; it should be ({self.dimensions},) and 1"
+            )
+        # A row of the output would keep it alive, and many callers share one vector.
+        vector = vector.copy()
+        vector.flags.writeable = False
+        return vector
+
+
+def _load_tokenizer(path: Path, max_tokens: int) -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    # The file comes with padding to, and truncation at, a length of its own.
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return tokenizer
+
+
+def _key(cut: str) -> bytes:
+    """Stands for the text in memory: 16 bytes instead of up to some thousands, and no prompt text lying about."""
+    return hashlib.blake2b(cut.encode(), digest_size=16).digest()
+
+
+def _settle(waiter: asyncio.Future[Vector], future: Future[Vector]) -> None:
+    if waiter.done():
+        return
+    if future.cancelled():
+        waiter.set_exception(EmbedderLate("the embedder was closed"))
+    elif (failure := future.exception()) is not None:
+        waiter.set_exception(failure)
+    else:
+        waiter.set_result(future.result())
+
+
+def _give_up(waiter: asyncio.Future[Vector], deadline_ms: float) -> None:
+    if not waiter.done():
+        waiter.set_exception(EmbedderLate(f"no vector within {deadline_ms:g} ms"))

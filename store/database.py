@@ -1,0 +1,187 @@
+"""SQLite in WAL mode: one writer thread, a read-only connection per reading thread, migrations at opening.
+
+Several processes may have the same file open. Knows nothing of what the tables mean.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TypeVar
+
+from store.schema import MIGRATIONS_FOLDER, DatabaseTooNew, SchemaError, migrate
+from store.writer import StoreBusy, StoreClosed, Writer, WritingConnection
+
+__all__ = ["Database", "DatabaseTooNew", "SchemaError", "StoreBusy", "StoreClosed"]
+
+T = TypeVar("T")
+
+_BUSY_TIMEOUT_MS = 10_000
+_SCRUB_TIMEOUT_MS = 1_000
+_WAL_LIMIT_BYTES = 64 * 1024 * 1024
+
+
+class Database:
+    """One SQLite file. Open it after forking, never before: a connection must not cross a fork."""
+
+    def __init__(self, path: Path, writer: Writer, watch: sqlite3.Connection) -> None:
+        self.path = path
+        self._writer = writer
+        self._watch = watch
+        self._watch_lock = threading.Lock()
+        self._mine = threading.local()
+        self._readers: list[tuple[weakref.ref[threading.Thread], sqlite3.Connection]] = []
+        self._readers_lock = threading.Lock()
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        durable: bool = False,
+        max_pending: int = 10_000,
+        migrations: Path = MIGRATIONS_FOLDER,
+    ) -> Database:
+        """Open, creating and migrating as needed.
+
+        `durable` makes every commit survive a power cut (synchronous=FULL). Without it a killed process loses
+        nothing either, but a power cut may lose the last commits; the file stays intact in both cases.
+        `max_pending` bounds the jobs that may wait to be written.
+
+        Raises SchemaError (DatabaseTooNew among them), sqlite3.DatabaseError if the file is not a database,
+        and OSError if the folder cannot be made.
+        """
+        path = path.absolute()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _prepare(path, migrations)
+        connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, factory=WritingConnection, cached_statements=256
+        )
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
+            watch = _open_to_read(path)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(path, Writer(connection, max_pending=max_pending), watch)
+
+    @property
+    def pending(self) -> int:
+        """Jobs handed over whose fate is not yet known."""
+        return self._writer.pending
+
+    def write(
+        self, job: Callable[[sqlite3.Connection], T], *, after: Callable[[T], None] | None = None
+    ) -> Future[T]:
+        """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
+
+        A job that raises is undone alone and its exception is the future's. A job may be run a second time when
+        a batch had to be given up, so it must have no effect but the one on the connection. It must not commit.
+        `after` is called with the result, on the writer's thread, after the commit and before the future resolves.
+
+        Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
+        """
+        return self._writer.submit(job, after=after)
+
+    def read(self) -> sqlite3.Connection:
+        """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""
+        connection: sqlite3.Connection | None = getattr(self._mine, "connection", None)
+        if connection is not None:
+            return connection
+        with self._readers_lock:
+            if self._closed:
+                raise StoreClosed("the store is closed: nothing more can be read")
+            alive = []
+            for thread, reader in self._readers:
+                if thread() is None:
+                    reader.close()
+                else:
+                    alive.append((thread, reader))
+            connection = _open_to_read(self.path)
+            alive.append((weakref.ref(threading.current_thread()), connection))
+            self._readers = alive
+        self._mine.connection = connection
+        return connection
+
+    def data_version(self) -> int:
+        """A number that differs from the last one seen whenever anyone, in any process, has committed since.
+
+        Costs a few microseconds, and means nothing outside this object.
+        """
+        with self._watch_lock:
+            if self._closed:
+                raise StoreClosed("the store is closed: nothing more can be read")
+            row: tuple[int] = self._watch.execute("PRAGMA data_version").fetchone()
+        return row[0]
+
+    def database_id(self) -> str:
+        """32 hex characters drawn when the file was made."""
+        row: tuple[str] = self.read().execute("SELECT database_id FROM installation").fetchone()
+        return row[0]
+
+    def scrub(self) -> Future[bool]:
+        """Empty the write-ahead log into the file, so that what was deleted is in neither.
+
+        True when done; False when a reader in some process was still looking at the old state: ask again.
+        """
+        return self._writer.submit(_scrub, alone=True)
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything handed over is written; False if `timeout_s` seconds did not suffice."""
+        return self._writer.drain(timeout_s)
+
+    def close(self, timeout_s: float = 10.0) -> bool:
+        """Write what waits, then close. True if everything was written within `timeout_s` seconds.
+
+        Threads that still read must have stopped: their connections are closed under them.
+        """
+        with self._readers_lock:
+            if self._closed:
+                return True
+            self._closed = True
+        written = self._writer.close(timeout_s)
+        with self._readers_lock:
+            for _, reader in self._readers:
+                reader.close()
+            self._readers.clear()
+        with self._watch_lock:
+            self._watch.close()
+        return written
+
+
+def _prepare(path: Path, migrations: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA busy_timeout = 60000")
+        if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+            raise SchemaError(f"{path} cannot use a write-ahead log: keep the data folder on a local disk")
+        migrate(connection, migrations)
+    finally:
+        connection.close()
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _scrub(connection: sqlite3.Connection) -> bool:
+    connection.execute(f"PRAGMA busy_timeout = {_SCRUB_TIMEOUT_MS}")
+    try:
+        busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+    return busy == 0

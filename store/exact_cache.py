@@ -1,0 +1,206 @@
+"""The same request, the same answer: memory first, then SQLite. Knows keys and bytes, not what a request is."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from concurrent.futures import Future
+
+from cachetools import LRUCache
+
+from store.database import Database, StoreBusy, StoreClosed
+from store.generation import Generation
+from store.records import ExactAnswer
+
+_GENERATION = "exact_answers"
+_ENTRY_OVERHEAD_BYTES = 512
+"""What a row or a memory entry costs beside its body, roughly."""
+_NOTE_USE_EVERY_S = 5.0
+_EVICT_ROWS = 64
+
+
+class ExactCache:
+    """Answers by exact key. Expired ones are never served, and a deletion anywhere is honoured within a second or so.
+
+    `ttl_s`: how long after `stored_at_s` an answer may be replayed. `memory_bytes` and `disk_bytes` bound the two
+    tiers (bodies plus a flat overhead); the least recently used go first. A body over `max_entry_bytes` is not kept.
+    """
+
+    def __init__(
+        self, db: Database, *, ttl_s: float, memory_bytes: int, disk_bytes: int, max_entry_bytes: int
+    ) -> None:
+        self._db = db
+        self._ttl_s = ttl_s
+        self._disk_bytes = disk_bytes
+        self._max_entry_bytes = max_entry_bytes
+        self._lock = threading.Lock()
+        self._memory: LRUCache[bytes, ExactAnswer] = LRUCache(memory_bytes, getsizeof=_size_bytes)
+        self._memory_bytes = memory_bytes
+        self._used: dict[bytes, float] = {}
+        self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
+        self._generation = Generation(db, _GENERATION)
+        self._generation.changed()
+
+    def get(self, key: bytes, now_s: float) -> ExactAnswer | None:
+        """The answer that may be replayed at `now_s` (seconds since the epoch), or None. Microseconds; no waiting."""
+        if self._generation.changed():
+            self._forget_all()
+        with self._lock:
+            answer = self._memory.get(key)
+        if answer is None:
+            row = self._db.read().execute(_SELECT, (key,)).fetchone()
+            if row is None:
+                return None
+            answer = ExactAnswer(row[0], row[1], row[2], row[3], bool(row[4]))
+            if self._fresh(answer, now_s):
+                self._keep(key, answer)
+        if not self._fresh(answer, now_s):
+            with self._lock:
+                self._memory.pop(key, None)
+            return None
+        self._note_use(key, now_s)
+        return answer
+
+    def put(self, key: bytes, tenant: str, answer: ExactAnswer) -> Future[bool]:
+        """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap.
+
+        Raises StoreBusy when too much already waits to be written; memory has it nevertheless.
+        """
+        size_bytes = _size_bytes(answer)
+        if len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes:
+            refused: Future[bool] = Future()
+            refused.set_result(False)
+            return refused
+        self._keep(key, answer)
+
+        def insert(connection: sqlite3.Connection) -> bool:
+            before = connection.execute(
+                "SELECT stored_at_s FROM exact_answers WHERE key = ?", (key,)
+            ).fetchone()
+            if before is not None and before[0] + self._ttl_s > answer.stored_at_s:
+                # Others may hold the answer that this one replaces.
+                self._generation.bump(connection)
+            connection.execute(
+                _UPSERT,
+                (
+                    key,
+                    tenant,
+                    answer.stored_at_s,
+                    answer.stored_at_s,
+                    size_bytes,
+                    answer.engine,
+                    answer.content_type,
+                    answer.usage_estimated,
+                    answer.body,
+                ),
+            )
+            self._make_room(connection, answer.stored_at_s)
+            return True
+
+        return self._db.write(insert)
+
+    def forget(self, key: bytes) -> Future[bool]:
+        """Delete one answer; True if there was one."""
+        self._drop(key)
+
+        def delete(connection: sqlite3.Connection) -> bool:
+            found = connection.execute("DELETE FROM exact_answers WHERE key = ?", (key,)).rowcount > 0
+            if found:
+                self._generation.bump(connection)
+            return found
+
+        return self._db.write(delete, after=lambda _: self._drop(key))
+
+    def forget_tenant(self, tenant: str) -> Future[int]:
+        """Delete every answer of a tenant; gives how many there were. See Database.scrub for the bytes on disk."""
+        self._forget_all()
+
+        def delete(connection: sqlite3.Connection) -> int:
+            self._generation.bump(connection)
+            return connection.execute("DELETE FROM exact_answers WHERE tenant = ?", (tenant,)).rowcount
+
+        return self._db.write(delete, after=lambda _: self._forget_all())
+
+    def size_bytes(self) -> int:
+        """What the answers on disk count for, over all tenants."""
+        row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM exact_size").fetchone()
+        return row[0]
+
+    def flush_uses(self) -> Future[None] | None:
+        """Hand over the noted uses now; None if there are none. Eviction goes by them."""
+        with self._lock:
+            used, self._used = self._used, {}
+            self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
+        if not used:
+            return None
+        rows = [(last_used_at_s, key) for key, last_used_at_s in used.items()]
+
+        def update(connection: sqlite3.Connection) -> None:
+            connection.executemany(
+                "UPDATE exact_answers SET last_used_at_s = max(last_used_at_s, ?) WHERE key = ?", rows
+            )
+
+        return self._db.write(update)
+
+    def _fresh(self, answer: ExactAnswer, now_s: float) -> bool:
+        return now_s < answer.stored_at_s + self._ttl_s
+
+    def _keep(self, key: bytes, answer: ExactAnswer) -> None:
+        if _size_bytes(answer) <= self._memory_bytes:
+            with self._lock:
+                self._memory[key] = answer
+
+    def _drop(self, key: bytes) -> None:
+        with self._lock:
+            self._memory.pop(key, None)
+
+    def _forget_all(self) -> None:
+        with self._lock:
+            self._memory.clear()
+
+    def _note_use(self, key: bytes, now_s: float) -> None:
+        with self._lock:
+            self._used[key] = now_s
+            due = time.monotonic() >= self._next_note_s
+        if due:
+            # Losing a note of use costs an eviction in the wrong order, at worst.
+            try:
+                self.flush_uses()
+            except (StoreBusy, StoreClosed):
+                return
+
+    def _make_room(self, connection: sqlite3.Connection, now_s: float) -> None:
+        (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
+        if total_bytes <= self._disk_bytes:
+            return
+        connection.execute("DELETE FROM exact_answers WHERE stored_at_s <= ?", (now_s - self._ttl_s,))
+        while True:
+            (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
+            excess_bytes = total_bytes - self._disk_bytes
+            if excess_bytes <= 0:
+                return
+            oldest = connection.execute(
+                "SELECT id, size_bytes FROM exact_answers ORDER BY last_used_at_s, id LIMIT ?", (_EVICT_ROWS,)
+            ).fetchall()
+            for id, size_bytes in oldest:
+                connection.execute("DELETE FROM exact_answers WHERE id = ?", (id,))
+                excess_bytes -= size_bytes
+                if excess_bytes <= 0:
+                    return
+
+
+_SELECT = (
+    "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM exact_answers WHERE key = ?"
+)
+_UPSERT = (
+    "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"
+    " usage_estimated, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (key) DO UPDATE SET stored_at_s = excluded.stored_at_s, last_used_at_s = excluded.last_used_at_s,"
+    " size_bytes = excluded.size_bytes, engine = excluded.engine, content_type = excluded.content_type,"
+    " usage_estimated = excluded.usage_estimated, body = excluded.body"
+)
+
+
+def _size_bytes(answer: ExactAnswer) -> int:
+    return len(answer.body) + _ENTRY_OVERHEAD_BYTES

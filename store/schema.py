@@ -1,0 +1,111 @@
+"""Brings a database file to the schema this code knows, or refuses. Knows files of SQL, and nothing of what they mean."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
+_MIGRATION_SET = "understudy"
+_NUMBERED = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
+
+
+class SchemaError(Exception):
+    """The database cannot be brought to this code's schema; the message says why and what to do."""
+
+
+class DatabaseTooNew(SchemaError):
+    """A later version of the program has already changed this database."""
+
+
+def migrate(connection: sqlite3.Connection, folder: Path = MIGRATIONS_FOLDER) -> None:
+    """Apply what is missing, all of it or nothing.
+
+    Everything happens inside one write transaction: of several processes that start together one migrates
+    and the others find the work done, and a migration that fails leaves the file as it was.
+
+    Raises DatabaseTooNew, or SchemaError naming the migration and SQLite's reason.
+    """
+    files = numbered_files(folder)
+    if _applied(connection) == [file.stem for file in files]:
+        return
+
+    # The import costs 230 ms, which only the first start after an upgrade has to pay.
+    import sqlite_utils
+    from sqlite_utils.migrations import Migrations
+
+    migrations = Migrations(_MIGRATION_SET)
+    for file in files:
+        migrations(name=file.stem)(_runs(file))
+
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        wrapped = sqlite_utils.Database(connection, recursive_triggers=False, execute_plugins=False)
+        unknown = {applied.name for applied in migrations.applied(wrapped)} - {file.stem for file in files}
+        if unknown:
+            raise DatabaseTooNew(
+                f"the database has migrations that this version does not know ({', '.join(sorted(unknown))}): "
+                "it was written by a later version; run that one, or restore a copy from before the upgrade"
+            )
+        migrations.apply(wrapped)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _applied(connection: sqlite3.Connection) -> list[str]:
+    try:
+        rows = connection.execute(
+            "SELECT name FROM _sqlite_migrations WHERE migration_set = ? ORDER BY name", (_MIGRATION_SET,)
+        ).fetchall()
+    except sqlite3.OperationalError:
+        return []
+    return [name for (name,) in rows]
+
+
+def numbered_files(folder: Path) -> list[Path]:
+    """The migrations of a folder, in order: 0001_*.sql, 0002_*.sql and so on, without a gap.
+
+    Raises SchemaError for a name out of order.
+    """
+    files = sorted(folder.glob("*.sql"))
+    for number, file in enumerate(files, start=1):
+        found = _NUMBERED.fullmatch(file.name)
+        if found is None or int(found[1]) != number:
+            raise SchemaError(f"migration {file.name!r} should be called {number:04d}_<what_it_does>.sql")
+    if not files:
+        raise SchemaError(f"no migrations in {folder}: the installation is incomplete")
+    return files
+
+
+def _runs(file: Path) -> Callable[..., None]:
+    def run(database: object) -> None:
+        connection: sqlite3.Connection = database.conn  # type: ignore[attr-defined]
+        for statement in statements(file.read_text(encoding="utf-8")):
+            try:
+                connection.execute(statement)
+            except sqlite3.Error as error:
+                first_line = statement.strip().splitlines()[0]
+                raise SchemaError(
+                    f"migration {file.stem} failed at {first_line!r}: {error}; nothing was changed"
+                ) from error
+
+    return run
+
+
+def statements(script: str) -> Iterator[str]:
+    """Split a script into single statements. `executescript` would commit the transaction we roll back on failure."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        if not statement and (not line.strip() or line.lstrip().startswith("--")):
+            continue
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        raise SchemaError(f"unfinished statement at the end of a migration: {statement.strip()[:80]!r}")

@@ -1,0 +1,77 @@
+"""The installation's secret, and the names derived from it. Knows no key and no tenant by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+_SECRET_BYTES = 32
+_FILE_NAME = "secret"
+
+
+class BadSecretFile(Exception):
+    """The file that should hold the installation's secret holds something else."""
+
+
+def load_or_create_secret(data_folder: Path) -> bytes:
+    """The 32 bytes in `<data_folder>/secret`, drawn and written (mode 0600) by whoever comes first.
+
+    Of several processes that start at once all get the same secret. Losing the file makes every issued key invalid
+    and every tenant that was named by its own key a stranger, so a damaged file is an error and never replaced.
+
+    Raises BadSecretFile or OSError.
+    """
+    data_folder.mkdir(parents=True, exist_ok=True)
+    path = data_folder / _FILE_NAME
+    with contextlib.suppress(FileNotFoundError):
+        return _read(path)
+    descriptor, temporary = tempfile.mkstemp(prefix=".secret-", dir=data_folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        # A link, unlike a rename, fails if another process was first: its secret then holds for both.
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        Path(temporary).unlink()
+    sync_folder(data_folder)
+    return _read(path)
+
+
+def tenant_id(secret: bytes, text: str) -> str:
+    """The tenant behind a credential: 32 hex characters that say nothing of `text` without the secret.
+
+    HMAC-SHA256 (RFC 2104), truncated to 128 bits.
+    """
+    return derive(secret, "tenant of a credential", text)[:32]
+
+
+def derive(secret: bytes, purpose: str, text: str) -> str:
+    """HMAC-SHA256 of a text for one purpose, 64 hex characters; the same text gives another value for another purpose."""
+    message = purpose.encode() + b"\0" + text.encode("utf-8", "surrogatepass")
+    return hmac.digest(secret, message, "sha256").hex()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename or link in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> bytes:
+    secret = path.read_bytes()
+    if len(secret) != _SECRET_BYTES:
+        raise BadSecretFile(
+            f"{path} holds {len(secret)} bytes where {_SECRET_BYTES} are right: restore it from a copy, "
+            "or remove it, which makes every issued key invalid"
+        )
+    return secret

@@ -1,0 +1,350 @@
+"""Text to vector: once per text, in time or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from router.embedder import Embedder, EmbedderBroken, EmbedderLate, EmbeddingModelMissing
+from router.embedding_model import EmbeddingModel, prepare
+from router.minilm_onnx import write_f32
+from tests.router.tiny_bert import HIDDEN, TOKENS, tiny_weights, write_tiny_bert
+
+PATIENT_MS = 60_000
+"""A deadline no machine misses, for tests that are about something else."""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingModel:
+    folder = tmp_path_factory.mktemp("tiny")
+    return prepare(f"folder:{write_tiny_bert(folder / 'weights')}", folder / "cache")
+
+
+@pytest.fixture
+def embedder(tiny: EmbeddingModel) -> Iterator[Embedder]:
+    embedder = Embedder(tiny, deadline_ms=PATIENT_MS, max_tokens=64, max_characters=40)
+    yield embedder
+    embedder.close()
+
+
+class Gate:
+    """Keeps the embedder's thread busy from `with` until `open` or the end of the block."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder, self._begun, self._open = embedder, threading.Event(), threading.Event()
+
+    def __enter__(self) -> Gate:
+        self._future = self._embedder.session.submit(self._stand)
+        assert self._begun.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open()
+
+    def open(self) -> None:
+        self._open.set()
+        self._future.result(10)
+
+    def _stand(self, _: object) -> None:
+        self._begun.set()
+        assert self._open.wait(30)
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("onnx-embedder")]
+
+
+async def test_a_vector_is_float32_of_unit_length_and_cannot_be_changed(embedder: Embedder) -> None:
+    vector = await embedder.embed("hello there")
+    assert vector.dtype == np.float32
+    assert vector.shape == (embedder.dimensions,) == (HIDDEN,)
+    assert vector @ vector == pytest.approx(1, abs=1e-5)
+    with pytest.raises(ValueError, match="read-only"):
+        vector[0] = 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n\t", "\x00", "half a pair \ud83d", "日本語テキスト", "🙂" * 100, "x" * 100_000]
+)
+async def test_any_text_has_a_vector(embedder: Embedder, text: str) -> None:
+    vector = await embedder.embed(text)
+    assert np.isfinite(vector).all()
+    assert vector @ vector == pytest.approx(1, abs=1e-5)
+
+
+async def test_texts_alike_up_to_the_character_cut_share_one_vector(embedder: Embedder) -> None:
+    start = "a b c d e f g h i j k l m n o p q r s t "
+    assert len(start) == 40
+    assert await embedder.embed(start + "one end") is await embedder.embed(start + "another")
+    assert not np.array_equal(await embedder.embed(start[:-2]), await embedder.embed(start))
+
+
+async def test_the_tokenizers_own_padding_and_truncation_do_not_reach_the_model(tiny: EmbeddingModel) -> None:
+    seen: list[list[int]] = []
+
+    class Watching(Embedder):
+        def _compute(self, cut: str, infer: Any) -> Any:
+            def spy(feeds: Any) -> Any:
+                seen.append(feeds["input_ids"][0].tolist())
+                return infer(feeds)
+
+            return super()._compute(cut, spy)
+
+    embedder = Watching(tiny, deadline_ms=PATIENT_MS, max_tokens=20)
+    try:
+        await embedder.embed("a b")
+        await embedder.embed("z " * 30)
+    finally:
+        embedder.close()
+    a, b, z = (TOKENS.index(letter) for letter in "abz")
+    assert seen[1:] == [[2, a, b, 3], [2, *[z] * 18, 3]]
+
+
+async def test_a_late_vector_is_given_up_and_the_next_one_is_in_time(tiny: EmbeddingModel) -> None:
+    embedder = Embedder(tiny, deadline_ms=20, max_tokens=64)
+    try:
+        with Gate(embedder):
+            with pytest.raises(EmbedderLate, match="within 20 ms"):
+                await embedder.embed("too late")
+        embedder.deadline_ms = PATIENT_MS
+        assert (await embedder.embed("in time")).shape == (HIDDEN,)
+    finally:
+        embedder.close()
+
+
+async def test_work_nobody_waits_for_any_more_is_never_done(tiny: EmbeddingModel) -> None:
+    computed: list[str] = []
+
+    class Watching(Embedder):
+        def _compute(self, cut: str, infer: Any) -> Any:
+            computed.append(cut)
+            return super()._compute(cut, infer)
+
+    embedder = Watching(tiny, deadline_ms=20, max_tokens=64, queue_limit=6)
+    try:
+        computed.clear()
+        with Gate(embedder):
+            for round_ in range(5):
+                gone = [embedder.embed(f"gone {round_} {n}") for n in range(5)]
+                results = await asyncio.gather(*gone, return_exceptions=True)
+                assert {type(result) for result in results} == {EmbedderLate}
+            assert embedder.session.pending == 1
+        embedder.deadline_ms = PATIENT_MS
+        await embedder.embed("wanted")
+        assert computed == ["wanted"]
+    finally:
+        embedder.close()
+
+
+async def test_an_inference_that_had_begun_is_kept_for_the_next_request(tiny: EmbeddingModel) -> None:
+    computed: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow(Embedder):
+        def _compute(self, cut: str, infer: Any) -> Any:
+            computed.append(cut)
+            if cut == "slow":
+                begun.set()
+                assert go_on.wait(30)
+            return super()._compute(cut, infer)
+
+    embedder = Slow(tiny, deadline_ms=PATIENT_MS, max_tokens=64)
+    try:
+        asking = asyncio.create_task(embedder.embed("slow"))
+        assert await asyncio.to_thread(begun.wait, 10)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        go_on.set()
+        await embedder.embed("another")
+        kept = await embedder.embed("slow")
+        assert kept.shape == (HIDDEN,)
+        assert computed.count("slow") == 1
+    finally:
+        go_on.set()
+        embedder.close()
+
+
+async def test_many_who_ask_for_the_same_text_at_once_share_one_inference(embedder: Embedder) -> None:
+    with Gate(embedder) as gate:
+        tasks = [asyncio.create_task(embedder.embed("popular")) for _ in range(50)]
+        background = asyncio.create_task(asyncio.to_thread(embedder.embed_blocking, "popular"))
+        await asyncio.sleep(0)
+        impatient = tasks.pop()
+        impatient.cancel()
+        await asyncio.wait([impatient])
+        assert embedder.session.pending == 2
+        await asyncio.to_thread(gate.open)
+    vectors = [await task for task in [*tasks, background]]
+    assert len({id(vector) for vector in vectors}) == 1
+    assert await embedder.embed("popular") is vectors[0]
+
+
+async def test_a_recent_text_is_answered_while_the_thread_is_busy(embedder: Embedder) -> None:
+    vector = await embedder.embed("recent")
+    with Gate(embedder):
+        assert await embedder.embed("recent") is vector
+        assert embedder.embed_blocking("recent") is vector
+
+
+async def test_only_so_many_recent_texts_are_kept(tiny: EmbeddingModel) -> None:
+    embedder = Embedder(tiny, deadline_ms=PATIENT_MS, max_tokens=64, cache_entries=2)
+    try:
+        first = await embedder.embed("one")
+        await embedder.embed("two")
+        assert await embedder.embed("one") is first
+        await embedder.embed("three")
+        assert await embedder.embed("one") is first
+        two = await embedder.embed("two")
+        assert await embedder.embed("three") is not two
+    finally:
+        embedder.close()
+
+
+async def test_a_cache_of_no_entries_still_gives_vectors(tiny: EmbeddingModel) -> None:
+    embedder = Embedder(tiny, deadline_ms=PATIENT_MS, max_tokens=64, cache_entries=0)
+    try:
+        assert np.array_equal(await embedder.embed("one"), await embedder.embed("one"))
+    finally:
+        embedder.close()
+
+
+async def test_a_full_queue_is_late_at_once_but_background_threads_may_wait(tiny: EmbeddingModel) -> None:
+    embedder = Embedder(tiny, deadline_ms=PATIENT_MS, max_tokens=64, queue_limit=2)
+    try:
+        with Gate(embedder) as gate:
+            waiting = asyncio.create_task(embedder.embed("first"))
+            await asyncio.sleep(0)
+            with pytest.raises(EmbedderLate, match="the limit is 2"):
+                await embedder.embed("second")
+            background = asyncio.create_task(asyncio.to_thread(embedder.embed_blocking, "third"))
+            await asyncio.to_thread(gate.open)
+        assert (await waiting).shape == (await background).shape == (HIDDEN,)
+    finally:
+        embedder.close()
+
+
+async def test_the_blocking_call_gives_the_very_same_numbers(
+    tiny: EmbeddingModel, embedder: Embedder
+) -> None:
+    other = Embedder(tiny, max_tokens=64, max_characters=40)
+    try:
+        for text in ("", "one", "one two three"):
+            assert np.array_equal(other.embed_blocking(text), await embedder.embed(text))
+    finally:
+        other.close()
+
+
+async def test_nothing_is_left_over_after_many_impatient_callers(tiny: EmbeddingModel) -> None:
+    embedder = Embedder(tiny, deadline_ms=5, max_tokens=64, queue_limit=16, cache_entries=5)
+    generator = np.random.default_rng(0)
+
+    async def caller(text: str, patience_s: float) -> None:
+        try:
+            async with asyncio.timeout(patience_s):
+                await embedder.embed(text)
+        except (EmbedderLate, TimeoutError):
+            pass
+
+    try:
+        for _ in range(5):
+            picks = generator.integers(0, 30, 200)
+            patience = generator.uniform(0, 0.01, 200)
+            await asyncio.gather(*(caller(f"text {n}", s) for n, s in zip(picks, patience, strict=True)))
+        await asyncio.to_thread(embedder.embed_blocking, "the last in the queue")
+        await asyncio.to_thread(embedder.close)
+        assert embedder.session.pending == 0
+        assert embedder._in_flight == {}
+    finally:
+        embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "index", "value"),
+    [("embeddings.LayerNorm.bias", 0, np.nan), ("encoder.layer.1.output.LayerNorm", ..., 0)],
+)
+def test_a_model_that_gives_nan_or_zero_is_refused_at_the_start(
+    tiny: EmbeddingModel, tmp_path: Path, tensor: str, index: Any, value: float
+) -> None:
+    weights = tiny_weights()
+    for name in [name for name in weights if name.startswith(tensor)]:
+        weights[name][index] = value
+    write_f32(write_tiny_bert(tmp_path / "broken", weights=weights), tmp_path / "broken.onnx")
+    with pytest.raises(EmbedderBroken, match="squared length"):
+        Embedder(replace(tiny, model=tmp_path / "broken.onnx"), max_tokens=64)
+    assert threads() == []
+
+
+async def test_a_useless_vector_is_an_error_and_not_kept(tiny: EmbeddingModel, tmp_path: Path) -> None:
+    weights = tiny_weights()
+    weights["embeddings.word_embeddings.weight"][TOKENS.index("q")] = np.nan
+    write_f32(write_tiny_bert(tmp_path / "broken", weights=weights), tmp_path / "broken.onnx")
+    embedder = Embedder(replace(tiny, model=tmp_path / "broken.onnx"), deadline_ms=PATIENT_MS, max_tokens=64)
+    try:
+        for _ in range(2):
+            with pytest.raises(EmbedderBroken, match="nan"):
+                await embedder.embed("q")
+        with pytest.raises(EmbedderBroken, match="nan"):
+            await asyncio.to_thread(embedder.embed_blocking, "q")
+        assert (await embedder.embed("a")).shape == (HIDDEN,)
+    finally:
+        embedder.close()
+
+
+def test_the_version_changes_with_what_is_cut(tiny: EmbeddingModel) -> None:
+    versions = set()
+    for settings in ({"max_tokens": 32}, {"max_tokens": 64}, {"max_tokens": 64, "max_characters": 100}):
+        embedder = Embedder(tiny, **settings)
+        versions.add(embedder.version)
+        embedder.close()
+    assert len(versions) == 3
+
+
+@pytest.mark.parametrize("tokens", [0, 2, 65])
+def test_a_token_limit_the_model_cannot_keep_is_refused(tiny: EmbeddingModel, tokens: int) -> None:
+    with pytest.raises(ValueError, match=f"max_tokens is {tokens}; .* between 3 and 64"):
+        Embedder(tiny, max_tokens=tokens)
+
+
+async def test_closing_ends_the_thread_and_tells_who_waits(tiny: EmbeddingModel) -> None:
+    embedder = Embedder(tiny, deadline_ms=PATIENT_MS, max_tokens=64)
+    kept = await embedder.embed("kept")
+    assert len(threads()) == 1
+    with Gate(embedder):
+        waiting = asyncio.create_task(embedder.embed("waiting"))
+        blocking = asyncio.create_task(asyncio.to_thread(embedder.embed_blocking, "blocking"))
+        while embedder.session.pending < 3:
+            await asyncio.sleep(0.001)
+        closing = asyncio.create_task(asyncio.to_thread(embedder.close))
+        for late in (waiting, blocking):
+            with pytest.raises(EmbedderLate, match="closed"):
+                await late
+    await closing
+    assert threads() == []
+    with pytest.raises(EmbedderLate, match="closed"):
+        await embedder.embed("after")
+    assert await embedder.embed("kept") is kept
+    embedder.close()
+
+
+def test_missing_weights_tell_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddingModelMissing, match="it must be a folder as the model hub lays it out"):
+        Embedder.open(f"folder:{tmp_path}/nowhere", tmp_path)
+
+
+def test_importing_the_embedder_loads_no_model_library() -> None:
+    script = (
+        "import sys, router.embedder; "
+        "print(*{'onnxruntime', 'onnx', 'tokenizers', 'safetensors', 'huggingface_hub', 'numpy'} & {*sys.modules})"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == ""
