@@ -14,7 +14,7 @@ from router.embedder import Embedder
 from store.database import Database
 from store.exact_cache import ExactCache
 from store.keys import KeyStore
-from store.secret import load_secret, tenant_id
+from store.secret import load_or_create_secret, tenant_id
 
 _MIB = 2**20
 
@@ -52,7 +52,7 @@ class Memory:
         router.embedder.EmbeddingModelMissing with its remedy."""
         folder = settings.data_dir
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        secret = load_secret(folder)
+        secret = load_or_create_secret(folder)
         # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
         embedder = _embedder(settings.examples, folder) if settings.examples.enabled else None
         db = Database.open(folder / "understudy.db")

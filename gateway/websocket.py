@@ -16,7 +16,7 @@ from aiohttp.streams import StreamReader
 from engines.engine import EngineRequest
 from engines.openai_http import OpenAIHTTP
 from gateway.journey import Journey, Outcome
-from gateway.keys import outgoing_headers
+from gateway.keys import Gatekeeper, outgoing_headers
 from gateway.relay import relay
 
 _BUFFER_BYTES = 64 * 1024
@@ -45,7 +45,7 @@ class _Raw:
 
 
 async def tunnel(
-    request: web.BaseRequest, engine: OpenAIHTTP, target: str, journey: Journey
+    request: web.BaseRequest, engine: OpenAIHTTP, keys: Gatekeeper, target: str, journey: Journey
 ) -> web.StreamResponse:
     """Pass the handshake on; if the upstream agrees, pass the bytes on. A refusal is relayed like any answer."""
     headers = outgoing_headers(request, keys)

@@ -51,7 +51,10 @@ class Arrivals:
     def instants(self, seed: int) -> Iterator[float]:
         """Seconds after the start, ascending, without end; the same for the same seed in every process."""
         rng = random.Random(seed)
-        draw = (lambda: 1.0) if self.kind == "constant" else (lambda: -math.log(1.0 - rng.random()))
+
+        def draw() -> float:
+            return 1.0 if self.kind == "constant" else -math.log(1.0 - rng.random())
+
         mass = 0.0  # expected arrivals before the current segment
         area = draw()
         for start_s, length_s, low, high in self._segments():

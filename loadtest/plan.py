@@ -11,6 +11,10 @@ from loadtest.distributions import Distribution
 
 PATHS = {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}
 
+_SHORT_QUESTION = Distribution("fixed", 64.0)
+_SHORT_ANSWER = Distribution("fixed", 128.0)
+_STEADY = Arrivals()
+
 
 @dataclass(frozen=True)
 class Target:
@@ -82,8 +86,8 @@ class WorkloadSpec:
     model: str = ""
     stream: bool = True
     prompt: str = ""  # fixed text; "" means synthetic text of `tokens_in`
-    tokens_in: Distribution = Distribution("fixed", 64.0)
-    tokens_out: Distribution = Distribution("fixed", 128.0)
+    tokens_in: Distribution = _SHORT_QUESTION
+    tokens_out: Distribution = _SHORT_ANSWER
     messages_file: Path | None = None  # JSONL: one request a line
     conversations: bool = False  # replay each line's turns one after the other
     think_s: float = 1.0  # between a turn's answer and the next turn
@@ -112,8 +116,8 @@ class LoadPlan:
     """One run, whole."""
 
     target: Target
-    workload: WorkloadSpec = WorkloadSpec()
-    arrivals: Arrivals = Arrivals()
+    workload: WorkloadSpec = field(default_factory=WorkloadSpec)
+    arrivals: Arrivals = _STEADY
     speed: float = 1.0  # a trace's clock, times this
     closed_users: int = 0  # > 0: closed loop with so many users, each waiting for its answer
     closed_think_s: float = 0.0

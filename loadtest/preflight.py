@@ -50,7 +50,7 @@ def check(plan: LoadPlan) -> None:
         )
     if status == 404:
         raise EndpointError(
-            f"{where} answers HTTP 404 ({_excerpt(answer)}): the path or the model {plan.workload.model!r} does not exist there"
+            f"{where} answers HTTP 404 ({_excerpt(answer)}): it has no such path, or no model {plan.workload.model!r}"
         )
     if status == 429 or status >= 500:
         return  # it is there, and busy or ill: that is for the run to measure

@@ -1,4 +1,4 @@
-"""What counts as a good answer: `ttft<=500ms,latency<=2s,tpot<=50ms`. Goodput is the rate of requests that meet all of it."""
+"""What counts as a good answer, as in `ttft<=500ms,latency<=2s,tpot<=50ms`. Goodput is the rate of those that meet it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _WORDS = (
     " could time these two may then do first any my now such like our over man me even most made after also did many must"
     " before back see through way where get much go well your know should down work year because come people just say each"
     " those take day good how long little own use life three world still high hand old look part great number house water"
-).split()
+)
 _STOCK_WORDS = 1 << 16
 
 
@@ -49,7 +49,7 @@ class WordStock:
     """A long run of random words that any text is a slice of: a prompt of 80,000 tokens costs one copy."""
 
     def __init__(self, seed: int) -> None:
-        words = random.Random(f"words {seed}").choices(_WORDS, k=_STOCK_WORDS)
+        words = random.Random(f"words {seed}").choices(_WORDS.split(), k=_STOCK_WORDS)
         self._text = " ".join(words) + " "
         self._starts = [0]
         for word in words:

@@ -54,10 +54,8 @@ def read_trace(path: Path) -> list[TraceRow]:
     first = next(lines, "")
     if not first.strip():
         raise BadTrace(f"{path} is empty: a trace needs at least one request")
-    if first.lstrip().startswith("{"):
-        rows = list(_read_jsonl(path, first, lines))
-    else:
-        rows = list(_read_csv(path, first, lines))
+    read = _read_jsonl if first.lstrip().startswith("{") else _read_csv
+    rows = list(read(path, first, lines))
     if not rows:
         raise BadTrace(f"{path} has a header and no rows: a trace needs at least one request")
     rows.sort(key=lambda row: row.t_s)

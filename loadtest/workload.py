@@ -103,10 +103,7 @@ def _last_text(ask: Ask) -> str:
 def _reworded(ask: Ask, variant: int) -> list[dict[str, Any]]:
     last = ask.messages[-1]
     text = str(last.get("content", ""))
-    if ask.paraphrases:
-        text = ask.paraphrases[variant % len(ask.paraphrases)]
-    else:
-        text = reword(text, variant)
+    text = ask.paraphrases[variant % len(ask.paraphrases)] if ask.paraphrases else reword(text, variant)
     return [*ask.messages[:-1], {**last, "content": text}]
 
 

@@ -36,6 +36,7 @@ class Database:
         self._mine = threading.local()
         self._readers: list[tuple[weakref.ref[threading.Thread], sqlite3.Connection]] = []
         self._readers_lock = threading.Lock()
+        self._scrub_asked = threading.Lock()
         self._closed = False
 
     @classmethod
@@ -60,7 +61,11 @@ class Database:
         path.parent.mkdir(parents=True, exist_ok=True)
         _prepare(path, migrations)
         connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, factory=WritingConnection, cached_statements=256
+            path,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=WritingConnection,
+            cached_statements=256,
         )
         try:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
@@ -135,6 +140,18 @@ class Database:
         """
         return self._writer.submit(_scrub, alone=True)
 
+    def scrub_soon(self) -> None:
+        """Have `scrub` done after what waits already; many calls make one. For the writer's own thread and others."""
+        if self._scrub_asked.acquire(blocking=False):
+            try:
+                self._writer.submit(self._scrub_as_asked, alone=True)
+            except (StoreBusy, StoreClosed):
+                self._scrub_asked.release()
+
+    def _scrub_as_asked(self, connection: sqlite3.Connection) -> bool:
+        self._scrub_asked.release()
+        return _scrub(connection)
+
     def drain(self, timeout_s: float) -> bool:
         """Wait until everything handed over is written; False if `timeout_s` seconds did not suffice."""
         return self._writer.drain(timeout_s)
@@ -171,7 +188,11 @@ def _prepare(path: Path, migrations: Path) -> None:
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False, cached_statements=256
+        f"{path.as_uri()}?mode=ro",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
     )
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA query_only = ON")

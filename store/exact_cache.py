@@ -37,6 +37,7 @@ class ExactCache:
         self._lock = threading.Lock()
         self._memory: LRUCache[bytes, ExactAnswer] = LRUCache(memory_bytes, getsizeof=_size_bytes)
         self._memory_bytes = memory_bytes
+        self._deletions = 0
         self._used: dict[bytes, float] = {}
         self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
         self._generation = Generation(db, _GENERATION)
@@ -48,13 +49,14 @@ class ExactCache:
             self._forget_all()
         with self._lock:
             answer = self._memory.get(key)
+            deletions = self._deletions
         if answer is None:
             row = self._db.read().execute(_SELECT, (key,)).fetchone()
             if row is None:
                 return None
             answer = ExactAnswer(row[0], row[1], row[2], row[3], bool(row[4]))
             if self._fresh(answer, now_s):
-                self._keep(key, answer)
+                self._keep(key, answer, deletions)
         if not self._fresh(answer, now_s):
             with self._lock:
                 self._memory.pop(key, None)
@@ -122,6 +124,12 @@ class ExactCache:
 
         return self._db.write(delete, after=lambda _: self._forget_all())
 
+    def trim(self, now_s: float) -> Future[int]:
+        """Delete what has expired by `now_s`; gives how many. Expired answers are never served, trimmed or not."""
+        return self._db.write(
+            lambda connection: connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s,)).rowcount
+        )
+
     def size_bytes(self) -> int:
         """What the answers on disk count for, over all tenants."""
         row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM exact_size").fetchone()
@@ -146,17 +154,21 @@ class ExactCache:
     def _fresh(self, answer: ExactAnswer, now_s: float) -> bool:
         return now_s < answer.stored_at_s + self._ttl_s
 
-    def _keep(self, key: bytes, answer: ExactAnswer) -> None:
+    def _keep(self, key: bytes, answer: ExactAnswer, deletions: int | None = None) -> None:
         if _size_bytes(answer) <= self._memory_bytes:
             with self._lock:
-                self._memory[key] = answer
+                # What was read before a deletion must not come back into memory after it.
+                if deletions is None or deletions == self._deletions:
+                    self._memory[key] = answer
 
     def _drop(self, key: bytes) -> None:
         with self._lock:
+            self._deletions += 1
             self._memory.pop(key, None)
 
     def _forget_all(self) -> None:
         with self._lock:
+            self._deletions += 1
             self._memory.clear()
 
     def _note_use(self, key: bytes, now_s: float) -> None:
@@ -174,7 +186,7 @@ class ExactCache:
         (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
         if total_bytes <= self._disk_bytes:
             return
-        connection.execute("DELETE FROM exact_answers WHERE stored_at_s <= ?", (now_s - self._ttl_s,))
+        connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s,))
         while True:
             (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
             excess_bytes = total_bytes - self._disk_bytes
@@ -190,9 +202,8 @@ class ExactCache:
                     return
 
 
-_SELECT = (
-    "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM exact_answers WHERE key = ?"
-)
+_SELECT = "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM exact_answers WHERE key = ?"
+_DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ?"
 _UPSERT = (
     "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"
     " usage_estimated, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -87,20 +87,27 @@ def _pieces(value: Any) -> Iterator[str]:
         elif isinstance(value, dict):
             waiting.append(_Literal("}"))
             for name in sorted(value, reverse=True):
-                waiting += (_Literal(","), value[name], _Literal(json.dumps(name) + ":"))
+                waiting += (_Literal(","), value[name], _Literal(_quoted(name) + ":"))
             waiting.append(_Literal("{"))
         elif isinstance(value, list | tuple):
             waiting.append(_Literal("]"))
             for item in reversed(value):
                 waiting += (_Literal(","), item)
             waiting.append(_Literal("["))
-        elif value is None or isinstance(value, str | bool | float):
+        elif isinstance(value, str):
+            yield _quoted(value)
+        elif value is None or isinstance(value, bool | float):
             yield json.dumps(value)
         elif isinstance(value, int):
             # Hexadecimal: Python refuses to write decimal integers of more than 4300 digits.
             yield hex(value)
         else:
             raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+def _quoted(text: str) -> str:
+    # Unescaped: escaping would write a pair of lone surrogates and the character they stand for alike.
+    return json.dumps(text, ensure_ascii=False)
 
 
 class _Literal:

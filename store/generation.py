@@ -41,7 +41,9 @@ class Generation:
             if data_version == self._data_version:
                 return False
             row: tuple[int] = (
-                self._db.read().execute("SELECT value FROM generations WHERE name = ?", (self._name,)).fetchone()
+                self._db.read()
+                .execute("SELECT value FROM generations WHERE name = ?", (self._name,))
+                .fetchone()
             )
             # The version was read before the value: a commit between the two is seen again next time, never missed.
             self._data_version = data_version

@@ -123,7 +123,9 @@ class KeyStore:
         return derive(self._secret, "api key", secret_text)
 
 
-_SELECT = "SELECT secret_hmac, id, tenant, name, prefix, created_at_s, revoked_at_s, tenant_name FROM api_keys"
+_SELECT = (
+    "SELECT secret_hmac, id, tenant, name, prefix, created_at_s, revoked_at_s, tenant_name FROM api_keys"
+)
 
 
 def _key(row: tuple[str, str, str, str, str, float, float | None, str]) -> Key:

@@ -49,6 +49,28 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """One step in the log of examples: an index that takes every step in order holds what the table holds."""
+
+    seq: int
+    tenant: str
+    id: int
+    vector: Vector | None
+    """None when removed, and while the example still waits for its embedding."""
+    removed: bool
+    embedding_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unembedded:
+    """An example that waits for a vector."""
+
+    id: int
+    tenant: str
+    embedded_text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExactAnswer:
     """A complete answer that may be replayed for the very same request."""
 

@@ -39,7 +39,9 @@ class WritingConnection(sqlite3.Connection):
         raise RuntimeError("a write job must not roll back: raise an exception, and only this job is undone")
 
     def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
-        raise RuntimeError("executescript commits behind the writer's back: execute the statements one by one")
+        raise RuntimeError(
+            "executescript commits behind the writer's back: execute the statements one by one"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 
-class Parsed(click.ParamType):
+if TYPE_CHECKING:
+    _Base = click.ParamType[Any]
+else:
+    _Base = click.ParamType  # not subscriptable at run time in every click this runs on
+
+
+class Parsed(_Base):
     """A parameter read by `parse`, whose ValueError becomes a usage error."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:

@@ -12,16 +12,17 @@ from typing import Any
 import orjson
 
 _WORDS = (
-    " the lead has learnt every line of this long play and waits in the wings while another actor speaks"
+    "the lead has learnt every line of this long play and waits in the wings while another actor speaks"
     " it word for word under warm lights until somebody forgets"
-).split(" ")[1:]
+)
+_STOCK = tuple(_WORDS.split())
 _CREATED = 1_700_000_000
 
 
 def text_of(tokens: int, first: int = 0) -> str:
     """`tokens` words; `first` is the place in the stock of words to begin at."""
     return (
-        "".join(f" {_WORDS[k % len(_WORDS)]}" for k in range(first, first + tokens)).lstrip()
+        "".join(f" {_STOCK[k % len(_STOCK)]}" for k in range(first, first + tokens)).lstrip()
         if tokens
         else ""
     )
@@ -106,7 +107,7 @@ class StreamFrames:
             "created": _CREATED,
             "model": model,
         }
-        self._tokens = [self._chunk(f" {word}") for word in _WORDS]
+        self._tokens = [self._chunk(f" {word}") for word in _STOCK]
         self.count = tokens
         self.opening = self._chunk("", role="assistant") if chat else b""
         done = _frame({**self._base, "choices": [self._choice({}, "stop")]})

@@ -234,7 +234,7 @@ def _header(lowered_head: bytes, name: bytes) -> bytes | None:
 
 def _dechunk(buffer: bytes, at: int) -> tuple[bytes, int] | None:
     """A chunked body and where it ends; None where it is not whole yet."""
-    pieces = []
+    pieces: list[bytes] = []
     while True:
         line = buffer.find(b"\r\n", at)
         if line < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 
@@ -36,10 +37,8 @@ async def serve(
         bound = server.sockets[0].getsockname()
         name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         ready(f"http://{name}:{bound[1]}")
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), max_seconds)
-        except TimeoutError:
-            pass
     finally:
         server.close()
         alarm.close()

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from loadtest.distributions import Distribution
 from loadtest.mock.faults import Window
 
+_AT_ONCE = Distribution("fixed", 0.0)
+_ABOUT_A_KIBIBYTE = Distribution("fixed", 128.0)
+
 
 @dataclass(frozen=True)
 class MockSettings:
     """Delays are in milliseconds, `capacity` in requests served at once (0: no limit)."""
 
-    ttft_ms: Distribution = Distribution("fixed", 0.0)
-    token_ms: Distribution = Distribution("fixed", 0.0)
-    tokens: Distribution = Distribution("fixed", 128.0)
+    ttft_ms: Distribution = _AT_ONCE
+    token_ms: Distribution = _AT_ONCE
+    tokens: Distribution = _ABOUT_A_KIBIBYTE
     capacity: int = 0
     max_queue: int = 0  # requests allowed to wait for a slot; 0: no limit
     models: tuple[str, ...] = ("mock-small", "mock-large")

@@ -211,7 +211,7 @@ def _timeline(tally: Tally) -> dict[str, Any]:
         for p in (50, 90, 99):
             where = int(np.searchsorted(sums, sums[-1] * p / 100)) if sums[-1] else -1
             table[f"p{p}"].append(round(float(middles[where]), 4) if where >= 0 else None)
-        table["heat"].append({int(k): int(heat[k]) for k in np.flatnonzero(heat)})
+        table["heat"].append({str(k): int(heat[k]) for k in np.flatnonzero(heat)})
     return {
         "width_s": line.width_s,
         "heat_edges_ms": [round(float(e) * 1e3, 6) for e in HEAT_EDGES_S],

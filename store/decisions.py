@@ -1,0 +1,167 @@
+"""The log of requests: what was decided, with what probability, and what came of it. Judges nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from store.database import Database
+from store.records import RequestRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the requests of a period."""
+
+    requests: int
+    exact_hits: int
+    offloaded: int
+    """Answered by an engine that was given examples."""
+    by_engine: Mapping[str, int]
+    """Requests per engine that was asked; exact hits asked none."""
+    by_outcome: Mapping[str, int]
+    cost_usd: float
+    prompt_tokens: int
+    completion_tokens: int
+    mean_total_ms: float
+    """0.0 when there were no requests."""
+
+
+class DecisionLog:
+    """One row per request."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def record(self, record: RequestRecord) -> Future[None]:
+        """Write one request's row; a second one with the same id is ignored. Raises StoreBusy."""
+        row = (
+            record.id,
+            record.tenant,
+            record.started_at_s,
+            record.endpoint,
+            record.model,
+            record.engine,
+            record.outcome,
+            record.status,
+            record.policy,
+            record.policy_version,
+            record.probability,
+            record.reason,
+            len(record.example_ids),
+            json.dumps(record.example_ids),
+            record.prompt_tokens,
+            record.completion_tokens,
+            record.usage_estimated,
+            record.cost_usd,
+            record.total_ms,
+            record.first_chunk_ms,
+            record.overhead_ms,
+            record.stages_ms,
+        )
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(_INSERT, row)
+
+        return self._db.write(insert)
+
+    def get(self, id: str, tenant: str | None = None) -> RequestRecord | None:
+        """The request with this id, or None; also None if a tenant is named and it is another's."""
+        row = self._db.read().execute(_SELECT + " WHERE id = ?", (id,)).fetchone()
+        if row is None or (tenant is not None and row[1] != tenant):
+            return None
+        return _record(row)
+
+    def recent(self, limit: int = 100, tenant: str | None = None) -> list[RequestRecord]:
+        """The latest requests, newest first."""
+        if tenant is None:
+            cursor = self._db.read().execute(
+                _SELECT + " ORDER BY started_at_s DESC, row_id DESC LIMIT ?", (limit,)
+            )
+        else:
+            cursor = self._db.read().execute(
+                _SELECT + " WHERE tenant = ? ORDER BY started_at_s DESC, row_id DESC LIMIT ?", (tenant, limit)
+            )
+        return [_record(row) for row in cursor.fetchall()]
+
+    def totals(self, since_s: float = 0.0, tenant: str | None = None) -> Totals:
+        """Sums over the requests that started at or after `since_s` (seconds since the epoch)."""
+        if tenant is None:
+            cursor = self._db.read().execute(_TOTALS + _TOTALS_GROUP, (since_s,))
+        else:
+            cursor = self._db.read().execute(_TOTALS + " AND tenant = ?" + _TOTALS_GROUP, (since_s, tenant))
+        requests = hits = offloaded = prompt_tokens = completion_tokens = 0
+        cost_usd = total_ms = 0.0
+        by_engine: dict[str, int] = {}
+        by_outcome: dict[str, int] = {}
+        for engine, outcome, count, with_examples, cost, prompt, completion, took_ms in cursor.fetchall():
+            requests += count
+            hits += count if outcome == "hit" else 0
+            offloaded += with_examples if outcome == "answered" else 0
+            cost_usd += cost
+            prompt_tokens += prompt
+            completion_tokens += completion
+            total_ms += took_ms
+            by_outcome[outcome] = by_outcome.get(outcome, 0) + count
+            if engine:
+                by_engine[engine] = by_engine.get(engine, 0) + count
+        return Totals(
+            requests,
+            hits,
+            offloaded,
+            by_engine,
+            by_outcome,
+            cost_usd,
+            prompt_tokens,
+            completion_tokens,
+            total_ms / requests if requests else 0.0,
+        )
+
+    def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
+        """Delete requests that started before `before_s`, the oldest first; gives how many.
+
+        At most `limit` at once, so that the writer stays free for others: call again while it gives `limit`.
+        """
+
+        def delete(connection: sqlite3.Connection) -> int:
+            return connection.execute(
+                "DELETE FROM requests WHERE row_id IN"
+                " (SELECT row_id FROM requests WHERE started_at_s < ? ORDER BY started_at_s LIMIT ?)",
+                (before_s, limit),
+            ).rowcount
+
+        return self._db.write(delete)
+
+    def forget_tenant(self, tenant: str) -> Future[int]:
+        """Delete everything logged about a tenant; gives how many requests that was."""
+        return self._db.write(
+            lambda connection: connection.execute("DELETE FROM requests WHERE tenant = ?", (tenant,)).rowcount
+        )
+
+
+_COLUMNS = (
+    "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
+    " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
+    " first_chunk_ms, overhead_ms, stages_ms"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM requests"  # noqa: S608 - a constant
+_INSERT = (
+    f"INSERT INTO requests ({_COLUMNS})"  # noqa: S608 - a constant
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+)
+_TOTALS = (
+    "SELECT engine, outcome, count(*), sum(example_count > 0), sum(cost_usd), sum(prompt_tokens),"
+    " sum(completion_tokens), sum(total_ms) FROM requests WHERE started_at_s >= ?"
+)
+_TOTALS_GROUP = " GROUP BY engine, outcome"
+
+
+def _record(row: tuple[object, ...]) -> RequestRecord:
+    values = list(row)
+    values[13] = tuple(json.loads(str(values[13])))
+    values[16] = bool(values[16])
+    del values[12]
+    return RequestRecord(*values)  # type: ignore[arg-type]
