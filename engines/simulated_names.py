@@ -177,7 +177,7 @@ def sibling(rng: random.Random, name: str) -> str:
     if len(words) > 1 and rng.random() < 0.3:
         for choices in (_FIRST, _COATS):
             if words[0] in choices:
-                return " ".join([rng.choice(choices), *words[1:]])
+                return " ".join([rng.choice([c for c in choices if c != words[0]]), *words[1:]])
     vowels = [i for i, c in enumerate(name) if c in "aeiou" and i > 0]
     if vowels and rng.random() < 0.7:
         at = rng.choice(vowels)

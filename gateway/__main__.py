@@ -8,6 +8,9 @@ import click
 
 _COMMANDS = {
     "serve": ("gateway.commands_serve", "serve", "Run the gateway."),
+    "demo": ("gateway.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
+    "check": ("gateway.commands_check", "check", "Validate a configuration and print what it comes to."),
+    "keys": ("gateway.commands_keys", "keys", "Create, list and revoke API keys."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }
 """name: (module, attribute, help). Imported only when asked for: `understudy --help` must be quick."""

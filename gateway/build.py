@@ -61,7 +61,7 @@ class Gateway:
         self._upstream = _upstream(config.upstream) if config.upstream else None
         self._engines = Registry(_engines(config) | self._upstream_engine())
         self._keys: Gatekeeper = (
-            KeyCheck(self._memory.keys, self._memory.tenant_of) if self._memory else Anybody()
+            KeyCheck(self._memory.store.keys, self._memory.tenant_of) if self._memory else Anybody()
         )
         self._recorder = Recorder(self._sinks(), self.metrics, self._report) if self._has_pipeline() else None
         self.handle = Door(
@@ -179,35 +179,32 @@ class Gateway:
     def _policy(self, settings: ModelSettings) -> Policy:
         # The reference stands first, smaller engines behind it as stand-ins.
         fixed = Fixed(tuple(reversed(settings.engines)))
-        memory = self._memory
-        if settings.policy == "fixed" or memory is None or memory.examples is None:
+        memory, remembered = self._memory, self._config.memory
+        if settings.policy == "fixed" or memory is None or remembered is None:
             return fixed
-        retriever = Retriever(
-            memory.examples.index, memory.examples.bank, neighbours=memory.examples.neighbours
-        )
-        few = settings.few_shot
+        if memory.embedder is None or memory.store.indexes is None:
+            return fixed
+        examples, few = remembered.examples, settings.few_shot
+        retriever = Retriever(memory.store.indexes, memory.store.examples, neighbours=examples.neighbours)
         knobs = Knobs(
             theta=few.theta,
             m=few.m,
             max_examples=few.max_examples,
             max_example_tokens=few.max_example_tokens,
             with_tools=few.with_tools,
-            max_characters=memory.examples.max_characters,
+            max_characters=examples.embedding.max_characters,
         )
-        return FewShot(settings.engines, memory.examples.embedder, retriever, self._threads, knobs)
+        return FewShot(settings.engines, memory.embedder, retriever, self._threads, knobs)
 
     def _sinks(self) -> Sinks:
-        memory = self._memory
-        if memory is None:
+        memory, settings = self._memory, self._config.memory
+        if memory is None or settings is None:
             return Sinks()
-        examples, settings = memory.examples, self._config.memory
-        assert settings is not None
         return Sinks(
             exact=memory.exact,
-            examples=examples.bank if examples else None,
+            examples=memory.store.examples if memory.embedder else None,
             requests=memory.requests,
-            embedder=examples.embedder if examples else None,
-            remembered=examples.follow_now if examples else lambda: None,
+            embedder=memory.embedder,
             tool_calls=settings.exact.tool_calls,
             max_example_chars=settings.examples.max_chars,
             embedded_characters=settings.examples.embedding.max_characters,

@@ -1,119 +1,87 @@
-"""Opens what a gateway remembers with, in the right order, and closes it in the reverse one."""
+"""Opens what a gateway remembers with: the embedder, then the store, which it keeps in this order for good reason."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
-from pathlib import Path
 
-from store.decisions import DecisionLog
-from store.examples import ExampleBank
-from store.vector_index import IndexFollower, TenantIndexes
-
-from gateway.config import ExactSettings, ExampleSettings, MemorySettings
+from gateway.config import MemorySettings
 from router.embedder import Embedder
-from store.database import Database
+from store.decisions import DecisionLog
 from store.exact_cache import ExactCache
-from store.keys import KeyStore
-from store.secret import load_or_create_secret, tenant_id
+from store.memory import Memory as Store
+from store.secret import tenant_id
 
 _MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class ExampleMemory:
-    """The bank of examples and what finds them."""
-
-    bank: ExampleBank
-    index: TenantIndexes
-    follower: IndexFollower
-    embedder: Embedder
-    neighbours: int
-    max_characters: int
-
-    def follow_now(self) -> None:
-        """An example was committed: fold it into the index without waiting for the next look."""
-        self.follower.notify()
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
-    """Everything of one data folder."""
+    """The store of one data folder, and the embedder its examples are found with (None: no examples)."""
 
-    db: Database
-    keys: KeyStore
-    requests: DecisionLog | None
+    store: Store
+    embedder: Embedder | None
     exact: ExactCache | None
-    examples: ExampleMemory | None
-    secret: bytes
+    requests: DecisionLog | None
 
     @classmethod
     def open(cls, settings: MemorySettings) -> Memory:
-        """Open or create the data folder. Blocks. Raises OSError, sqlite3.Error, store.database errors, and
-        router.embedder.EmbeddingModelMissing with its remedy."""
+        """Open or create the data folder. Blocks.
+
+        Raises OSError, sqlite3.Error, what store.database.Database.open raises, and EmbeddingModelMissing with its remedy.
+        """
         folder = settings.data_dir
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        secret = load_or_create_secret(folder)
-        # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
-        embedder = _embedder(settings.examples, folder) if settings.examples.enabled else None
-        db = Database.open(folder / "understudy.db")
+        exact = settings.exact
+        with contextlib.ExitStack() as undo:
+            # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
+            embedder = None
+            if settings.examples.enabled:
+                embedding = settings.examples.embedding
+                embedder = Embedder.open(
+                    embedding.source,
+                    folder / "models",
+                    deadline_ms=embedding.deadline_ms,
+                    max_characters=embedding.max_characters,
+                )
+                undo.callback(embedder.close)
+            store = Store.open(
+                folder,
+                exact_ttl_s=exact.ttl_s,
+                exact_memory_bytes=int(exact.memory_mib * _MIB),
+                exact_disk_bytes=int(exact.disk_mib * _MIB),
+                exact_max_entry_bytes=int(exact.max_entry_kib * 1024),
+                dimensions=embedder.dimensions if embedder else None,
+                embedding_version=embedder.version if embedder else "",
+            )
+            undo.pop_all()
         return cls(
-            db,
-            KeyStore(db, secret),
-            DecisionLog(db) if settings.log_requests else None,
-            _exact(settings.exact, db) if settings.exact.enabled else None,
-            _examples(settings.examples, db, embedder, folder) if embedder else None,
-            secret,
+            store,
+            embedder,
+            store.exact if exact.enabled else None,
+            store.decisions if settings.log_requests else None,
         )
 
     def tenant_of(self, credential: str) -> str:
         """The tenant of a client that is known by its own credential only."""
-        return tenant_id(self.secret, credential)
+        return tenant_id(self.store.secret, credential)
 
     def problems(self) -> list[str]:
-        """What is not ready yet."""
-        if self.examples is not None and not self.examples.follower.caught_up():
+        """What is not ready yet; empty when everything is."""
+        follower = self.store.follower
+        if follower is not None and not follower.ready:
             return ["the index of examples is still being read"]
         return []
 
     def settled(self) -> bool:
         """Whether all writes are committed and the index has followed them."""
-        if self.db.pending:
+        if self.store.db.pending:
             return False
-        return self.examples is None or self.examples.follower.caught_up()
+        follower = self.store.follower
+        return follower is None or follower.folded_seq >= self.store.examples.last_seq()
 
     def close(self) -> None:
-        """Stop following, save snapshots, write what is queued, close the database. Blocks."""
-        if self.examples is not None:
-            self.examples.follower.close()
-            self.examples.embedder.close()
-        self.db.close()
-
-
-def _embedder(settings: ExampleSettings, folder: Path) -> Embedder:
-    embedding = settings.embedding
-    return Embedder.open(
-        embedding.source,
-        folder / "models",
-        deadline_ms=embedding.deadline_ms,
-        max_characters=embedding.max_characters,
-    )
-
-
-def _exact(settings: ExactSettings, db: Database) -> ExactCache:
-    return ExactCache(
-        db,
-        ttl_s=settings.ttl_s,
-        memory_bytes=int(settings.memory_mib * _MIB),
-        disk_bytes=int(settings.disk_mib * _MIB),
-        max_entry_bytes=int(settings.max_entry_kib * 1024),
-    )
-
-
-def _examples(settings: ExampleSettings, db: Database, embedder: Embedder, folder: Path) -> ExampleMemory:
-    bank = ExampleBank(db)
-    index = TenantIndexes(folder / "index", embedder.dimensions, embedder.version)
-    follower = IndexFollower(bank, index)
-    follower.start()
-    return ExampleMemory(
-        bank, index, follower, embedder, settings.neighbours, settings.embedding.max_characters
-    )
+        """Write what is queued, save snapshots, close the store, end the embedder's thread. Blocks."""
+        self.store.close()
+        if self.embedder is not None:
+            self.embedder.close()

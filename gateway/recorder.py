@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -42,6 +42,8 @@ class ExampleSink(Protocol):
 
     def add(self, new: NewExample) -> Future[Any]: ...
 
+    def note_use(self, ids: Sequence[int]) -> None: ...
+
 
 class RequestSink(Protocol):
     """What is needed of store.decisions.DecisionLog."""
@@ -66,8 +68,6 @@ class Sinks:
     examples: ExampleSink | None = None
     requests: RequestSink | None = None
     embedder: BlockingEmbedder | None = None
-    remembered: Callable[[], None] = lambda: None
-    """Called after an example was committed, so that the index follows at once."""
     tool_calls: bool = False
     """Whether answers that call tools are kept for exact repeats."""
     max_example_chars: int = 8000
@@ -133,6 +133,8 @@ class Recorder:
         if answer.hit is None:
             self._keep_exact(journey, answer, assembled)
             self._keep_example(journey, answer, assembled)
+            if journey.example_ids and self._sinks.examples is not None:
+                self._sinks.examples.note_use(journey.example_ids)
         if self._sinks.requests is not None and not answer.controls.no_store:
             self._follow("request", self._sinks.requests.record(_row(journey)))
 
@@ -193,7 +195,7 @@ class Recorder:
             prompt_tokens=journey.prompt_tokens,
             completion_tokens=journey.completion_tokens,
         )
-        self._follow("example", sinks.examples.add(new), then=sinks.remembered)
+        self._follow("example", sinks.examples.add(new))
 
     def _vector(self, answer: Answer, text: str) -> Vector | None:
         plan = answer.plan
@@ -207,7 +209,7 @@ class Recorder:
             log("warning", "embedding_failed", error=error)
             return None
 
-    def _follow(self, kind: str, future: Future[Any], then: Callable[[], None] | None = None) -> None:
+    def _follow(self, kind: str, future: Future[Any]) -> None:
         with self._lock:
             self._unfinished.add(future)
 
@@ -216,8 +218,6 @@ class Recorder:
             self._metrics.remembered.labels(kind, "stored" if error is None else "failed").inc()
             if error is not None:
                 log("error", "store_failed", kind=kind, error=error)
-            elif then is not None:
-                then()
             with self._lock:
                 self._unfinished.discard(finished)
 

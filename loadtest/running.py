@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -102,3 +102,14 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def round_runner(
+    slo: Slo | None, prices: tuple[Price, ...], max_lateness_ms: float
+) -> Callable[[LoadPlan], Awaitable[dict[str, Any]]]:
+    """A function that runs one plan without a live view: a round of a comparison, a probe of a sweep."""
+
+    async def run_round(plan: LoadPlan) -> dict[str, Any]:
+        return await run_plan(plan, slo=slo, prices=prices, quiet=True, max_lateness_ms=max_lateness_ms)
+
+    return run_round

@@ -20,7 +20,8 @@ __all__ = ["Database", "DatabaseTooNew", "SchemaError", "StoreBusy", "StoreClose
 
 T = TypeVar("T")
 
-_BUSY_TIMEOUT_MS = 10_000
+_BUSY_TIMEOUT_MS = 30_000
+"""Longer than another process's VACUUM of a large file should take."""
 _SCRUB_TIMEOUT_MS = 1_000
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
@@ -84,6 +85,11 @@ class Database:
         """Jobs handed over whose fate is not yet known."""
         return self._writer.pending
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._closed
+
     def write(
         self, job: Callable[[sqlite3.Connection], T], *, after: Callable[[T], None] | None = None
     ) -> Future[T]:
@@ -134,11 +140,20 @@ class Database:
         return row[0]
 
     def scrub(self) -> Future[bool]:
-        """Empty the write-ahead log into the file, so that what was deleted is in neither.
+        """Empty the write-ahead log into the file: rows deleted before are then overwritten in both.
 
         True when done; False when a reader in some process was still looking at the old state: ask again.
+        A page that was rearranged while a row was alive may hold a second copy of it, which this does not reach:
+        see `erase`.
         """
         return self._writer.submit(_scrub, alone=True)
+
+    def erase(self) -> Future[bool]:
+        """Write the whole file anew without anything that was deleted, then `scrub`. True when nothing is left.
+
+        Takes seconds per gigabyte, during which every process's writes wait.
+        """
+        return self._writer.submit(_erase, alone=True)
 
     def scrub_soon(self) -> None:
         """Have `scrub` done after what waits already; many calls make one. For the writer's own thread and others."""
@@ -206,3 +221,8 @@ def _scrub(connection: sqlite3.Connection) -> bool:
     finally:
         connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
     return busy == 0
+
+
+def _erase(connection: sqlite3.Connection) -> bool:
+    connection.execute("VACUUM")
+    return _scrub(connection)

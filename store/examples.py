@@ -90,7 +90,7 @@ class ExampleBank:
         if not ids:
             return []
         rows = self._db.read().execute(
-            _SELECT + " WHERE id IN (SELECT value FROM json_each(?)) AND tenant = ?",
+            _SELECT_THESE,
             (json.dumps(list(ids)), tenant),
         )
         found = {row[0]: Example(*row) for row in rows.fetchall()}
@@ -246,6 +246,7 @@ _SELECT = (
     "SELECT id, seq, tenant, scope, question, answer, source_engine, created_at_s, prompt_tokens, completion_tokens"
     " FROM examples"
 )
+_SELECT_THESE = _SELECT + " WHERE id IN (SELECT value FROM json_each(?)) AND tenant = ?"  # noqa: S608 - a constant
 _INSERT = (
     "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens,"
     " completion_tokens, embedding_version, vector, question, answer, embedded_text)"

@@ -16,6 +16,7 @@ from store.secret import derive
 _PREFIX = "us-"
 _SHOWN_CHARACTERS = 8
 _GENERATION = "keys"
+_Rows = list[tuple[str, Key]]
 
 
 class NoSuchKey(Exception):
@@ -115,7 +116,7 @@ class KeyStore:
         with self._lock:
             self._by_hmac = None
 
-    def _rows(self) -> list[tuple[str, Key]]:
+    def _rows(self) -> _Rows:
         rows = self._db.read().execute(_SELECT + " ORDER BY created_at_s, id").fetchall()
         return [(row[0], _key(row)) for row in rows]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-
 if TYPE_CHECKING:
     _Base = click.ParamType[Any]
 else:

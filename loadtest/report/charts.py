@@ -20,7 +20,7 @@ def charts(report: dict[str, Any]) -> list[tuple[str, str, Any]]:
         (
             "Load and answers over time",
             "Requests by when they were due; answers and failures by when they ended. In flight: highest seen in the slice.",
-            _rates(line),
+            _rates(line, report),
         )
     ]
     if any(value is not None for value in line["p50"]):
@@ -30,7 +30,11 @@ def charts(report: dict[str, Any]) -> list[tuple[str, str, Any]]:
                 "By when requests were due; slices with few requests are noisy.",
                 _percentiles(line),
             ),
-            ("How latency is distributed", "Share of answers no slower than this.", _cdf(line, report)),
+            (
+                "How latency is distributed",
+                "Share no slower than this. A request given up counts with the time it had waited.",
+                _cdf(report),
+            ),
             (
                 "Heat map of latency",
                 "Darker: more answers. Two bands mean two kinds of answers.",
@@ -58,7 +62,7 @@ def _times(line: dict[str, Any]) -> list[float]:
     return [round((k + 0.5) * line["width_s"], 3) for k in range(len(line["due"]))]
 
 
-def _rates(line: dict[str, Any]) -> Any:
+def _rates(line: dict[str, Any], report: dict[str, Any]) -> Any:
     import plotly.graph_objects as go
 
     times, width_s = _times(line), line["width_s"]
@@ -79,6 +83,13 @@ def _rates(line: dict[str, Any]) -> Any:
     return layout(figure, "s after the start", "requests/s", yaxis2=axis, yaxis={"rangemode": "tozero"})
 
 
+def _mark_warm_up(figure: Any, report: dict[str, Any]) -> None:
+    if warmup_s := report["plan"]["warmup_s"]:
+        figure.add_vrect(
+            x0=0, x1=warmup_s, fillcolor=_GREY, opacity=0.15, line_width=0, annotation_text="warm-up"
+        )
+
+
 def _percentiles(line: dict[str, Any]) -> Any:
     import plotly.graph_objects as go
 
@@ -88,25 +99,21 @@ def _percentiles(line: dict[str, Any]) -> Any:
     return layout(figure, "s after the start", "latency, ms", yaxis={"type": "log"})
 
 
-def _cdf(line: dict[str, Any], report: dict[str, Any]) -> Any:
+def _cdf(report: dict[str, Any]) -> Any:
     import plotly.graph_objects as go
 
-    edges, sums = line["heat_edges_ms"], _heat_sums(line)
-    used = np.flatnonzero(sums)
-    low, high = int(used[0]), int(used[-1]) + 1
-    share = sums.cumsum() / sums.sum()
     figure = go.Figure()
-    figure.add_scatter(
-        x=edges[low + 1 : high + 1], y=share[low:high].tolist(), name="latency", line={"color": _BLUE}
-    )
-    for key, name, colour in (("ttft_ms", "first token", _GREEN), ("gap_ms", "gap", _ORANGE)):
-        if found := report[key]:
-            points = [(found["min"], 0.0)] + [(found[p], float(p[1:]) / 100) for p in found if p[0] == "p"]
+    for key, name, colour in (
+        ("latency", "latency", _BLUE),
+        ("ttft", "first token", _GREEN),
+        ("tpot", "per token", _GREY),
+        ("gap", "gap", _ORANGE),
+    ):
+        if points := report["distribution"][key]:
             figure.add_scatter(
-                x=[x for x, _ in points],
-                y=[y for _, y in points],
+                x=[ms for _, ms in points],
+                y=[share for share, _ in points],
                 name=name,
-                mode="lines+markers",
                 line={"color": colour},
             )
     return layout(figure, "ms", "share", xaxis={"type": "log"}, yaxis={"range": [0, 1.01]})

@@ -10,6 +10,7 @@ from loadtest.plan import LoadPlan
 from loadtest.tally import HEAT_EDGES_S, Tally
 
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
+_CURVE = (0.1, 0.5, *range(1, 100), 99.5, 99.9, 99.99, 100.0)
 HELD_SHARE_LIMIT = 0.001
 
 
@@ -62,6 +63,7 @@ def summarise(
             f"{metric}_ms": percentiles_ms(tally.hist[metric])
             for metric in ("latency", "ttft", "tpot", "gap")
         },
+        "distribution": {m: distribution_ms(tally.hist[m]) for m in ("latency", "ttft", "tpot", "gap")},
         "coalesced_share": round(tally.coalesced / max(1, tally.hist["gap"].total_count), 6),
         "goodput": _goodput(tally, measured_s),
         "outcomes": dict(tally.outcomes.most_common()),
@@ -92,6 +94,14 @@ def percentiles_ms(hist: Any) -> dict[str, float] | None:
     found["max"] = round(hist.get_max_value() / 1e3, 4)
     found["count"] = int(hist.total_count)
     return found
+
+
+def distribution_ms(hist: Any) -> list[list[float]]:
+    """A curve of [share, ms] points, finer where it matters; empty for an empty histogram."""
+    if not hist.total_count:
+        return []
+    points = [[p / 100, round(hist.get_value_at_percentile(p) / 1e3, 4)] for p in _CURVE]
+    return [[0.0, round(hist.get_min_value() / 1e3, 4)], *points]
 
 
 def describe_plan(plan: LoadPlan) -> dict[str, Any]:

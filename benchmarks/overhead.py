@@ -1,0 +1,397 @@
+"""What does the gateway add to a request? `python benchmarks/overhead.py [--quick] [--markdown FILE] [--json FILE]`.
+
+Side by side in one run, in alternation (A B C, then C B A, and so on): straight to a fast mock upstream, through a bare relay
+on the same libraries (`relay_bare.py`), and through `understudy serve` in several settings, log and all, as its users run it.
+
+What counts is CPU: the time the kernel had all threads of the measured process on a core, divided by requests or chunks.
+Ratios are formed inside a round, then the median over rounds is shown with the smallest and the largest. Wall times depend
+on what else the machine does; they are shown where a person waits for them, and compared with nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import overhead_report as report
+import uvloop
+from overhead_load import Batch, Streams, ask, chat_request, read_streams
+from overhead_servers import (
+    LOAD_CORE,
+    PINNED,
+    SERVER_CORE,
+    Server,
+    answers,
+    bare_relay,
+    fetch,
+    gateway,
+    upstream,
+)
+from overhead_upstream import body as upstream_body
+
+PARTS = ("requests", "chunks", "crowd", "start")
+_VERBS = ("repair", "paint", "measure", "clean", "move", "insure", "photograph", "sell")
+_NOUNS = ("garden fence", "old piano", "kitchen sink", "mountain bike", "wooden boat", "attic window")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much of everything: enough to be steady, or just enough to see that it runs."""
+
+    rounds: int
+    requests: int
+    cold_requests: int
+    bank: int
+    stream_chunks: int
+    crowd: int
+    crowd_chunks: int
+    starts: int
+
+
+FULL = Counts(10, 1000, 150, 240, 100, 500, 24, 5)
+QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1)
+CONNECTIONS, COLD_CONNECTIONS = 16, 4
+"""Cold embeddings take milliseconds each on one core: more at once would only measure the deadline."""
+PACED_STREAMS, PACED_INTERVAL_MS, CROWD_INTERVAL_MS = 16, 20.0, 250.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One way for a request to go."""
+
+    key: str
+    server: Server
+    requests: Callable[[], Iterator[bytes]]
+    """An endless supply; each call of it goes on where the last one stopped."""
+    connections: int = CONNECTIONS
+    cold: bool = False
+    remembers: bool = False
+
+
+class Questions:
+    """Chat bodies: the same one, the same words as something new, or new words altogether. Never two alike by accident."""
+
+    def __init__(self) -> None:
+        self._serial = itertools.count(1)
+
+    def body(self, text: str, *, unlike_any: bool, stream: bool = False) -> bytes:
+        """A chat body; `unlike_any` gives it a seed of its own, which makes it a request never seen before."""
+        fields: dict[str, Any] = {
+            "model": "bench",
+            "messages": [
+                {"role": "system", "content": "You are a helpful assistant. Answer in two sentences."},
+                {"role": "user", "content": text},
+            ],
+            "temperature": 0.2,
+            "max_tokens": 256,
+        }
+        if unlike_any:
+            fields["seed"] = next(self._serial)
+        if stream:
+            fields["stream"] = True
+        return json.dumps(fields).encode()
+
+    def text(self, n: int) -> str:
+        """The n-th text: kinds of questions that come round again with another number in them."""
+        verb, noun = _VERBS[n % len(_VERBS)], _NOUNS[n % len(_NOUNS)]
+        return f"What is the best way to {verb} the {noun} at house number {n} in the spring, and what do I need?"
+
+    def repeated(self) -> Iterator[bytes]:
+        """48 requests, over and over."""
+        known = [chat_request(self.body(self.text(n), unlike_any=False)) for n in range(48)]
+        return itertools.cycle(known)
+
+    def new_with_known_words(self) -> Iterator[bytes]:
+        """Requests that differ in a parameter, so that no stored answer fits, in words that were embedded before."""
+        for n in itertools.count():
+            yield chat_request(self.body(self.text(n % 48), unlike_any=True))
+
+    def new_with_new_words(self) -> Iterator[bytes]:
+        """Requests in words never embedded before."""
+        while True:
+            serial = next(self._serial)
+            yield chat_request(self.body(self.text(1000 + serial), unlike_any=True))
+
+
+async def settle(server: Server) -> None:
+    """Wait until everything that was answered is remembered too: that is part of its cost."""
+    while not answers(server.port, "/readyz?settled=1"):
+        await asyncio.sleep(0.05)
+
+
+async def measured(subject: Subject, mock: Server, requests: int) -> dict[str, float]:
+    """One batch: CPU milliseconds per request of the subject, and how busy both sides were."""
+    server_before, mock_before, load_before = subject.server.cpu_s(), mock.cpu_s(), time.process_time()
+    batch: Batch = await ask(
+        subject.server.port,
+        itertools.islice(subject.requests(), requests),
+        upstream_body(),
+        connections=subject.connections,
+    )
+    load_s = time.process_time() - load_before + mock.cpu_s() - mock_before
+    if subject.remembers:
+        await settle(subject.server)
+    cpu_s = subject.server.cpu_s() - server_before
+    if batch.wrong or batch.answered != requests:
+        raise SystemExit(f"{subject.key}: {batch.answered} of {requests} answered; wrong: {batch.wrong[:1]}")
+    return {
+        "cpu_ms": cpu_s / requests * 1000,
+        "p50_ms": batch.p50_ms(),
+        "per_s": requests / batch.wall_s,
+        "load_busy": load_s / batch.wall_s,
+        "hit_share": batch.hits / requests,
+        "offloaded_share": batch.offloaded / requests,
+    }
+
+
+async def in_rounds(
+    subjects: list[Subject], rounds: int, once: Callable[[Subject], Any]
+) -> dict[str, list[dict[str, float]]]:
+    """Measure every subject once per round, in an order that turns round each time."""
+    found: dict[str, list[dict[str, float]]] = {subject.key: [] for subject in subjects}
+    for n in range(rounds):
+        for subject in subjects if n % 2 == 0 else reversed(subjects):
+            found[subject.key].append(await once(subject))
+        print(f"  round {n + 1} of {rounds}", file=sys.stderr)
+    return found
+
+
+def few_shot(mock: Server, data: Path) -> list[str]:
+    """Arguments for the whole line: exact, embed, nearest, decide, remember."""
+    base = f"http://127.0.0.1:{mock.port}/v1"
+    return ["--upstream", base, "--small", f"{base}=bench-small", "--large", f"{base}=bench", "--data", str(data)]
+
+
+class Bench:
+    """The servers of a run, and its parts."""
+
+    def __init__(self, counts: Counts, folder: Path, data: Path, parts: tuple[str, ...]) -> None:
+        self._counts = counts
+        self._folder = folder
+        self._data = data
+        self._parts = parts
+        self._questions = Questions()
+
+    async def run(self) -> dict[str, Any]:
+        """All parts that were asked for. Raises SystemExit on a wrong answer: a fast wrong gateway has no figures."""
+        counts = self._counts
+        figures: dict[str, Any] = {"machine": machine(), "counts": vars(counts)}
+        with ExitStack() as stack:
+            mock = stack.enter_context(upstream(self._folder))
+            base = f"http://127.0.0.1:{mock.port}/v1"
+            if {"requests", "chunks"} & set(self._parts):
+                relay = stack.enter_context(bare_relay(self._folder, mock.port))
+                through = stack.enter_context(gateway("passthrough", ["--upstream", base], self._folder))
+                whole = stack.enter_context(gateway("few_shot", few_shot(mock, self._data), self._folder))
+                await self._fill(whole)
+                if "requests" in self._parts:
+                    exact = stack.enter_context(
+                        gateway(
+                            "exact",
+                            ["--upstream", base, "--exact", "on", "--data", str(self._folder / "exact")],
+                            self._folder,
+                        )
+                    )
+                    figures["requests"] = await self._requests(mock, relay, through, exact, whole)
+                if "chunks" in self._parts:
+                    figures["chunks"] = await self._chunks(mock, relay, through, whole)
+                figures["memory"] = {
+                    "relay_mib": relay.rss_mib(),
+                    "passthrough_mib": through.rss_mib(),
+                    "few_shot_mib": whole.rss_mib(),
+                }
+                figures["bypassed"] = bypassed(whole)
+            if "crowd" in self._parts:
+                figures["crowd"] = await self._crowd(mock)
+            if "start" in self._parts:
+                figures["start"] = self._start(mock)
+        return figures
+
+    async def _fill(self, server: Server) -> None:
+        """Give the bank examples, and the embedder words it has seen."""
+        questions = self._questions
+        print(f"  filling the bank with {self._counts.bank} examples", file=sys.stderr)
+        bodies = [questions.body(questions.text(n), unlike_any=True) for n in range(self._counts.bank)]
+        await ask(server.port, map(chat_request, bodies), upstream_body(), connections=COLD_CONNECTIONS)
+        await settle(server)
+
+    async def _requests(
+        self, mock: Server, relay: Server, through: Server, exact: Server, whole: Server
+    ) -> dict[str, Any]:
+        counts, questions = self._counts, self._questions
+        same, known, new = (
+            questions.repeated(),
+            questions.new_with_known_words(),
+            questions.new_with_new_words(),
+        )
+        subjects = [
+            Subject("direct", mock, lambda: same),
+            Subject("relay", relay, lambda: same),
+            Subject("passthrough", through, lambda: same),
+            Subject("exact", exact, lambda: same, remembers=True),
+            Subject("no_embedding", exact, lambda: known, remembers=True),
+            Subject("warm", whole, lambda: known, remembers=True),
+            Subject("cold", whole, lambda: new, connections=COLD_CONNECTIONS, cold=True, remembers=True),
+        ]
+
+        async def once(subject: Subject) -> dict[str, float]:
+            return await measured(subject, mock, counts.cold_requests if subject.cold else counts.requests)
+
+        for subject in subjects:
+            await measured(subject, mock, max(48, counts.requests // 4) if not subject.cold else 8)
+        return await in_rounds(subjects, counts.rounds, once)
+
+    async def _chunks(self, mock: Server, relay: Server, through: Server, whole: Server) -> dict[str, Any]:
+        counts, questions = self._counts, self._questions
+        subjects = [
+            Subject(key, server, questions.repeated)
+            for key, server in (
+                ("direct", mock),
+                ("relay", relay),
+                ("passthrough", through),
+                ("few_shot", whole),
+            )
+        ]
+        first_id = itertools.count(0, PACED_STREAMS)
+
+        def body(stream: int) -> bytes:
+            return questions.body(questions.text(stream % 48), unlike_any=True, stream=True)
+
+        async def once(subject: Subject) -> dict[str, float]:
+            before_s = subject.server.cpu_s()
+            streams = await read_streams(
+                subject.server.port,
+                streams=PACED_STREAMS,
+                chunks=counts.stream_chunks,
+                interval_ms=PACED_INTERVAL_MS,
+                first_id=next(first_id),
+                body=body,
+            )
+            if subject.key == "few_shot":
+                await settle(subject.server)
+            check(subject.key, streams)
+            return {"cpu_us": (subject.server.cpu_s() - before_s) / streams.chunks * 1e6}
+
+        return await in_rounds(subjects, max(1, counts.rounds // 2), once)
+
+    async def _crowd(self, mock: Server) -> dict[str, Any]:
+        """Many streams at once, at a freshly started relay and gateway: what each holds, and whether each is its own."""
+        counts, questions = self._counts, self._questions
+        found: dict[str, list[dict[str, float]]] = {"relay": [], "passthrough": []}
+        base = f"http://127.0.0.1:{mock.port}/v1"
+        for n in range(min(counts.starts, 3)):
+            for key in found if n % 2 == 0 else reversed(found):
+                with ExitStack() as stack:
+                    if key == "relay":
+                        server = stack.enter_context(bare_relay(self._folder, mock.port))
+                    else:
+                        server = stack.enter_context(gateway("crowd", ["--upstream", base], self._folder))
+                    known = itertools.islice(questions.repeated(), 100)
+                    await ask(server.port, known, upstream_body(), connections=CONNECTIONS)
+                    before_mib = server.rss_mib()
+                    sizes_mib = [before_mib]
+                    streams = await read_streams(
+                        server.port,
+                        streams=counts.crowd,
+                        chunks=counts.crowd_chunks,
+                        interval_ms=CROWD_INTERVAL_MS,
+                        body=lambda n: questions.body(questions.text(n), unlike_any=True, stream=True),
+                        while_open=lambda s=server, to=sizes_mib: to.append(s.rss_mib()),
+                    )
+                    check(key, streams)
+                    grown_kib = (max(sizes_mib) - before_mib) * 1024
+                    found[key].append({"kib_per_stream": grown_kib / counts.crowd, "wrong": 0.0})
+            print(f"  crowd {n + 1}", file=sys.stderr)
+        return found
+
+    def _start(self, mock: Server) -> dict[str, Any]:
+        """From nothing to ready, on any core: without memory, with it for the first time, and again."""
+        found: dict[str, list[dict[str, float]]] = {"passthrough": [], "few_shot_first": [], "few_shot": []}
+        base = f"http://127.0.0.1:{mock.port}/v1"
+        for n in range(self._counts.starts):
+            data = self._folder / f"start-{n}"
+            for key, arguments in (
+                ("passthrough", ["--upstream", base]),
+                ("few_shot_first", few_shot(mock, data)),
+                ("few_shot", few_shot(mock, data)),
+            ):
+                if key == "few_shot_first" and n >= 2:
+                    continue
+                with gateway(f"start-{key}", arguments, self._folder, pinned=False) as server:
+                    found[key].append(
+                        {"ready_s": server.ready_s, "cpu_s": server.cpu_s(), "rss_mib": server.rss_mib()}
+                    )
+            print(f"  start {n + 1} of {self._counts.starts}", file=sys.stderr)
+        return found
+
+
+def check(key: str, streams: Streams) -> None:
+    """Raises SystemExit unless every stream held exactly its own bytes, in order."""
+    if streams.wrong:
+        raise SystemExit(f"{key}: {len(streams.wrong)} of {streams.streams} streams wrong: {streams.wrong[:3]}")
+
+
+def bypassed(server: Server) -> dict[str, float]:
+    """Stages gone without, by name, from the gateway's own metrics."""
+    lines = fetch(server.port, "/metrics").splitlines()
+    counts = (line.rpartition(" ") for line in lines if line.startswith("understudy_bypassed_total{"))
+    return {name.partition('stage="')[2].rstrip('"}'): float(value) for name, _, value in counts}
+
+
+def machine() -> dict[str, Any]:
+    """Where this ran."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    return {
+        "cpu": model,
+        "python": platform.python_version(),
+        "pinned": PINNED,
+        "load_core": sorted(LOAD_CORE),
+        "server_core": sorted(SERVER_CORE),
+    }
+
+
+def main() -> None:
+    """Measures, prints the table, and says which targets were missed."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--rounds", type=int, help=f"rounds of every comparison [{FULL.rounds}]")
+    arguments.add_argument("--quick", action="store_true", help="just enough to see that it runs")
+    arguments.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
+    arguments.add_argument("--json", type=Path, help="write every single figure to this file")
+    arguments.add_argument("--markdown", type=Path, help="write the table to this file")
+    arguments.add_argument("--data", type=Path, help="folder for the gateway's memory [a temporary one]")
+    chosen = arguments.parse_args()
+    counts = QUICK if chosen.quick else FULL
+    if chosen.rounds:
+        counts = Counts(**{**vars(counts), "rounds": chosen.rounds})
+    with tempfile.TemporaryDirectory() as folder:
+        data = (chosen.data or Path(folder)) / "few_shot"
+        bench = Bench(counts, Path(folder), data, tuple(chosen.only or PARTS))
+        figures = uvloop.run(bench.run())
+    rows = report.rows(figures)
+    print(report.as_text(rows, figures))
+    if chosen.json:
+        chosen.json.write_text(json.dumps(figures, indent=1))
+    if chosen.markdown:
+        chosen.markdown.write_text(report.as_markdown(rows, figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""The table of `overhead.py`: figures beside their targets, met or not."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+_LABELS = {
+    "direct": "straight to the mock (its own CPU)",
+    "relay": "bare aiohttp relay",
+    "passthrough": "gateway, passing through",
+    "exact": "gateway, exact hit",
+    "no_embedding": "gateway, pipeline, no embedding",
+    "warm": "gateway, few_shot, embedding warm",
+    "cold": "gateway, few_shot, embedding cold",
+    "few_shot": "gateway, few_shot",
+}
+_BUSY = 0.9
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    part: str
+    what: str
+    figure: str
+    against: str = ""
+    """The same as a ratio, or what it adds."""
+    target: str = ""
+    met: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, smallest and largest of the rounds."""
+
+    middle: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """The spread of at least one value."""
+        known = sorted(values)
+        return cls(statistics.median(known), known[0], known[-1])
+
+    def text(self, unit: str, digits: int) -> str:
+        """`1.23 ms (1.20-1.31)`."""
+        return f"{self.middle:.{digits}f}{unit} ({self.least:.{digits}f}-{self.most:.{digits}f})"
+
+
+def _column(rounds: list[dict[str, float]], name: str) -> list[float]:
+    return [figures[name] for figures in rounds]
+
+
+def _paired(part: dict[str, list[dict[str, float]]], name: str, key: str, base: str, how: str) -> Spread:
+    pairs = zip(_column(part[key], name), _column(part[base], name), strict=True)
+    return Spread.of(a / b if how == "ratio" else a - b for a, b in pairs)
+
+
+def rows(figures: dict[str, Any]) -> list[Row]:
+    """Everything that was measured, part by part."""
+    found: list[Row] = []
+    if "requests" in figures:
+        found += _requests(figures["requests"])
+    if "chunks" in figures:
+        found += _chunks(figures["chunks"])
+    if "crowd" in figures:
+        found += _crowd(figures["crowd"], figures["counts"]["crowd"])
+    if "memory" in figures:
+        found += _memory(figures["memory"])
+    if "start" in figures:
+        found += _start(figures["start"])
+    return found
+
+
+def _requests(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    found = []
+    for key, rounds in part.items():
+        cpu = Spread.of(_column(rounds, "cpu_ms"))
+        against, target, met = "", "", None
+        if key not in ("direct", "relay"):
+            ratio = _paired(part, "cpu_ms", key, "relay", "ratio")
+            against = ratio.text("x", 2)
+            if key == "passthrough":
+                target, met = "<= 1.5x the relay", ratio.middle <= 1.5
+        if key == "exact":
+            target, met = "< 0.3 ms", cpu.middle < 0.3
+        if key in ("no_embedding", "warm"):
+            added = _paired(part, "cpu_ms", key, "passthrough", "difference")
+            against += f", adds {added.text(' ms', 2)}"
+            target, met = "adds < 1 ms to passing through", added.middle < 1
+        note = f"p50 {Spread.of(_column(rounds, 'p50_ms')).middle:.1f} ms"
+        if key in ("exact", "no_embedding", "warm", "cold"):
+            hits, small = (statistics.mean(_column(rounds, c)) for c in ("hit_share", "offloaded_share"))
+            note += f", {hits:.0%} hits, {small:.0%} offloaded"
+        if key != "direct" and (busy := statistics.median(_column(rounds, "load_busy"))) > _BUSY:
+            note += f"; LOAD {busy:.0%} BUSY: it, not the gateway, set the pace"
+        found.append(Row("CPU per request", _LABELS[key], cpu.text(" ms", 3), against, target, met, note))
+    return found
+
+
+def _chunks(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    found = []
+    for key, rounds in part.items():
+        against, target, met = "", "", None
+        if key not in ("direct", "relay"):
+            ratio = _paired(part, "cpu_us", key, "relay", "ratio")
+            against = ratio.text("x", 2)
+            if key == "passthrough":
+                target, met = "<= 1.3x the relay", ratio.middle <= 1.3
+        cpu = Spread.of(_column(rounds, "cpu_us"))
+        found.append(Row("CPU per paced SSE chunk", _LABELS[key], cpu.text(" us", 0), against, target, met))
+    return found
+
+
+def _crowd(part: dict[str, list[dict[str, float]]], streams: int) -> list[Row]:
+    found = []
+    for key, rounds in part.items():
+        size = Spread.of(_column(rounds, "kib_per_stream"))
+        ours = key != "relay"
+        found.append(
+            Row(
+                f"memory per stream, {streams} at once",
+                _LABELS[key],
+                size.text(" KiB", 1),
+                "",
+                "< 60 KiB; all in order, all their own" if ours else "",
+                size.middle < 60 if ours else None,
+                "every byte of every stream compared",
+            )
+        )
+    return found
+
+
+def _memory(part: dict[str, float]) -> list[Row]:
+    limits = {"passthrough": 100, "few_shot": 250}
+    found = []
+    for key in ("relay", "passthrough", "few_shot"):
+        size, limit = part[f"{key}_mib"], limits.get(key)
+        target, met = (f"< {limit} MiB", size < limit) if limit else ("", None)
+        found.append(Row("resident memory after the load", _LABELS[key], f"{size:.0f} MiB", "", target, met))
+    return found
+
+
+def _start(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    labels = {
+        "passthrough": "gateway, passing through",
+        "few_shot_first": "gateway, few_shot, first start (prepares the model)",
+        "few_shot": "gateway, few_shot, later starts",
+    }
+    found = []
+    for key, rounds in part.items():
+        ready, cpu = Spread.of(_column(rounds, "ready_s")), Spread.of(_column(rounds, "cpu_s"))
+        target, met = ("< 1.5 s", ready.middle < 1.5) if key == "passthrough" else ("", None)
+        note = f"CPU {cpu.middle:.2f} s; {Spread.of(_column(rounds, 'rss_mib')).middle:.0f} MiB when ready"
+        found.append(Row("time to ready", labels[key], ready.text(" s", 2), "", target, met, note))
+    return found
+
+
+_HEAD = ("", "figure", "against the relay", "target", "", "note")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    verdict = {None: "", True: "met", False: "MISSED"}[row.met]
+    return (row.what, row.figure, row.against, row.target, verdict, row.note)
+
+
+def as_text(rows: list[Row], figures: dict[str, Any]) -> str:
+    """The table for a terminal."""
+    lines = [_heading(figures)]
+    widths = [max(len(cell) for cell in column) for column in zip(_HEAD, *map(_cells, rows), strict=True)]
+    part = ""
+    for row in rows:
+        if row.part != part:
+            part = row.part
+            lines += ["", part]
+        lines.append(
+            "  " + "  ".join(c.ljust(w) for c, w in zip(_cells(row), widths, strict=True)).rstrip()
+        )
+    missed = [f"{row.part}, {row.what}" for row in rows if row.met is False]
+    lines += ["", f"Missed: {'; '.join(missed)}" if missed else "All targets met."]
+    return "\n".join(lines)
+
+
+def as_markdown(rows: list[Row], figures: dict[str, Any]) -> str:
+    """The same for a page."""
+    lines = [_heading(figures), ""]
+    part = ""
+    for row in rows:
+        if row.part != part:
+            part = row.part
+            lines += [
+                "",
+                f"| {part} | figure | against the relay | target | | note |",
+                "|---|---|---|---|---|---|",
+            ]
+        lines.append("| " + " | ".join(_cells(row)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _heading(figures: dict[str, Any]) -> str:
+    machine, counts = figures["machine"], figures["counts"]
+    pinned = "server and load on a core each" if machine["pinned"] else "server and load share ONE core"
+    text = (
+        f"{machine['cpu']}, Python {machine['python']}, {pinned}; median (least-most) of {counts['rounds']} rounds "
+        f"of {counts['requests']} requests."
+    )
+    if figures.get("bypassed"):
+        text += f" Stages gone without while measuring: {figures['bypassed']}."
+    return text

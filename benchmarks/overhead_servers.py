@@ -1,0 +1,141 @@
+"""The processes of `overhead.py`: started on a core of their own, watched through /proc, stopped by their own id."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+_CORES = sorted(os.sched_getaffinity(0))
+PINNED = len(_CORES) >= 2
+LOAD_CORE, SERVER_CORE = ({_CORES[0]}, {_CORES[-1]}) if PINNED else (set(_CORES), set(_CORES))
+"""What is measured has a core of its own; the load and the upstream share another."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server process."""
+
+    name: str
+    pid: int
+    port: int
+    ready_s: float
+    """Wall seconds from the start of the process until it answered."""
+
+    def cpu_s(self) -> float:
+        """CPU seconds used so far by all threads, ended ones too, of the process and its children."""
+        return sum(cpu_s(pid) for pid in _family(self.pid))
+
+    def rss_mib(self) -> float:
+        """Resident memory of the process and its children."""
+        return sum(_rss_bytes(pid) for pid in _family(self.pid)) / 2**20
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of one process to the nanosecond, by its POSIX CPU-time clock (see clock_getcpuclockid(3))."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def _rss_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            for child in (task / "children").read_text().split():
+                yield from _family(int(child))
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def answers(port: int, path: str) -> bool:
+    """Whether `GET path` gives 200."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n".encode())
+            return sock.recv(64).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
+
+
+def fetch(port: int, path: str) -> str:
+    """The answer to `GET path`, head and body."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n".encode())
+        parts = []
+        while part := sock.recv(65536):
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+@contextlib.contextmanager
+def started(
+    name: str, command: list[str], port: int, log: Path, *, ready_path: str, core: set[int] | None
+) -> Iterator[Server]:
+    """Run `command` until the block ends; its output goes to `log`. Raises RuntimeError if it never gets ready."""
+    began = time.perf_counter()
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=output,
+            preexec_fn=(lambda: os.sched_setaffinity(0, core)) if core else None,
+        )
+    try:
+        while not answers(port, ready_path):
+            if process.poll() is not None or time.perf_counter() - began > 60:
+                raise RuntimeError(f"{name} did not get ready:\n{log.read_text()[-2000:]}")
+            time.sleep(0.003)
+        yield Server(name, process.pid, port, time.perf_counter() - began)
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def upstream(folder: Path) -> Iterator[Server]:
+    """The mock upstream, on the load's core."""
+    port = free_port()
+    command = [sys.executable, str(HERE / "overhead_upstream.py"), str(port)]
+    with started("upstream", command, port, folder / "upstream.log", ready_path="/", core=LOAD_CORE) as it:
+        yield it
+
+
+@contextlib.contextmanager
+def bare_relay(folder: Path, upstream_port: int) -> Iterator[Server]:
+    """The yardstick."""
+    port = free_port()
+    base = f"http://127.0.0.1:{upstream_port}"
+    command = [sys.executable, str(HERE / "relay_bare.py"), base, str(port)]
+    with started("relay", command, port, folder / "relay.log", ready_path="/", core=SERVER_CORE) as it:
+        yield it
+
+
+@contextlib.contextmanager
+def gateway(name: str, arguments: list[str], folder: Path, *, pinned: bool = True) -> Iterator[Server]:
+    """The gateway as its users run it, with the log that is on by default going to a file."""
+    port = free_port()
+    executable = Path(sys.executable).with_name("understudy")
+    command = [str(executable), "serve", *arguments, "--port", str(port), "--grace", "2"]
+    log = folder / f"{name}.log"
+    core = SERVER_CORE if pinned else None
+    with started(name, command, port, log, ready_path="/readyz", core=core) as it:
+        yield it

@@ -1,0 +1,69 @@
+"""`understudy load compare A B [C...]`: alternating rounds, ratios with intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from loadtest.commands.options import make_plan, make_target, plan_options
+
+
+@click.command("compare")
+@click.argument("targets", nargs=-1, required=True, metavar="[NAME=]URL [NAME=]URL...")
+@plan_options
+@click.option(
+    "--blocks", type=click.IntRange(1), default=6, show_default=True, help="Rounds of each endpoint."
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--html", "html_path", type=click.Path(path_type=Path, dir_okay=False))
+def command(
+    targets: tuple[str, ...], blocks: int, json_path: Path | None, html_path: Path | None, **given: Any
+) -> None:
+    """Compare endpoints with the first one, in alternating short rounds (A B B A ...) of --duration s (default 5).
+
+    Refuses to report where the load generator itself was the bottleneck (exit status 1).
+    """
+    from dataclasses import replace
+
+    import uvloop
+    from rich.console import Console
+
+    from loadtest.compare import compare
+    from loadtest.errors import LoadError
+    from loadtest.preflight import check, find_model
+    from loadtest.report.comparison import comparison_page, print_comparison
+    from loadtest.report.files import write_json, write_whole
+    from loadtest.running import round_runner
+
+    if len(targets) < 2:
+        raise click.UsageError("name at least two endpoints to compare")
+    given["duration"] = given["duration"] or (None if given["trace"] else 5.0)
+    named = [text.split("=", 1) if "=" in text.split("://", 1)[0] else ["", text] for text in targets]
+    console = Console(stderr=True)
+    try:
+        places = [make_target(url, given, name) for name, url in named]
+        plan = find_model(make_plan(places[0], given))
+        for place in places:
+            check(replace(plan, target=place))
+        result = uvloop.run(
+            compare(
+                plan,
+                places,
+                blocks,
+                round_runner(given["slo"], given["prices"], given["max_lateness_ms"]),
+                lambda line: console.print(line, highlight=False, markup=False),
+            )
+        )
+        print_comparison(result, Console())
+        if json_path:
+            write_json(result, json_path)
+        if html_path:
+            write_whole(html_path, comparison_page(result).encode())
+    except LoadError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or 'file'}: {error.strerror or error}") from None
+    if result["interrupted"]:
+        raise SystemExit(130)

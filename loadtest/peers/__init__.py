@@ -1,0 +1,1 @@
+"""Gateways to compare with: how each is found, configured, started, watched and stopped."""

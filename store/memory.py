@@ -1,0 +1,110 @@
+"""Opens the whole store in the right order, and closes it in the reverse. Knows no setting but what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.database import Database
+from store.decisions import DecisionLog
+from store.exact_cache import ExactCache
+from store.examples import ExampleBank
+from store.keys import KeyStore
+from store.secret import load_or_create_secret
+from store.vector_index import IndexFollower, TenantIndexes
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was deleted of a tenant."""
+
+    examples: int
+    answers: int
+    requests: int
+    erased: bool
+    """False when another process was reading so long that its view of the old state could not be overwritten yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Everything that is remembered under one data folder. Open it in each worker, after the fork."""
+
+    db: Database
+    secret: bytes
+    keys: KeyStore
+    exact: ExactCache
+    examples: ExampleBank
+    decisions: DecisionLog
+    indexes: TenantIndexes | None
+    follower: IndexFollower | None
+
+    @classmethod
+    def open(
+        cls,
+        data_folder: Path,
+        *,
+        durable: bool = False,
+        max_pending: int = 10_000,
+        exact_ttl_s: float = 24 * 3600.0,
+        exact_memory_bytes: int = 32 * _MIB,
+        exact_disk_bytes: int = 1024 * _MIB,
+        exact_max_entry_bytes: int = _MIB,
+        dimensions: int | None = None,
+        embedding_version: str = "",
+        poll_s: float = 0.5,
+        save_every_s: float = 300.0,
+    ) -> Memory:
+        """Open `understudy.db`, `secret` and `index/` in a folder, made as needed.
+
+        Without `dimensions` there is no embedder, hence no index and no follower. Raises what Database.open and
+        load_or_create_secret raise.
+        """
+        secret = load_or_create_secret(data_folder)
+        db = Database.open(data_folder / "understudy.db", durable=durable, max_pending=max_pending)
+        try:
+            exact = ExactCache(
+                db,
+                ttl_s=exact_ttl_s,
+                memory_bytes=exact_memory_bytes,
+                disk_bytes=exact_disk_bytes,
+                max_entry_bytes=exact_max_entry_bytes,
+            )
+            examples = ExampleBank(db)
+            indexes = follower = None
+            if dimensions is not None:
+                indexes = TenantIndexes(data_folder / "index", dimensions, embedding_version)
+                follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
+                examples.on_change(follower.notify)
+                follower.start()
+        except BaseException:
+            db.close()
+            raise
+        return cls(db, secret, KeyStore(db, secret), exact, examples, DecisionLog(db), indexes, follower)
+
+    def forget_tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
+        """Delete everything remembered of a tenant, and overwrite what was deleted, also in the index's files.
+
+        Waits; not for the event loop. Other workers' memories follow within about a second. The tenant's keys stay.
+        Raises what writing raises, TimeoutError among it.
+        """
+        removing = self.examples.remove_tenant(tenant)
+        forgetting = self.exact.forget_tenant(tenant)
+        unlogging = self.decisions.forget_tenant(tenant)
+        examples, answers, requests = (
+            waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
+        )
+        if self.indexes is not None and self.follower is not None:
+            self.follower.wait_for(self.examples.last_seq(), timeout_s)
+            self.indexes.forget(tenant)
+        return Forgotten(examples, answers, requests, self.db.erase().result(timeout_s))
+
+    def close(self, timeout_s: float = 10.0) -> bool:
+        """Write what waits, save the snapshots, close. True if everything was written within `timeout_s` seconds."""
+        if not self.db.closed:
+            self.examples.flush_uses()
+            self.exact.flush_uses()
+        drained = self.db.drain(timeout_s)
+        stopped = self.follower.stop(timeout_s) if self.follower is not None else True
+        return self.db.close(timeout_s) and drained and stopped

@@ -1,0 +1,212 @@
+"""Nearest examples, one index per tenant, so that no vector can ever reach another tenant's rows.
+
+Derived from the bank and rebuildable from it at any time. Knows ids and vectors; no text, no SQL.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from store.index_follower import ChangeSource, IndexFollower
+from store.records import Change
+from store.snapshots import Seal, Snapshots
+from store.tenant_index import CONNECTIVITY, EXPANSION_ADD, TenantIndex, new_usearch_index
+from store.vectors import BadVector, checked
+
+__all__ = ["BadVector", "IndexFollower", "TenantIndexes"]
+
+_log = logging.getLogger(__name__)
+
+
+class TenantIndexes:
+    """All tenants' indexes of one process.
+
+    `nearest` may be called from any thread; everything that changes an index is called by one thread, the follower's.
+    At most `max_resident` tenants are held in memory (an index costs 60 KiB and about 1 KiB per vector at 384
+    dimensions); beyond it the one not used for longest goes, and comes back when it is asked for.
+    """
+
+    def __init__(self, folder: Path, dimensions: int, version: str, *, max_resident: int = 1000) -> None:
+        self.dimensions = dimensions
+        self.version = version
+        self._snapshots = Snapshots(folder)
+        self.max_resident = max_resident
+        self._resident: OrderedDict[str, TenantIndex] = OrderedDict()
+        self._saved: dict[str, tuple[TenantIndex, int]] = {}
+        self._wanted: dict[str, None] = {}
+        self._lock = threading.Lock()
+        self._source: ChangeSource | None = None
+        self._when_wanted: Callable[[], None] | None = None
+        self.refused = 0
+        """Vectors in the log that were no embeddings of ours, and were left out."""
+
+    def nearest(self, tenant: str, vector: npt.NDArray[Any], k: int) -> list[tuple[int, float]]:
+        """Up to k (example id, cosine similarity) of the tenant's own examples, best first.
+
+        `vector`: shape (dimensions,), any length but zero. Similarities carry bfloat16's error, about 0.004. For a
+        tenant that is not in memory the answer is empty, and the follower is told to fetch it.
+
+        Raises BadVector.
+        """
+        if k < 1:
+            raise ValueError(f"k is {k}: at least 1 is right")
+        query = checked(vector, self.dimensions)
+        with self._lock:
+            index = self._resident.get(tenant)
+            if index is not None:
+                self._resident.move_to_end(tenant)
+            else:
+                self._wanted[tenant] = None
+        if index is None:
+            if self._when_wanted is not None:
+                self._when_wanted()
+            return []
+        return index.nearest(query, k)
+
+    def size(self, tenant: str) -> int:
+        """How many vectors of the tenant are in memory."""
+        with self._lock:
+            index = self._resident.get(tenant)
+        return 0 if index is None else len(index)
+
+    def resident(self) -> list[str]:
+        """The tenants in memory, the one not used for longest first."""
+        with self._lock:
+            return list(self._resident)
+
+    def has_room(self) -> bool:
+        """Whether another tenant can come into memory without one going."""
+        with self._lock:
+            return len(self._resident) < self.max_resident
+
+    def fold(self, changes: Iterable[Change]) -> None:
+        """Take changes in, in the log's order. Taking one twice is harmless.
+
+        A vector of another embedding version takes the example out until it is embedded anew; one that is no
+        embedding at all is counted in `refused` and left out. A tenant without an index gets one while there is room;
+        without room it is passed over, and fetched whole when asked for.
+        """
+        touched: dict[str, TenantIndex | None] = {}
+        for change in changes:
+            if change.tenant not in touched:
+                touched[change.tenant] = self._index_to_fold(change.tenant)
+            index = touched[change.tenant]
+            if index is not None:
+                self._take_in(index, change)
+        for tenant, index in touched.items():
+            if index is not None and index.rebuild_if_worn():
+                _log.info("the index of tenant %s was rebuilt without its tombstones", tenant)
+
+    def save(self, database_id: str, seq: int, *, tenants: Iterable[str] | None = None) -> int:
+        """Write a snapshot of every resident tenant that changed since its last one; gives how many were written.
+
+        `seq`: everything up to this place in the log has been folded. Raises OSError.
+        """
+        written = 0
+        for tenant in self.resident() if tenants is None else tenants:
+            with self._lock:
+                index = self._resident.get(tenant)
+            if index is None or self._saved.get(tenant) == (index, index.changes):
+                continue
+            changes = index.changes
+            if not len(index):
+                self._snapshots.remove(tenant)
+                self._saved[tenant] = (index, changes)
+                continue
+            seal = Seal(tenant, database_id, self._seal_version, self.dimensions, seq, len(index))
+            if self._snapshots.save(seal, index.to_bytes()):
+                self._saved[tenant] = (index, changes)
+                written += 1
+        return written
+
+    def attach(self, source: ChangeSource, when_wanted: Callable[[], None]) -> None:
+        """Say where a tenant's history comes from, and whom to tell when a tenant out of memory is asked for."""
+        self._source = source
+        self._when_wanted = when_wanted
+
+    def load(self, tenant: str) -> None:
+        """Bring a tenant into memory, up to the end of its log. It is searched only when it is complete.
+
+        From a snapshot if there is one that is whole, of this database, embedding version and dimensions, and not from
+        beyond the end of the log; otherwise all of it from the attached source.
+        """
+        source = self._source
+        if source is None:
+            raise RuntimeError("no source is attached: nothing to load from")
+        index, seq = self._from_snapshot(tenant, source)
+        while changes := source.tail(seq, tenant=tenant):
+            for change in changes:
+                self._take_in(index, change)
+            seq = changes[-1].seq
+        index.rebuild_if_worn()
+        with self._lock:
+            self._resident[tenant] = index
+            self._wanted.pop(tenant, None)
+            while len(self._resident) > self.max_resident:
+                gone, _ = self._resident.popitem(last=False)
+                self._saved.pop(gone, None)
+
+    def wanted(self) -> list[str]:
+        """The tenants that were asked for while not in memory, and are still to be loaded."""
+        with self._lock:
+            return list(self._wanted)
+
+    def forget(self, tenant: str) -> None:
+        """Drop a tenant's index and its snapshot: nothing of its vectors stays."""
+        with self._lock:
+            self._resident.pop(tenant, None)
+            self._saved.pop(tenant, None)
+        self._snapshots.remove(tenant)
+
+    @property
+    def _seal_version(self) -> str:
+        return f"{self.version} bf16 cos {CONNECTIVITY} {EXPANSION_ADD}"
+
+    def _from_snapshot(self, tenant: str, source: ChangeSource) -> tuple[TenantIndex, int]:
+        wanted = Seal(tenant, source.database_id(), self._seal_version, self.dimensions, source.last_seq(), 0)
+        found = self._snapshots.find(wanted)
+        if found is not None:
+            path, seal = found
+            graph = new_usearch_index(self.dimensions)
+            graph.load(str(path))
+            if len(graph) == seal.count and graph.ndim == self.dimensions:
+                index = TenantIndex(self.dimensions, graph)
+                self._saved[tenant] = (index, index.changes)
+                return index, seal.seq
+            _log.warning(
+                "the index snapshot of tenant %s is not used: it holds %d vectors", tenant, len(graph)
+            )
+        return TenantIndex(self.dimensions), 0
+
+    def _index_to_fold(self, tenant: str) -> TenantIndex | None:
+        with self._lock:
+            index = self._resident.get(tenant)
+        if index is not None or not self.has_room():
+            return index
+        if self._source is not None:
+            self.load(tenant)
+        else:
+            with self._lock:
+                self._resident[tenant] = TenantIndex(self.dimensions)
+        with self._lock:
+            return self._resident.get(tenant)
+
+    def _take_in(self, index: TenantIndex, change: Change) -> None:
+        if change.removed or change.vector is None or change.embedding_version != self.version:
+            index.remove(change.id)
+            return
+        try:
+            vector = checked(change.vector, self.dimensions)
+        except BadVector as problem:
+            self.refused += 1
+            index.remove(change.id)
+            _log.warning("example %d is left out of the index: %s", change.id, problem)
+        else:
+            index.add(change.id, vector)

@@ -1,0 +1,51 @@
+import random
+
+import pytest
+
+from engines.simulated_names import SHAPES, tokens
+from engines.simulated_phrasing import CLOSERS, DISTRACTIONS, FRAMES, OPENERS, STORIES
+from engines.simulated_reading import _phrases, _places
+from engines.simulated_topics import TOPICS, _drawer
+
+
+def gives_away(relation, text):
+    words = tuple(tokens(text.replace("{e}", " ").replace("{other}", " ")))
+    return any(_places(phrase, words, together=together) for phrase, together in _phrases(relation))
+
+
+def test_every_kind_has_a_way_to_make_names_and_some_arrive_late():
+    assert [t.kind for t in TOPICS if t.kind not in SHAPES] == []
+    assert len([t for t in TOPICS if t.arrives_at > 0]) >= 3
+
+
+def test_every_question_of_a_relations_own_gives_the_relation_away():
+    for topic in TOPICS:
+        for relation in topic.relations:
+            for form in relation.forms:
+                assert "{e}" in form
+                assert gives_away(relation, form), (topic.kind, relation.key, form)
+
+
+def test_what_people_say_around_a_question_gives_nothing_away():
+    around = (*OPENERS, *CLOSERS, *STORIES, *DISTRACTIONS, *(f.replace("{n}", "") for f, _ in FRAMES))
+    for topic in TOPICS:
+        for relation in topic.relations:
+            for text in around:
+                assert not gives_away(relation, text), (topic.kind, relation.key, text)
+
+
+def test_every_relation_has_several_values_and_a_rule_depends_on_the_name_alone():
+    rng = random.Random(1)
+    for topic in TOPICS:
+        for relation in topic.relations:
+            name = SHAPES[topic.kind](rng)
+            if relation.rule is not None:
+                assert relation.draw is None
+                assert relation.rule(name) == relation.rule(name) != relation.rule(SHAPES[topic.kind](rng))
+            else:
+                assert len({relation.draw(rng) for _ in range(60)}) >= 6
+
+
+def test_a_drawer_nobody_knows_is_refused_by_name():
+    with pytest.raises(ValueError, match="no drawer called 'colour wheel'"):
+        _drawer("colour wheel")

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store.database import Database, DatabaseTooNew, SchemaError
+from store.schema import MIGRATIONS_FOLDER, numbered_files, statements
+
+
+def folder_with(tmp_path: Path, **scripts: str) -> Path:
+    folder = tmp_path / "migrations"
+    folder.mkdir(exist_ok=True)
+    for name, script in scripts.items():
+        (folder / f"{name.removeprefix('m')}.sql").write_text(script)
+    for file in MIGRATIONS_FOLDER.glob("*.sql"):
+        (folder / file.name).write_text(file.read_text())
+    return folder
+
+
+def tables(path: Path) -> set[str]:
+    connection = sqlite3.connect(path)
+    try:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    finally:
+        connection.close()
+
+
+def test_a_failed_migration_leaves_nothing_of_itself_and_names_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    Database.open(path).close()
+    before = tables(path)
+    folder = folder_with(
+        tmp_path, m0002_more="CREATE TABLE extra (a);\nINSERT INTO extra VALUES (1);\nINSERT INTO missing VALUES (1);\n"
+    )
+
+    with pytest.raises(SchemaError, match=r"0002_more failed at 'INSERT INTO missing.*no such table: missing"):
+        Database.open(path, migrations=folder)
+
+    assert tables(path) == before
+    (folder / "0002_more.sql").write_text("CREATE TABLE extra (a);")
+    Database.open(path, migrations=folder).close()
+    assert tables(path) == before | {"extra"}
+
+
+def test_a_first_opening_that_fails_leaves_no_half_a_schema(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, m0002_bad="CREATE TABLE broken (;")
+
+    with pytest.raises(SchemaError):
+        Database.open(tmp_path / "a.db", migrations=folder)
+
+    assert not {"examples", "requests"} & tables(tmp_path / "a.db")
+
+
+def test_a_database_from_a_later_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    Database.open(path, migrations=folder_with(tmp_path, m0002_later="CREATE TABLE later (a);")).close()
+
+    with pytest.raises(DatabaseTooNew, match=r"0002_later.*later version"):
+        Database.open(path)
+
+    assert "later" in tables(path)
+
+
+def test_a_file_that_is_no_database_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(b"somebody's letters" * 100)
+
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        Database.open(path)
+
+    assert path.read_bytes() == b"somebody's letters" * 100
+
+
+def test_processes_that_start_at_once_migrate_once(tmp_path: Path) -> None:
+    opening = (
+        "import sys; from pathlib import Path; from store.database import Database;"
+        "db = Database.open(Path(sys.argv[1])); print(db.database_id()); db.close()"
+    )
+    path = tmp_path / "a.db"
+    children = [
+        subprocess.Popen([sys.executable, "-c", opening, str(path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    said = [child.communicate(timeout=60)[0].strip() for child in children]
+
+    assert [child.returncode for child in children] == [0, 0, 0, 0]
+    assert len(set(said)) == 1
+
+
+def test_a_gap_in_the_numbers_is_not_passed_over(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, m0003_third="SELECT 1;")
+
+    with pytest.raises(SchemaError, match=r"'0003_third.sql' should be called 0002_"):
+        numbered_files(folder)
+
+
+def test_a_trigger_is_one_statement_and_half_a_statement_is_an_error() -> None:
+    trigger = "CREATE TRIGGER t AFTER INSERT ON a BEGIN\n  UPDATE b SET c = 1;\n  UPDATE b SET d = ';';\nEND;\n"
+
+    assert list(statements(f"-- why; because\n\n{trigger}SELECT 1;")) == [trigger, "SELECT 1;"]
+    with pytest.raises(SchemaError, match="unfinished statement"):
+        list(statements("CREATE TABLE a (b)"))
