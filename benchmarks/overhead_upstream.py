@@ -13,6 +13,7 @@ import asyncio
 import gc
 import json
 import sys
+from typing import cast
 
 import uvloop
 
@@ -75,8 +76,7 @@ class Upstream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop a stream whose reader has gone."""

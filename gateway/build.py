@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
 
 _UPSTREAM = "upstream"
 _DRAIN_S = 20.0
+
+
+class CannotStart(Exception):
+    """The gateway cannot be built as configured. The text says what to do about it."""
 
 
 class Gateway:
@@ -221,8 +226,14 @@ class Gateway:
 def _memory(settings: MemorySettings) -> Memory:
     # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
     from gateway.memory import Memory
+    from router.embedding_model import EmbeddingModelMissing
+    from store.schema import SchemaError
+    from store.secret import BadSecretFile
 
-    return Memory.open(settings)
+    try:
+        return Memory.open(settings)
+    except (EmbeddingModelMissing, SchemaError, BadSecretFile, sqlite3.Error, OSError) as error:
+        raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
 
 
 def _engines(config: Config) -> dict[str, Guard]:

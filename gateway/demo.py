@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 import click
@@ -20,8 +22,10 @@ from engines.simulated_stream import Ask, Stream
 from engines.simulated_world import World, seeded
 from gateway.demo_play import Audience
 from gateway.demo_setup import LARGE, SMALL, GatewayDidNotStart, Running, Stage, demo_config, running_gateway
-from gateway.demo_show import Screen
 from gateway.demo_tally import Results, Tally, summary
+
+if TYPE_CHECKING:
+    from gateway.demo_show import Screen
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C before the results, as shells have it."""
@@ -32,20 +36,43 @@ INTERRUPTED = 130
 @click.option("--rate", default=70.0, show_default=True, help="Requests per second.")
 @click.option("--seed", default=7, show_default=True, help="Of the world, the traffic and the engines.")
 @click.option(
-    "--port", default=8080, show_default=True, help="Where the gateway listens; 0 takes a free port."
+    "--port", type=int, help="Where the gateway listens; 0 takes a free port  [8080 if it is free]."
+)
+@click.option(
+    "--baseline",
+    default=240,
+    show_default=True,
+    help="Requests asked again at the end, of each engine alone.",
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
 @click.option("--no-wait", is_flag=True, help="Stop the gateway at the end instead of leaving it running.")
-def demo(seconds: float, rate: float, seed: int, port: int, json_path: Path | None, no_wait: bool) -> None:
+def demo(
+    seconds: float,
+    rate: float,
+    seed: int,
+    port: int | None,
+    baseline: int,
+    json_path: Path | None,
+    no_wait: bool,
+) -> None:
     """Play simulated traffic at a gateway and show what it saves. No key, no GPU, no network."""
     try:
+        import openai  # noqa: F401
         from rich.console import Console
-    except ImportError:
+
+        from gateway.demo_show import Screen
+    except ImportError as error:
         raise click.ClickException(
-            "the demo needs more packages: pip install 'understudy-gateway[demo]'"
+            f"the demo needs the package {error.name}: pip install 'understudy-gateway[demo]'"
         ) from None
-    stage = Stage(requests=max(1, round(seconds * rate)), rate_per_s=rate, seed=seed, port=port)
-    screen = Screen(Console(), stage)
+    stage = Stage(
+        requests=max(1, round(seconds * rate)),
+        rate_per_s=rate,
+        seed=seed,
+        port=_free_port(8080) if port is None else port,
+        baseline=max(1, baseline),
+    )
+    screen = Screen(Console(width=None if sys.stdout.isatty() else 110), stage)
     try:
         sys.exit(asyncio.run(_until_interrupted(stage, screen, json_path, wait=not no_wait)))
     except GatewayDidNotStart as error:
@@ -65,7 +92,7 @@ async def _until_interrupted(stage: Stage, screen: Screen, json_path: Path | Non
                 results = await perform(stage, gateway, screen)
                 screen.results(results)
                 if json_path is not None:
-                    json_path.write_text(json.dumps(results.as_json(), indent=2) + "\n", encoding="utf-8")
+                    _write(json_path, results)
                 finished = True
                 if wait:
                     screen.next_steps(gateway.url, _a_question(stage))
@@ -150,6 +177,21 @@ async def _results(
         small_alone=summary(small.played),
         offloaded_without_examples=summary(without.played),
     )
+
+
+def _write(path: Path, results: Results) -> None:
+    path.write_text(json.dumps(results.as_json(), indent=2) + "\n", encoding="utf-8")
+
+
+def _free_port(wanted: int) -> int:
+    """`wanted` where nobody listens on it; otherwise 0, for any."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            return 0
+    return wanted
 
 
 def _a_question(stage: Stage) -> str:

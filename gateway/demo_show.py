@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from gateway.demo_setup import LARGE, MAX_EXAMPLES, MODEL, SMALL, THETA, M, Stage
+from gateway.demo_setup import MAX_EXAMPLES, MODEL, SMALL, THETA, M, Stage
 from gateway.demo_tally import Results, Summary, Tally, summary
 
 _PLAIN_EVERY_S = 5.0
@@ -27,7 +27,7 @@ class Screen:
 
     def say(self, text: str = "") -> None:
         """A line."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=not self._console.is_terminal)
 
     @contextmanager
     def showing(self, tally: Tally) -> Iterator[None]:
@@ -95,7 +95,7 @@ def _live_table(tally: Tally, stage: Stage) -> Table:
     table = Table(
         title=f"Understudy demo: {len(tally.played)} of {stage.requests} requests", title_justify="left"
     )
-    for name in ("answered by", "requests", "share", "quality", "$ per 1000", "first token", "mean latency"):
+    for name in ("answered by", "requests", "share", "quality", "$ per 1000", "first token", "latency"):
         table.add_column(name, justify="left" if name == "answered by" else "right")
     rows = (
         ("memory (exact hits)", summary(tally.of("hit"))),
@@ -119,13 +119,13 @@ def _live_table(tally: Tally, stage: Stage) -> Table:
 
 def _final_table(results: Results) -> Table:
     table = Table(title="What came of it", title_justify="left")
-    for name in ("", "requests", "share", "quality", "$ per 1000", "first token", "mean latency", "p95"):
+    for name in ("", "requests", "share", "quality", "$ per 1000", "first token", "latency", "p95"):
         table.add_column(name, justify="left" if not name else "right")
     total = results.whole.requests
     parts = (
-        ("The whole, as answered", results.whole, total),
+        ("All, as answered", results.whole, total),
         ("  exact hits", results.hits, total),
-        ("  offloaded: small with examples", results.offloaded, total),
+        ("  small with examples", results.offloaded, total),
         ("  large", results.large, total),
     )
     for name, part, of in parts:
@@ -136,11 +136,12 @@ def _final_table(results: Results) -> Table:
         )
     table.add_section()
     for name, part in (
-        (f"Always {LARGE} (a sample, asked again)", results.always_large),
-        (f"Always {SMALL}, no examples (the same)", results.small_alone),
-        ("The offloaded, without examples (a sample)", results.offloaded_without_examples),
+        ("Always large*", results.always_large),
+        ("Always small*", results.small_alone),
+        ("Offloaded, no examples*", results.offloaded_without_examples),
     ):
         table.add_row(*_cells(name, part, 0), f"{part.total_ms_p95:.0f} ms")
+    table.caption = "* a sample of the same requests, asked again of one engine by itself"
     return table
 
 

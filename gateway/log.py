@@ -6,6 +6,7 @@ reader must never slow a request.
 
 from __future__ import annotations
 
+import os
 import queue
 import sys
 import threading
@@ -49,6 +50,12 @@ class LineWriter:
             self._lines.put(None)
             thread.join(timeout=5)
 
+    def reset(self) -> None:
+        """Forget the thread and what it had queued: in a forked child neither is there any more."""
+        self._lines = queue.Queue(_QUEUE_LINES)
+        self._lock = threading.Lock()
+        self._thread = None
+
     def _start(self) -> None:
         with self._lock:
             if self._thread is None:
@@ -72,6 +79,7 @@ class LineWriter:
 
 WRITER = LineWriter(sys.stderr.buffer)
 """Standard error is one per process, so its writer is too."""
+os.register_at_fork(after_in_child=WRITER.reset)
 _threshold = [20]
 
 

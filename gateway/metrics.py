@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache, partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from gateway.journey import Journey
 
+disable_created_metrics()  # type: ignore[no-untyped-call]
 _LATENCY_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _OVERHEAD_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
 
@@ -22,7 +32,12 @@ class Metrics:
         self.requests = counter(
             "understudy_requests", "Requests by outcome.", ["outcome", "engine", "status"]
         )
-        self.in_flight = Gauge("understudy_in_flight", "Requests now under way.", registry=self.registry)
+        self.in_flight = Gauge(
+            "understudy_in_flight",
+            "Requests now under way.",
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
         self.latency = histogram(
             "understudy_request_seconds", "Door to door.", ["outcome"], buckets=_LATENCY_S
         )
@@ -84,4 +99,9 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """All series in Prometheus' text format."""
-        return generate_latest(self.registry)
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self.registry)
+        # Any worker may be asked, and each must answer for all.
+        everyone = CollectorRegistry()
+        MultiProcessCollector(everyone)  # type: ignore[no-untyped-call]
+        return generate_latest(everyone)

@@ -6,6 +6,7 @@ import orjson
 from aiohttp import web
 
 from engines.errors import EngineError
+from gateway.own_response import own_response
 
 _TYPES = {
     400: "invalid_request_error",
@@ -47,12 +48,7 @@ def error_response(
     retry_after_s: float | None = None,
 ) -> web.Response:
     """A whole error answer."""
-    response = web.Response(
-        status=status,
-        body=error_body(status, message, code=code, param=param),
-        content_type="application/json",
-        headers={"Server": "understudy"},
-    )
+    response = own_response(error_body(status, message, code=code, param=param), status=status)
     if retry_after_s is not None:
         response.headers["Retry-After"] = str(max(1, round(retry_after_s)))
     if status == 401:

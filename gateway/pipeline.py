@@ -23,6 +23,7 @@ from gateway.answer import Answer
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.journey import Journey, Outcome
 from gateway.openai_error import RequestError
+from gateway.own_response import own_response
 from gateway.relay import relay
 from gateway.stored_answer import as_events, as_json
 from router.plan import Ask, Attempt, Plan
@@ -106,10 +107,10 @@ class Pipeline:
         journey.policy, journey.reason = "exact", "exact_repeat"
         journey.stage("replay", began)
         age_s = max(0, int(time.time() - hit.stored_at_s))
-        headers = {"Content-Type": content_type, "Cache-Status": hit_status(hit, age_s), "Age": str(age_s)}
+        headers = {"Cache-Status": hit_status(hit, age_s), "Age": str(age_s)}
         if hit.usage_estimated:
             headers["x-understudy-usage"] = "estimated"
-        response = web.Response(body=body, headers=headers)
+        response = own_response(body, content_type=content_type, headers=headers)
         _explain(response.headers, journey, engine="", examples=0)
         response.headers["x-request-id"] = journey.id
         return response

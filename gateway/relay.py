@@ -13,6 +13,7 @@ from engines.sse import Tail
 from gateway.answer import Kept
 from gateway.journey import Journey, Outcome
 from gateway.openai_error import error_event
+from gateway.own_response import SERVER
 
 _WHOLE_BYTES = 64 * 1024
 """A body of known length up to this is read whole and leaves in one write together with its head."""
@@ -39,7 +40,7 @@ async def relay(
     journey.engine = reply.engine
     journey.status = reply.status
     headers = reply.headers
-    headers.setdefault("Server", "understudy")
+    headers.setdefault("Server", SERVER)
     length = headers.get("Content-Length")
     if request.method == "HEAD" or reply.status in (204, 304):
         async for _ in reply.chunks:

@@ -1,38 +1,86 @@
-"""Runs a configured gateway in this process until it is told to stop."""
+"""Runs a configured gateway until it is told to stop: in this process, or in several under a supervisor."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
+import threading
 
 import click
-import uvloop
 
-from gateway.build import Gateway
 from gateway.config import Config
 from gateway.log import WRITER, log, set_level
-from gateway.server import bind, serve, stop_on_signals
 
 
 def run(config: Config) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the process's exit status."""
+    """Serve until SIGTERM or SIGINT. Returns the process's exit status; 2 when it could not start."""
     set_level(config.log.level)
     listen = config.listen
+    shared = listen.workers > 1
     try:
-        sock = bind(listen.host, listen.port)
-    except OSError as error:
-        click.echo(f"understudy: cannot listen on {listen.host}:{listen.port}: {error.strerror}", err=True)
+        sock = bind(listen.host, listen.port, shared=shared)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        click.echo(f"understudy: cannot listen on {listen.host}:{listen.port}: {reason}", err=True)
         return 2
+    with sock:
+        try:
+            if not shared:
+                return _run_worker(config, sock)
+            # This socket stays bound, and never listens: it keeps the port (a chosen one too) for the workers.
+            port = sock.getsockname()[1]
+            return _supervise(config, port)
+        finally:
+            WRITER.close()
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A bound socket; `shared` lets several processes bind the same port. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
-        uvloop.run(_main(config, sock))
-    finally:
+        sock.bind((host, port))
+    except BaseException:
         sock.close()
-        WRITER.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+def _supervise(config: Config, port: int) -> int:
+    from gateway.supervisor import Supervisor
+
+    def work() -> int:
+        with bind(config.listen.host, port, shared=True) as sock:
+            try:
+                return _run_worker(config, sock)
+            finally:
+                WRITER.close()
+
+    return Supervisor(work, config.listen.workers, grace_s=config.listen.grace_s).run()
+
+
+def _run_worker(config: Config, sock: socket.socket) -> int:
+    import uvloop
+
+    from gateway.build import CannotStart
+
+    try:
+        uvloop.run(_serve(config, sock))
+    except CannotStart as error:
+        click.echo(f"understudy: cannot start\n{error}", err=True)
+        return 2
     return 0
 
 
-async def _main(config: Config, sock: socket.socket) -> None:
+async def _serve(config: Config, sock: socket.socket) -> None:
+    from gateway.build import Gateway
+    from gateway.server import serve, stop_on_signals
 
     stop = asyncio.Event()
     stop_on_signals(stop)
@@ -41,9 +89,16 @@ async def _main(config: Config, sock: socket.socket) -> None:
     # Everything built so far lives until the end: keep the collector from walking it again and again.
     gc.collect()
     gc.freeze()
-    log("info", "listening", url=f"http://{host}:{port}", prefixes=list(config.listen.prefixes))
+    where = f"[{host}]" if ":" in host else host
+    log(
+        "info",
+        "listening",
+        url=f"http://{where}:{port}",
+        prefixes=list(config.listen.prefixes),
+        pid=os.getpid(),
+    )
     try:
         await serve(gateway.handle, config.listen, sock=sock, stop=stop)
     finally:
         await gateway.aclose()
-        log("info", "stopped")
+        log("info", "stopped", threads=threading.active_count())

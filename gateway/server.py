@@ -95,22 +95,6 @@ def _request_factory(loop: asyncio.AbstractEventLoop, max_json_bytes: int) -> Ca
     return make
 
 
-def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A bound socket; `shared` lets several processes bind the same port. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        sock.bind((host, port))
-    except BaseException:
-        sock.close()
-        raise
-    sock.setblocking(False)
-    return sock
-
-
 def stop_on_signals(stop: asyncio.Event) -> None:
     """SIGTERM and SIGINT ask for an ordered stop; the second one ends the process at once."""
     loop = asyncio.get_running_loop()

@@ -14,6 +14,7 @@ from gateway.controls import read_controls
 from gateway.journey import Journey, Outcome
 from gateway.keys import Gatekeeper, outgoing_headers
 from gateway.log import log
+from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.wire import is_json, read_body, read_json
 from store.exact_cache import ExactCache
@@ -83,10 +84,9 @@ def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
     journey.policy, journey.reason = "exact", "exact_repeat"
     age_s = max(0, int(time.time() - hit.stored_at_s))
     headers = {
-        "Content-Type": hit.content_type,
         "Cache-Status": hit_status(hit, age_s),
         "Age": str(age_s),
         "x-understudy-decision-id": journey.id,
         "x-understudy-overhead-ms": f"{journey.overhead_ms():.2f}",
     }
-    return web.Response(body=hit.body, headers=headers)
+    return own_response(hit.body, content_type=hit.content_type, headers=headers)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
 from aiohttp import web
 
 from gateway.journey import Journey, Outcome
 from gateway.metrics import Metrics
+from gateway.own_response import json_response
 
 
 class Health:
@@ -47,4 +47,4 @@ class Health:
 
 def _json(journey: Journey, status: int, content: object) -> web.Response:
     journey.outcome, journey.status = Outcome.ANSWERED, status
-    return web.Response(status=status, body=orjson.dumps(content), content_type="application/json")
+    return json_response(content, status=status)

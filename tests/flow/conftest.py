@@ -1,0 +1,55 @@
+"""Whole requests over real sockets: a scripted upstream, the real gateway as a process, a client that sends raw bytes.
+
+The processes are shared by all tests of a run; each test gets an upstream that has forgotten the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.flow.process import Gateway, running
+from tests.flow.upstream import Upstream
+
+
+@pytest.fixture(scope="session")
+def _upstream() -> Iterator[Upstream]:
+    upstream = Upstream()
+    yield upstream
+    upstream.close()
+
+
+@pytest.fixture
+def upstream(_upstream: Upstream) -> Iterator[Upstream]:
+    """What answers behind the gateway; it echoes bodies until a test gives it a script."""
+    _upstream.forget()
+    yield _upstream
+    _upstream.forget()
+
+
+@pytest.fixture(scope="session")
+def gateway(_upstream: Upstream) -> Iterator[Gateway]:
+    """A pass-through gateway with the defaults a user gets."""
+    with running("--upstream", _upstream.url, "--grace", "1") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def impatient(_upstream: Upstream) -> Iterator[Gateway]:
+    """The same with half a second for each phase of the upstream's answer."""
+    with running("--upstream", _upstream.url, "--upstream-timeout", "0.5", "--grace", "1") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def small(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway with small limits: 64 KiB bodies, 16 KiB of JSON, 4 KiB headers."""
+    path: Path = tmp_path_factory.mktemp("small") / "config.yaml"
+    path.write_text(
+        "listen:\n  max_body_mib: 0.0625\n  max_json_mib: 0.015625\n  max_header_kib: 4\n  grace_s: 1\n"
+        f"upstream:\n  base_url: {_upstream.url}\n"
+    )
+    with running("--config", str(path)) as process:
+        yield process

@@ -1,0 +1,173 @@
+"""The demo as a whole: a real gateway process, the official SDK, the simulated world. Small, and at pace 0."""
+
+import asyncio
+import io
+import json
+import os
+import signal
+import sys
+import urllib.request
+
+import pytest
+from rich.console import Console
+
+from engines.simulated_stream import Stream
+from engines.simulated_world import World
+from gateway.demo import perform
+from gateway.demo_play import Audience, _route
+from gateway.demo_setup import GatewayDidNotStart, Stage, demo_config, running_gateway
+from gateway.demo_show import Screen
+from gateway.demo_tally import Played, Tally, summary
+
+STAGE = Stage(requests=220, rate_per_s=None, pace=0, baseline=60)
+
+
+async def performed(stage, folder, wide=True):
+    out = io.StringIO()
+    screen = Screen(Console(file=out, width=120), stage)
+    folder.mkdir()
+    async with running_gateway(demo_config(stage, folder), folder) as gateway:
+        results = await perform(stage, gateway, screen)
+    screen.results(results)
+    return results, out.getvalue()
+
+
+async def test_the_same_seed_gives_the_same_numbers(tmp_path):
+    (one, shown), (two, _) = [await performed(STAGE, tmp_path / name) for name in ("one", "two")]
+    assert one.repeatable() == two.repeatable()
+    assert one.failed == 0
+    assert one.whole.requests == STAGE.requests
+    assert one.hits.requests + one.offloaded.requests + one.large.requests == STAGE.requests
+    assert one.offloaded.requests > 10
+    assert one.hits.requests > 5
+    assert one.always_large.quality == 1.0
+    assert one.small_alone.quality < 0.6
+    assert one.offloaded.quality > one.offloaded_without_examples.quality + 0.2
+    assert one.cost_ratio < 1
+    for figure in (f"{one.offloaded_share:.1%} of all requests", "Everything here is simulated"):
+        assert figure in shown
+    assert json.loads(json.dumps(one.as_json()))["offloaded"]["requests"] == one.offloaded.requests
+
+
+async def test_traffic_at_a_rate_loses_no_request(tmp_path):
+    stage = Stage(requests=150, rate_per_s=100, concurrency=16, pace=0.02, baseline=20)
+    results, _ = await performed(stage, tmp_path / "demo")
+    assert (results.failed, results.whole.requests) == (0, 150)
+    assert results.always_large.requests == 20
+
+
+async def test_the_baselines_leave_no_trace_in_memory(tmp_path):
+    from openai import AsyncOpenAI
+
+    world = World()
+    asks = list(Stream(world, 20))
+    async with running_gateway(demo_config(STAGE, tmp_path), tmp_path) as gateway:
+        async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="demo") as client:
+            audience = Audience(client, world, STAGE)
+            for _ in range(2):
+                for engine in ("large", "small"):
+                    tally = Tally()
+                    await audience.ask_again(asks, engine, tally)
+                    assert {p.route for p in tally.played} == {engine}
+            tally = Tally()
+            await audience.play(asks[:1], tally)
+            assert tally.played[0].route == "large"
+
+
+async def test_a_gateway_that_cannot_start_says_why(tmp_path):
+    config = demo_config(STAGE, tmp_path) | {"listen": {"port": 0, "nonsense": 1}}
+    with pytest.raises(GatewayDidNotStart, match=r"listen\.nonsense"):
+        async with running_gateway(config, tmp_path):
+            pass
+
+
+async def line_with(stream, text):
+    while line := await stream.readline():
+        if text in line.decode():
+            return line.decode()
+    raise AssertionError(f"the demo ended without saying {text!r}")
+
+
+async def demo_process(*arguments):
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", "demo", "--port", "0", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_interrupting_it_stops_the_gateway_too(number):
+    demo = await demo_process("--seconds", "60")
+    playing = await line_with(demo.stdout, "Playing")
+    url = playing.split(" at ")[1].split("/v1")[0]
+    with urllib.request.urlopen(f"{url}/healthz") as reply:
+        assert reply.status == 200
+    demo.send_signal(number)
+    rest = (await demo.stdout.read()).decode()
+    assert await demo.wait() == 130
+    assert "Stopped." in rest
+    assert "Traceback" not in rest
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"{url}/healthz")
+
+
+async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path):
+    demo = await demo_process(
+        *("--seconds", "0.2", "--rate", "20", "--baseline", "4", "--json", str(tmp_path / "results.json"))
+    )
+    try:
+        running = await line_with(demo.stdout, "still running at")
+        url = running.split(" at ")[1].split(" ")[0]
+        with urllib.request.urlopen(f"{url}/metrics") as reply:
+            assert reply.status == 200
+        assert json.loads((tmp_path / "results.json").read_text())["whole"]["requests"] == 4
+    finally:
+        demo.send_signal(signal.SIGINT)
+        rest = (await demo.stdout.read()).decode()
+    assert await demo.wait() == 0
+    assert "base_url=" in rest
+
+
+@pytest.mark.parametrize(
+    ("headers", "route"),
+    [
+        ({"cache-status": "understudy; hit; ttl=5; detail=exact"}, "hit"),
+        (
+            {
+                "cache-status": "understudy; fwd=miss",
+                "x-understudy-engine": "small",
+                "x-understudy-examples": "2",
+            },
+            "offloaded",
+        ),
+        ({"x-understudy-engine": "small", "x-understudy-examples": "0"}, "small"),
+        ({"x-understudy-engine": "large", "x-understudy-examples": "0"}, "large"),
+    ],
+)
+def test_the_answer_headers_tell_which_way_a_request_went(headers, route):
+    assert _route(headers) == route
+
+
+def test_an_answer_that_does_not_say_who_gave_it_is_an_error():
+    with pytest.raises(ValueError, match="without saying who"):
+        _route({})
+
+
+def played(route, total_ms=100.0, grade=1.0):
+    return Played(0, route, grade, 40.0, total_ms, 1_000_000, 0, 0, 0.0, streamed=True)
+
+
+def test_an_exact_hit_costs_nothing_and_the_others_their_engines_price():
+    costs = {route: played(route).cost_usd for route in ("hit", "offloaded", "small", "large")}
+    assert costs["hit"] == 0
+    assert costs["offloaded"] == costs["small"] > 0
+    assert costs["large"] > 10 * costs["small"]
+
+
+def test_a_summary_of_nothing_is_zero_and_of_something_its_means():
+    assert summary([]).requests == 0
+    assert summary([]).quality == 0
+    two = summary([played("large", 100, 1.0), played("large", 300, 0.0)])
+    assert (two.quality, two.total_ms_mean, two.first_token_ms) == (0.5, 200, 40)
