@@ -144,7 +144,7 @@ class _Reader(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.received += data
-        if data.endswith(b"\r\n0\r\n\r\n"):
+        if self.received.endswith(b"\r\n0\r\n\r\n"):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -161,7 +161,7 @@ async def read_streams(
     first_id: int = 0,
     body: Callable[[int], bytes],
     while_open: Callable[[], None] = lambda: None,
-    limit_s: float = 120,
+    limit_s: float = 60,
 ) -> Streams:
     """Read so many streams at once, `chunks` each, one per `interval_ms`, evenly out of step with one another.
 

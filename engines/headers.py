@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from multidict import CIMultiDict
+from multidict import CIMultiDict, MultiMapping
 
 HOP_BY_HOP = frozenset(
     {
@@ -26,36 +26,34 @@ OURS = "x-understudy-"
 """Our own headers steer the gateway and never leave for an upstream, nor come back from one."""
 
 
-def named_by_connection(value: str | None) -> frozenset[str]:
-    """The further hop-by-hop headers that a `Connection` header names."""
-    if value is None:
-        return frozenset()
-    return frozenset(token.strip().lower() for token in value.split(","))
+def named_by_connection(values: Iterable[str]) -> frozenset[str]:
+    """The further hop-by-hop headers that the `Connection` headers name."""
+    return frozenset(token.strip().lower() for value in values for token in value.split(","))
 
 
-def request_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+def request_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
     """A client's headers as an upstream should get them: repeated ones kept, in order.
 
     Raises UnicodeEncodeError for a value that is not UTF-8: it could not be sent on as it came.
     """
-    return _end_to_end(headers.items(), headers.get("Connection"), REQUEST_ONLY_HERE, _must_be_utf8)
+    return _end_to_end(headers, REQUEST_ONLY_HERE, _must_be_utf8)
 
 
-def response_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+def response_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
     """An upstream's headers as the client should get them."""
-    return _end_to_end(headers.items(), headers.get("Connection"), HOP_BY_HOP, _utf8_or_latin1)
+    return _end_to_end(headers, HOP_BY_HOP, _utf8_or_latin1)
 
 
 def _end_to_end(
-    items: Iterable[tuple[str, str]],
-    connection: str | None,
+    headers: MultiMapping[str],
     drop: frozenset[str],
     checked: Callable[[str], str],
 ) -> CIMultiDict[str]:
-    if connection is not None and connection.lower() not in ("keep-alive", "close"):
-        drop = drop | named_by_connection(connection)
+    named = headers.getall("Connection", ())
+    if named and (len(named) > 1 or named[0].lower() not in ("keep-alive", "close")):
+        drop = drop | named_by_connection(named)
     kept: CIMultiDict[str] = CIMultiDict()
-    for name, value in items:
+    for name, value in headers.items():
         lower = name.lower()
         if lower not in drop and not lower.startswith(OURS):
             kept.add(name, value if value.isascii() else checked(value))

@@ -61,12 +61,12 @@ class Gateway:
         self._config = config
         self.metrics = Metrics()
         self._log = RequestLog() if config.log.requests else None
-        self._memory = _memory(config.memory) if config.memory else None
+        self.memory = _memory(config.memory) if config.memory else None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._upstream = _upstream(config.upstream) if config.upstream else None
         self._engines = Registry(_engines(config) | self._upstream_engine())
         self._keys: Gatekeeper = (
-            KeyCheck(self._memory.store.keys, self._memory.tenant_of) if self._memory else Anybody()
+            KeyCheck(self.memory.store.keys, self.memory.tenant_of) if self.memory else Anybody()
         )
         self._recorder = Recorder(self._sinks(), self.metrics, self._report) if self._has_pipeline() else None
         self.handle = Door(
@@ -78,12 +78,12 @@ class Gateway:
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
-        return self._memory.problems() if self._memory else []
+        return self.memory.problems() if self.memory else []
 
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
         recorded = self._recorder is None or self._recorder.settled()
-        return recorded and (self._memory is None or self._memory.settled())
+        return recorded and (self.memory is None or self.memory.settled())
 
     async def aclose(self) -> None:
         """Finish remembering, then close engines and the store."""
@@ -94,11 +94,11 @@ class Gateway:
         if self._recorder:
             self._recorder.close(_DRAIN_S)
         self._threads.shutdown()
-        if self._memory:
-            self._memory.close()
+        if self.memory:
+            self.memory.close()
 
     def _has_pipeline(self) -> bool:
-        return bool(self._config.models) or self._memory is not None
+        return bool(self._config.models) or self.memory is not None
 
     def _report(self, journey: Journey) -> None:
         self.metrics.ended(journey)
@@ -116,7 +116,7 @@ class Gateway:
         endpoints: dict[tuple[str, str], Handler] = {("POST", "/chat/completions"): self._chat(passthrough)}
         if self._config.models:
             endpoints["GET", "/models"] = Models(self._config.models, self._upstream, self._keys)
-        if passthrough and self._memory and self._memory.exact:
+        if passthrough and self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough)
         return RouteTable(
             prefixes=listen.prefixes,
@@ -130,7 +130,7 @@ class Gateway:
         )
 
     def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
-        exact = self._memory.exact if self._memory else None
+        exact = self.memory.exact if self.memory else None
         pipeline = Pipeline(self._engines, exact) if self._has_pipeline() else None
         # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
         otherwise = ServedModel("", (_UPSTREAM,), Fixed((_UPSTREAM,), reason="not_listed"), remember=False)
@@ -147,10 +147,10 @@ class Gateway:
     def _embeddings(self, passthrough: Passthrough) -> Handler:
         from gateway.handlers.embeddings import Embeddings
 
-        assert self._memory is not None and self._memory.exact is not None
+        assert self.memory is not None and self.memory.exact is not None
         max_json_bytes = int(self._config.listen.max_json_mib * 2**20)
         return Embeddings(
-            self._memory.exact,
+            self.memory.exact,
             passthrough,
             self._keys,
             max_json_bytes=max_json_bytes,
@@ -184,7 +184,7 @@ class Gateway:
     def _policy(self, settings: ModelSettings) -> Policy:
         # The reference stands first, smaller engines behind it as stand-ins.
         fixed = Fixed(tuple(reversed(settings.engines)))
-        memory, remembered = self._memory, self._config.memory
+        memory, remembered = self.memory, self._config.memory
         if settings.policy == "fixed" or memory is None or remembered is None:
             return fixed
         if memory.embedder is None or memory.store.indexes is None:
@@ -202,7 +202,7 @@ class Gateway:
         return FewShot(settings.engines, memory.embedder, retriever, self._threads, knobs)
 
     def _sinks(self) -> Sinks:
-        memory, settings = self._memory, self._config.memory
+        memory, settings = self.memory, self._config.memory
         if memory is None or settings is None:
             return Sinks()
         return Sinks(
@@ -250,7 +250,7 @@ def _engine(name: str, settings: OpenAIEngine | SimulatedEngineSettings) -> Engi
             info,
             settings.base_url,
             authorization=f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
-            extra_headers=settings.headers,
+            extra_headers={name: value.get_secret_value() for name, value in settings.headers.items()},
             timeouts=_timeouts(settings.timeouts),
         )
     # Only the demo and tests need a world; building one takes time and memory.
@@ -282,7 +282,7 @@ def _upstream(settings: Upstream) -> OpenAIHTTP:
         EngineInfo(_UPSTREAM),
         settings.base_url,
         authorization=f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
-        extra_headers=settings.headers,
+        extra_headers={name: value.get_secret_value() for name, value in settings.headers.items()},
         timeouts=_timeouts(settings.timeouts),
     )
 

@@ -94,7 +94,7 @@ class OpenAIEngine(EngineSettings):
     api_key: SecretStr | None = Field(
         None, description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}."
     )
-    headers: dict[str, str] = Field({}, description="Further headers to send on every request.")
+    headers: dict[str, SecretStr] = Field({}, description="Further headers to send on every request.")
     timeouts: TimeoutSettings = Field(TimeoutSettings(), description="Limits by phase.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))
@@ -120,7 +120,7 @@ class Upstream(Settings):
 
     base_url: str = Field(description="Base URL as an OpenAI client would be given it.")
     api_key: SecretStr | None = Field(None, description="Sent instead of the client's key.")
-    headers: dict[str, str] = Field({}, description="Further headers to send on every request.")
+    headers: dict[str, SecretStr] = Field({}, description="Further headers to send on every request.")
     timeouts: TimeoutSettings = Field(TimeoutSettings(), description="Limits by phase.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))
@@ -179,6 +179,9 @@ class EmbeddingSettings(Settings):
         50, gt=0, description="A request waits no longer for its embedding; it goes on without."
     )
     max_characters: int = Field(1500, ge=64, description="Text is cut to this before it is tokenised.")
+    cache_dir: Path | None = Field(
+        None, description="Where the built model is kept; null: `models` in data_dir."
+    )
 
 
 class ExampleSettings(Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engines.simulated_stream import Ask
@@ -14,6 +14,8 @@ from gateway.demo_tally import Played, Route, Tally
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
+AfterEach = Callable[[], Awaitable[None]]
 
 FORCED = {"Cache-Control": "no-store, no-cache", "x-understudy-examples": "0"}
 """Headers of the baselines: memory is neither read nor written, and no examples are sent along."""
@@ -27,44 +29,42 @@ class Audience:
         self._world = world
         self._stage = stage
 
-    async def play(
-        self, asks: Sequence[Ask], tally: Tally, after_each: Callable[[], Any] | None = None
-    ) -> None:
+    async def play(self, asks: Sequence[Ask], tally: Tally, after_each: AfterEach | None = None) -> None:
         """All of `asks`: one after the other, awaiting `after_each` in between, or at the stage's rate.
 
         Arrivals are random (exponential gaps, seeded) and do not wait for answers until `concurrency` are open.
         """
-        if self._stage.sequential:
+        await self._play(asks, tally, {}, after_each)
+
+    async def ask_again(self, asks: Sequence[Ask], engine: str, tally: Tally) -> None:
+        """Each of `asks` once more, as `play` does, of one engine by itself, leaving no trace in the gateway's memory."""
+        await self._play(asks, tally, {**FORCED, "x-understudy-engine": engine}, None)
+
+    async def _play(
+        self, asks: Sequence[Ask], tally: Tally, headers: Mapping[str, str], after_each: AfterEach | None
+    ) -> None:
+        rate_per_s = self._stage.rate_per_s
+        if rate_per_s is None:
             for ask in asks:
-                await self._one(ask, tally, {})
+                await self._one(ask, tally, headers)
                 if after_each is not None:
                     await after_each()
             return
-        assert self._stage.rate_per_s is not None
         gaps = seeded("arrivals", self._stage.seed)
         room = asyncio.Semaphore(self._stage.concurrency)
         due = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for ask in asks:
-                due += gaps.expovariate(self._stage.rate_per_s)
+                due += gaps.expovariate(rate_per_s)
                 await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                await room.acquire()
-                group.create_task(self._in_room(room, ask, tally))
-
-    async def ask_again(self, asks: Sequence[Ask], engine: str, tally: Tally, concurrency: int = 16) -> None:
-        """Each of `asks` once more, of one engine by itself, leaving no trace in the gateway's memory."""
-        room = asyncio.Semaphore(1 if self._stage.sequential else concurrency)
-        headers = {**FORCED, "x-understudy-engine": engine}
-        async with asyncio.TaskGroup() as group:
-            for ask in asks:
                 await room.acquire()
                 group.create_task(self._in_room(room, ask, tally, headers))
 
     async def _in_room(
-        self, room: asyncio.Semaphore, ask: Ask, tally: Tally, headers: Mapping[str, str] | None = None
+        self, room: asyncio.Semaphore, ask: Ask, tally: Tally, headers: Mapping[str, str]
     ) -> None:
         try:
-            await self._one(ask, tally, headers or {})
+            await self._one(ask, tally, headers)
         finally:
             room.release()
 

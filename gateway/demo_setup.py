@@ -29,9 +29,9 @@ _STOP_S = 10.0
 class Stage:
     """What the demo runs on. `requests` are played at `rate_per_s`, or one after the other where that is None."""
 
-    requests: int = 4200
-    rate_per_s: float | None = 70.0
-    concurrency: int = 96
+    requests: int = 5100
+    rate_per_s: float | None = 85.0
+    concurrency: int = 128
     seed: int = 7
     facts: int = 3000
     pace: float = 1.0
@@ -73,8 +73,8 @@ def demo_config(stage: Stage, data_dir: Path) -> dict[str, Any]:
     return {
         "listen": {"host": "127.0.0.1", "port": stage.port, "grace_s": 2},
         "engines": {
-            SMALL: engine(SMALL, "understudy", ttft_ms=90, token_ms=5, capacity=48),
-            LARGE: engine(LARGE, "lead", ttft_ms=350, token_ms=18, capacity=48),
+            SMALL: engine(SMALL, "understudy", ttft_ms=90, token_ms=5, capacity=64),
+            LARGE: engine(LARGE, "lead", ttft_ms=350, token_ms=18, capacity=96),
         },
         "models": {MODEL: {"engines": [SMALL, LARGE], "policy": "few_shot", "few_shot": few_shot}},
         "memory": {"data_dir": str(data_dir / "memory"), "examples": examples},

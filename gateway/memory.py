@@ -40,7 +40,7 @@ class Memory:
                 embedding = settings.examples.embedding
                 embedder = Embedder.open(
                     embedding.source,
-                    folder / "models",
+                    embedding.cache_dir or folder / "models",
                     deadline_ms=embedding.deadline_ms,
                     max_characters=embedding.max_characters,
                 )

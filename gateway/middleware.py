@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
 
 from engines.errors import EngineError
 from gateway.journey import Journey, Outcome
@@ -18,6 +18,7 @@ from gateway.keys import Gatekeeper
 from gateway.log import log
 from gateway.openai_error import RequestError, engine_error_response, error_response
 from gateway.relay import ClientGone
+from gateway.websocket import wants_upgrade
 
 Handler = Callable[[web.BaseRequest, str, Journey], Awaitable[web.StreamResponse]]
 """(request, raw target below the prefix, journey) -> answer."""
@@ -59,6 +60,7 @@ class Door:
 
     async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         try:
+            _refuse_ambiguous(request)
             handler, rest, needs_key = self._routes.find(request.method, target)
             if needs_key:
                 self._keys.admit(request, journey)
@@ -68,6 +70,8 @@ class Door:
         except RequestError as error:
             journey.outcome, journey.status, journey.error = Outcome.REFUSED, error.status, error.code
             response = error_response(error.status, error.message, code=error.code, param=error.param)
+            if isinstance(error, _Ambiguous):
+                response.force_close()
         except UnicodeEncodeError:
             journey.outcome, journey.status, journey.error = Outcome.REFUSED, 400, "invalid_header"
             response = error_response(400, "A request header is not valid UTF-8.", code="invalid_header")
@@ -95,12 +99,31 @@ def origin_form(target: str) -> str:
         return target
     scheme, separator, rest = target.partition("://")
     if separator and scheme.isalpha():
-        slash = rest.find("/")
-        return rest[slash:] if slash >= 0 else "/"
+        authority = rest.partition("?")[0].partition("/")[0]
+        return rest[len(authority) :] or "/"
     return "/" + target if target != "*" else target
 
 
+class _Ambiguous(RequestError):
+    """Where this request ends, or what its connection becomes, is not certain: nothing after it can be read."""
+
+
+def _refuse_ambiguous(request: web.BaseRequest) -> None:
+    """What aiohttp's parser lets through, and another server might read differently (RFC 9112 §6.1, §11.2)."""
+    if request.method == "CONNECT":
+        raise _Ambiguous("This gateway opens no tunnels.", status=405, code="method_not_allowed")
+    if request.version < HttpVersion10:
+        raise _Ambiguous("The request line names no version of HTTP.", code="bad_http")
+    coding = request.headers.get("Transfer-Encoding")
+    if coding is not None and (coding.lower() != "chunked" or request.version < HttpVersion11):
+        raise _Ambiguous("The only Transfer-Encoding taken here is chunked, in HTTP/1.1.", code="bad_framing")
+    if wants_upgrade(request) and (request.method != "GET" or request.body_exists):
+        raise _Ambiguous("A WebSocket handshake is a GET without a body.", code="bad_handshake")
+
+
 async def _continue(request: web.BaseRequest) -> None:
+    if request.version == HttpVersion10:
+        return
     if request.headers["Expect"].lower() != "100-continue":
         raise RequestError(
             "The only expectation known here is 100-continue.", status=417, code="expectation_failed"

@@ -85,20 +85,23 @@ async def _serve(config: Config, sock: socket.socket) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
     gateway = Gateway(config)
-    host, port = sock.getsockname()[:2]
     # Everything built so far lives until the end: keep the collector from walking it again and again.
     gc.collect()
     gc.freeze()
-    where = f"[{host}]" if ":" in host else host
-    log(
-        "info",
-        "listening",
-        url=f"http://{where}:{port}",
-        prefixes=list(config.listen.prefixes),
-        pid=os.getpid(),
-    )
+
+    def listening() -> None:
+        host, port = sock.getsockname()[:2]
+        where = f"[{host}]" if ":" in host else host
+        log(
+            "info",
+            "listening",
+            url=f"http://{where}:{port}",
+            prefixes=list(config.listen.prefixes),
+            pid=os.getpid(),
+        )
+
     try:
-        await serve(gateway.handle, config.listen, sock=sock, stop=stop)
+        await serve(gateway.handle, config.listen, sock=sock, stop=stop, listening=listening)
     finally:
         await gateway.aclose()
         log("info", "stopped", threads=threading.active_count())

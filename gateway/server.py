@@ -58,8 +58,12 @@ async def serve(
     *,
     sock: socket.socket,
     stop: asyncio.Event,
+    listening: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer requests on `sock` until `stop` is set; then refuse new ones and let the open ones finish in time."""
+    """Answer requests on `sock` until `stop` is set; then refuse new ones and let the open ones finish in time.
+
+    `listening` is called once connections are accepted.
+    """
     # aiohttp logs tracebacks of its own for broken connections; what matters of them is in our request log.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
     server = _Server(
@@ -78,6 +82,7 @@ async def serve(
     await runner.setup()
     site = web.SockSite(runner, sock, backlog=_BACKLOG)
     await site.start()
+    listening()
     await stop.wait()
     await runner.cleanup()
 

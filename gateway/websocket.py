@@ -14,6 +14,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.streams import StreamReader
 
 from engines.engine import EngineRequest
+from engines.headers import named_by_connection
 from engines.openai_http import OpenAIHTTP
 from gateway.journey import Journey, Outcome
 from gateway.keys import Gatekeeper, outgoing_headers
@@ -23,8 +24,11 @@ _BUFFER_BYTES = 64 * 1024
 
 
 def wants_upgrade(request: web.BaseRequest) -> bool:
-    """Whether the client asks for a WebSocket."""
-    return request.headers.get("Upgrade", "").lower() == "websocket"
+    """Whether the client asks for a WebSocket: of *us*, so `Connection` must name the upgrade."""
+    headers = request.headers
+    if headers.get("Upgrade", "").lower() != "websocket":
+        return False
+    return "upgrade" in named_by_connection(headers.getall("Connection", ()))
 
 
 class _Raw:

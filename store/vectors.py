@@ -21,11 +21,12 @@ def checked(vector: npt.NDArray[Any], dimensions: int | None = None) -> Vector:
     Raises BadVector for another shape, NaN or infinity, or a length of zero (an index would accept all of these
     and answer nonsense).
     """
-    array = np.asarray(vector, dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.asarray(vector, dtype=np.float32)
+        length = float(np.linalg.norm(array))
     if array.ndim != 1 or (dimensions is not None and array.shape[0] != dimensions) or array.shape[0] == 0:
         wanted = f"({dimensions},)" if dimensions is not None else "(dimensions,)"
         raise BadVector(f"an embedding of shape {array.shape}: {wanted} is right")
-    length = float(np.linalg.norm(array))
     if not math.isfinite(length):
         raise BadVector("an embedding with NaN, infinity or a number too large")
     if length < 1e-6:

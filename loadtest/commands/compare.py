@@ -28,20 +28,20 @@ def command(
     from dataclasses import replace
 
     import uvloop
-    from rich.console import Console
 
     from loadtest.compare import compare
     from loadtest.errors import LoadError
     from loadtest.preflight import check, find_model
     from loadtest.report.comparison import comparison_page, print_comparison
     from loadtest.report.files import write_json, write_whole
+    from loadtest.report.text import make_console
     from loadtest.running import round_runner
 
     if len(targets) < 2:
         raise click.UsageError("name at least two endpoints to compare")
     given["duration"] = given["duration"] or (None if given["trace"] else 5.0)
     named = [text.split("=", 1) if "=" in text.split("://", 1)[0] else ["", text] for text in targets]
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     try:
         places = [make_target(url, given, name) for name, url in named]
         plan = find_model(make_plan(places[0], given))
@@ -56,7 +56,7 @@ def command(
                 lambda line: console.print(line, highlight=False, markup=False),
             )
         )
-        print_comparison(result, Console())
+        print_comparison(result, make_console())
         if json_path:
             write_json(result, json_path)
         if html_path:

@@ -53,7 +53,6 @@ def command(
     from dataclasses import replace
 
     import uvloop
-    from rich.console import Console
 
     from loadtest.errors import LoadError
     from loadtest.peers.adapter import read_peer
@@ -62,10 +61,11 @@ def command(
     from loadtest.peers.table import print_peers
     from loadtest.plan import Target
     from loadtest.report.files import write_json
+    from loadtest.report.text import make_console
 
     given["duration"] = given["duration"] or (None if given["trace"] else 4.0)
     given["model"] = given["model"] or "mock-small"
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     try:
         peers = [*BUILT_IN, *(read_peer(path) for path in adapters)]
         for text in places:
@@ -91,7 +91,7 @@ def command(
                 say=lambda line: console.print(line, highlight=False, markup=False),
             )
         )
-        print_peers(result, Console())
+        print_peers(result, make_console())
         if json_path:
             write_json(result, json_path)
     except LoadError as error:

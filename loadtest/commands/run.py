@@ -41,15 +41,14 @@ def command(
     from contextlib import ExitStack
 
     import uvloop
-    from rich.console import Console
 
     from loadtest.errors import LoadError
     from loadtest.preflight import check, find_model
     from loadtest.report.files import RequestLog, write_html, write_json
-    from loadtest.report.text import print_report
+    from loadtest.report.text import make_console, print_report
     from loadtest.running import run_plan
 
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     try:
         plan = find_model(make_plan(make_target(base_url, given), given))
         if preflight:
@@ -67,7 +66,7 @@ def command(
                     each=log.add if log else None,
                 )
             )
-        print_report(report, Console())
+        print_report(report, make_console())
         if json_path:
             write_json(report, json_path)
         if html_path:

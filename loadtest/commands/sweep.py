@@ -58,12 +58,12 @@ def command(
     With --dial: one run per setting at --rate, and which settings are worth having.
     """
     import uvloop
-    from rich.console import Console
 
     from loadtest.errors import LoadError
     from loadtest.preflight import check, find_model
     from loadtest.report.files import write_json, write_whole
     from loadtest.report.sweeps import print_sweep, sweep_page
+    from loadtest.report.text import make_console
     from loadtest.running import round_runner
     from loadtest.sweep import find_knee, walk_dial
 
@@ -72,7 +72,7 @@ def command(
     if given["trace"] or given["closed_users"]:
         raise click.UsageError("a sweep sets the rate itself: it takes no --trace and no --closed")
     given["duration"] = given["duration"] or 10.0
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False)
@@ -94,7 +94,7 @@ def command(
                 say=say,
             )
         result = {"target": plan.target.label, "slo": str(given["slo"] or ""), **uvloop.run(work)}
-        print_sweep(result, Console())
+        print_sweep(result, make_console())
         if json_path:
             write_json(result, json_path)
         if html_path:

@@ -13,7 +13,8 @@
     ready_within_s: 60
     note: one worker, as its docs recommend per core
 
-In `command`, `config` and `env`, {port}, {upstream}, {config}, {folder}, {python} and {model} are filled in.
+In `command`, `config`, `env` and `headers` these are filled in: {port}, {upstream} (a URL without /v1),
+{upstream_address}, {config}, {folder}, {python}, {program}, {model}, and {secret}, a key made up for the occasion.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 
 from loadtest.errors import LoadError
 
-_PLACE = re.compile(r"\{(port|upstream|upstream_address|config|folder|python|model|program)\}")
+_PLACE = re.compile(r"\{(port|upstream|upstream_address|config|folder|python|model|program|secret)\}")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def read_peer(path: Path) -> Peer:
     known = set(Peer.__dataclass_fields__)
     if unknown := set(said) - known:
         raise LoadError(
-            f"the adapter {path} has unknown keys {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
+            f"the adapter {path} has unknown keys {', '.join(sorted(unknown))};"
+            f" known are {', '.join(sorted(known))}"
         )
     command = said.get("command")
     if not said.get("name") or not isinstance(command, list) or not command:

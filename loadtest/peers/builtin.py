@@ -87,7 +87,9 @@ BUILT_IN = (
         config=_LITELLM,
         config_name="litellm.yaml",
         ready_path="/health/liveliness",
+        headers=(("authorization", "Bearer {secret}"),),
         env=(
+            ("LITELLM_MASTER_KEY", "{secret}"),
             ("LITELLM_MODE", "PRODUCTION"),
             ("LITELLM_LOG", "ERROR"),
             ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,15 @@ def _mock(options: Sequence[str]) -> Peer:
     )
 
 
+@contextmanager
+def _open_folder() -> Iterator[Path]:
+    """A temporary folder that a peer may enter even where it drops its privileges, as nginx does."""
+    with tempfile.TemporaryDirectory(prefix="understudy-peers-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
 async def contest(
     plan: LoadPlan,
     peers: Sequence[Peer],
@@ -55,8 +64,7 @@ async def contest(
     left_out: dict[str, str] = {}
     run_round = round_runner(slo, (), max_lateness_ms)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-peers-")))
-        folder.chmod(0o755)
+        folder = stack.enter_context(_open_folder())
         mock = stack.enter_context(running(_mock(mock_options), "", plan.workload.model, folder / "mock"))
         upstream = f"http://127.0.0.1:{mock.port}"
         children: dict[str, Child] = {"direct": mock}
@@ -80,12 +88,13 @@ async def contest(
         result = await compare(plan, targets, blocks, cpu.around(run_round), say)
         best: dict[str, float] = {}
         if saturate and not result["interrupted"]:
-            best = await _saturate(plan, targets, saturate, run_round, say)
+            cpu = CpuMeter(children)  # under full load a request's share of idle ticks is gone
+            best = await _saturate(plan, targets, saturate, cpu.around(run_round), say)
     return _table(plan, result, cpu, best, saturate, left_out)
 
 
 def _target(plan: LoadPlan, peer: Peer, child: Child) -> Target:
-    headers = tuple((name, filled(value, {"model": plan.workload.model})) for name, value in peer.headers)
+    headers = tuple((name, filled(value, child.values)) for name, value in peer.headers)
     base_url = f"http://127.0.0.1:{child.port}{peer.base_path}"
     return replace(plan.target, base_url=base_url, name=peer.name, headers=(*plan.target.headers, *headers))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -22,9 +23,10 @@ _GRACE_S = 5.0
 class Child:
     """A running child process and its own children."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], port: int) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], values: dict[str, str]) -> None:
         self.name = name
-        self.port = port
+        self.port = int(values["port"])
+        self.values = values  # what was filled in for it
         self._process = process
 
     @property
@@ -89,6 +91,7 @@ def running(peer: Peer, upstream: str, model: str, folder: Path) -> Iterator[Chi
         "folder": str(folder),
         "python": sys.executable,
         "model": model,
+        "secret": f"sk-{secrets.token_hex(32)}",
     }
     values["program"] = peer.found_at() or filled(peer.program, values)
     if peer.config:
@@ -112,7 +115,7 @@ def running(peer: Peer, upstream: str, model: str, folder: Path) -> Iterator[Chi
             )
         except OSError as error:
             raise LoadError(f"{peer.name}: cannot start {command[0]!r}: {error.strerror or error}") from None
-    child = Child(peer.name, process, int(values["port"]))
+    child = Child(peer.name, process, values)
     try:
         _wait_until_ready(child, peer, log)
         yield child
@@ -121,13 +124,14 @@ def running(peer: Peer, upstream: str, model: str, folder: Path) -> Iterator[Chi
 
 
 def _wait_until_ready(child: Child, peer: Peer, log: Path) -> None:
+    headers = {name: filled(value, child.values) for name, value in peer.headers}
     deadline = time.monotonic() + peer.ready_within_s
     while time.monotonic() < deadline:
         if child.ended:
             raise LoadError(f"{peer.name} ended at once; its last words: {_tail(log)}")
         connection = http.client.HTTPConnection("127.0.0.1", child.port, timeout=2.0)
         try:
-            connection.request("GET", peer.ready_path, headers=dict(peer.headers))
+            connection.request("GET", peer.ready_path, headers=headers)
             if connection.getresponse().status == 200:
                 return
         except (OSError, http.client.HTTPException):

@@ -9,17 +9,7 @@ import uvloop
 from aiohttp import web
 
 _HOP_BY_HOP = frozenset(
-    [
-        "connection",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "content-length",
-        "host",
-        "accept-encoding",
-    ]
+    ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "host"]
 )
 
 

@@ -11,6 +11,12 @@ _ROWS = (("latency", "latency_ms"), ("first token", "ttft_ms"), ("per token", "t
 _COLUMNS = ("p50", "p75", "p90", "p95", "p99", "p99.9", "max")
 
 
+def make_console(stderr: bool = False) -> Console:
+    """A console for people; where the output is no terminal its lines are wide enough for the tables."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=150)
+
+
 def print_report(report: dict[str, Any], console: Console) -> None:
     """Print the whole report."""
     requests, rates = report["requests"], report["rates"]

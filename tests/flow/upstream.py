@@ -35,6 +35,12 @@ class Call:
     keep: bool = False
     """Whether the script wants the next request on this connection."""
     unread: bytearray = field(default_factory=bytearray)
+    _read: threading.Event = field(default_factory=threading.Event)
+
+    def received(self, timeout_s: float = WAIT_S) -> Call:
+        """This call, once its body has come or will never come."""
+        assert self._read.wait(timeout_s), "the body never ended"
+        return self
 
     @property
     def method(self) -> str:
@@ -138,7 +144,7 @@ class Upstream:
         self.plays(lambda call: call.send(raw))
 
     def call(self, number: int = 0, timeout_s: float = WAIT_S) -> Call:
-        """The `number`th request since the start of the test, waited for."""
+        """The `number`th request since the start of the test, waited for; its body may still be coming."""
         with self._arrived:
             came = self._arrived.wait_for(lambda: len(self.calls) > number, timeout_s)
             assert came, f"only {len(self.calls)} requests reached the upstream"
@@ -199,13 +205,14 @@ class Upstream:
         pairs = [item.decode("latin-1").partition(":") for item in lines]
         headers = [(name.lower(), value.strip()) for name, _, value in pairs]
         call = Call(connection, line, headers, head)
+        with self._arrived:
+            self.calls.append(call)
+            self._arrived.notify_all()
         if self.reads_body:
             call.body, call.whole = _body(connection, buffer, dict(headers))
         else:
             call.unread += buffer
-        with self._arrived:
-            self.calls.append(call)
-            self._arrived.notify_all()
+        call._read.set()
         return call
 
 

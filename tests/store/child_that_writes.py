@@ -21,7 +21,9 @@ numbers = range(int(rest[0]) // 2) if rest else itertools.count()
 for number in numbers:
     one = f"{name}-{number}"
     text = one + "x" * (number % 5000)
-    waiting.append(("example", one, bank.add(NewExample("a1", "", text, text, text, None, "v1", "large", one))))
+    waiting.append(
+        ("example", one, bank.add(NewExample("a1", "", text, text, text, None, "v1", "large", one)))
+    )
     waiting.append(
         ("answer", one, cache.put(one.encode(), "a1", ExactAnswer(text.encode(), "text/plain", "large", 1.0)))
     )

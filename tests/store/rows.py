@@ -31,7 +31,9 @@ def unit_vector(number: int, dimensions: int = 8) -> Vector:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-def answer(body: bytes = b'{"answer": 42}', stored_at_s: float = 1000.0, engine: str = "large") -> ExactAnswer:
+def answer(
+    body: bytes = b'{"answer": 42}', stored_at_s: float = 1000.0, engine: str = "large"
+) -> ExactAnswer:
     return ExactAnswer(body, "application/json", engine, stored_at_s, usage_estimated=True)
 
 

@@ -157,14 +157,17 @@ db.close()
 def test_what_was_deleted_is_in_no_file_after_erasing(db: Database) -> None:
     def fill(connection: sqlite3.Connection) -> None:
         connection.executemany(
-            "INSERT INTO generations VALUES (?, 0)", [(f"MARKER {n} " + "x" * (n % 1500),) for n in range(2000)]
+            "INSERT INTO generations VALUES (?, 0)",
+            [(f"MARKER {n} " + "x" * (n % 1500),) for n in range(2000)],
         )
 
     db.write(fill).result(30)
     db.scrub().result(30)
     assert b"MARKER" in db.path.read_bytes()
 
-    db.write(lambda connection: connection.execute("DELETE FROM generations WHERE name LIKE 'MARKER%'")).result(30)
+    db.write(
+        lambda connection: connection.execute("DELETE FROM generations WHERE name LIKE 'MARKER%'")
+    ).result(30)
     assert db.erase().result(30)
 
     for file in db.path.parent.iterdir():
@@ -182,5 +185,3 @@ def test_scrubbing_says_when_a_reader_holds_on_to_the_old_state(db: Database) ->
 
     holding.execute("COMMIT")
     assert db.scrub().result(30) is True
-
-

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from rows import request_record
 
 from store.database import Database
 from store.decisions import DecisionLog
+from tests.store.rows import request_record
 
 
 @pytest.fixture
@@ -13,7 +13,10 @@ def log(db: Database) -> DecisionLog:
 
 
 def test_a_request_comes_back_as_it_was_recorded(log: DecisionLog) -> None:
-    for record in (request_record(1), request_record(2, first_chunk_ms=None, example_ids=(), usage_estimated=True)):
+    for record in (
+        request_record(1),
+        request_record(2, first_chunk_ms=None, example_ids=(), usage_estimated=True),
+    ):
         log.record(record).result(30)
         assert log.get(record.id) == record
     assert log.get("req-3") is None
@@ -42,7 +45,9 @@ def test_the_latest_come_first(log: DecisionLog) -> None:
 def test_totals_add_up(log: DecisionLog) -> None:
     log.record(request_record(1, engine="small", total_ms=10.0)).result(30)
     log.record(request_record(2, engine="large", example_ids=(), total_ms=30.0)).result(30)
-    log.record(request_record(3, engine="", outcome="hit", example_ids=(), cost_usd=0.0, total_ms=2.0)).result(30)
+    log.record(
+        request_record(3, engine="", outcome="hit", example_ids=(), cost_usd=0.0, total_ms=2.0)
+    ).result(30)
     log.record(request_record(4, engine="small", outcome="upstream_error", total_ms=6.0)).result(30)
 
     totals = log.totals(1000.0)

@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rows import answer
-from test_keys import eventually
 
 from store.database import Database, StoreBusy
 from store.exact_cache import ExactCache
+from tests.store.patience import eventually
+from tests.store.rows import answer
 
 
 def cache(db: Database, **changes: float) -> ExactCache:

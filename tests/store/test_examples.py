@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rows import new_example, unit_vector
 
 from store.database import Database
 from store.examples import ExampleBank
 from store.vectors import BadVector, from_blob, to_blob
+from tests.store.rows import new_example, unit_vector
 
 
 @pytest.fixture
@@ -114,7 +114,9 @@ def test_what_waits_for_an_embedding_is_found_page_by_page(bank: ExampleBank) ->
 
     first = bank.without_vector("v1", 4)
     rest = bank.without_vector("v1", 4, after_id=first[-1].id)
-    assert [waiting.embedded_text for waiting in first + rest] == [f"embedded {number}" for number in range(6)]
+    assert [waiting.embedded_text for waiting in first + rest] == [
+        f"embedded {number}" for number in range(6)
+    ]
     for waiting in first + rest:
         assert bank.set_vector(waiting.id, unit_vector(waiting.id), "v1").result(30)
     assert bank.without_vector("v1") == []
@@ -135,7 +137,9 @@ def test_uses_are_counted_behind_and_written_together(bank: ExampleBank, db: Dat
     noted = bank.flush_uses()
     assert noted is not None
     noted.result(30)
-    rows = db.read().execute("SELECT uses, last_used_at_s > created_at_s FROM examples ORDER BY id").fetchall()
+    rows = (
+        db.read().execute("SELECT uses, last_used_at_s > created_at_s FROM examples ORDER BY id").fetchall()
+    )
     assert rows == [(2, 1), (1, 1)]
     assert bank.flush_uses() is None
 
@@ -150,7 +154,9 @@ def test_listeners_hear_of_a_change_before_its_future_resolves(bank: ExampleBank
 
 
 def test_removed_text_is_in_no_file(bank: ExampleBank, db: Database) -> None:
-    gone = [bank.add(new_example(n, question=f"MARKER {n} " + "x" * (n * 40))).result(30).id for n in range(100)]
+    gone = [
+        bank.add(new_example(n, question=f"MARKER {n} " + "x" * (n * 40))).result(30).id for n in range(100)
+    ]
     kept = bank.add(new_example(1000, tenant="b2", question="KEPT " + "x" * 100)).result(30)
     db.scrub().result(30)
     assert b"MARKER" in db.path.read_bytes()

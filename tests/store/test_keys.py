@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -8,17 +7,9 @@ import pytest
 from store.database import Database
 from store.keys import KeyStore, NoSuchKey
 from store.secret import tenant_id
+from tests.store.patience import eventually
 
 SECRET = bytes(range(32))
-
-
-def eventually(condition, timeout_s: float = 30.0) -> bool:
-    until_s = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > until_s:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def test_a_key_is_recognised_and_its_secret_is_nowhere_on_disk(db: Database) -> None:

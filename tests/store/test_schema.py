@@ -34,10 +34,13 @@ def test_a_failed_migration_leaves_nothing_of_itself_and_names_itself(tmp_path: 
     Database.open(path).close()
     before = tables(path)
     folder = folder_with(
-        tmp_path, m0002_more="CREATE TABLE extra (a);\nINSERT INTO extra VALUES (1);\nINSERT INTO missing VALUES (1);\n"
+        tmp_path,
+        m0002_more="CREATE TABLE extra (a);\nINSERT INTO extra VALUES (1);\nINSERT INTO missing VALUES (1);\n",
     )
 
-    with pytest.raises(SchemaError, match=r"0002_more failed at 'INSERT INTO missing.*no such table: missing"):
+    with pytest.raises(
+        SchemaError, match=r"0002_more failed at 'INSERT INTO missing.*no such table: missing"
+    ):
         Database.open(path, migrations=folder)
 
     assert tables(path) == before
@@ -99,7 +102,9 @@ def test_a_gap_in_the_numbers_is_not_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_trigger_is_one_statement_and_half_a_statement_is_an_error() -> None:
-    trigger = "CREATE TRIGGER t AFTER INSERT ON a BEGIN\n  UPDATE b SET c = 1;\n  UPDATE b SET d = ';';\nEND;\n"
+    trigger = (
+        "CREATE TRIGGER t AFTER INSERT ON a BEGIN\n  UPDATE b SET c = 1;\n  UPDATE b SET d = ';';\nEND;\n"
+    )
 
     assert list(statements(f"-- why; because\n\n{trigger}SELECT 1;")) == [trigger, "SELECT 1;"]
     with pytest.raises(SchemaError, match="unfinished statement"):

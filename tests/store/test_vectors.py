@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rows import unit_vector
 
 from store.vectors import BadVector, checked, from_blob, to_blob
+from tests.store.rows import unit_vector
 
 
 def test_a_vector_survives_the_blob_to_half_precision() -> None:

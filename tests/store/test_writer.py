@@ -39,7 +39,9 @@ def test_a_job_that_fails_takes_none_of_its_batch_mates_with_it(db: Database) ->
         connection.execute("INSERT INTO generations VALUES ('half', 1)")
         raise ValueError("changed my mind")
 
-    first, bad, broken, last = (db.write(job) for job in (insert("one"), half_done, insert("one"), insert("two")))
+    first, bad, broken, last = (
+        db.write(job) for job in (insert("one"), half_done, insert("one"), insert("two"))
+    )
     release.set()
 
     assert (first.result(30), last.result(30)) == (1, 1)
@@ -97,7 +99,9 @@ def test_a_job_cannot_end_the_batch_s_transaction(db: Database) -> None:
 def test_jobs_whose_transaction_was_given_up_are_done_again_without_the_culprit(db: Database) -> None:
     release = held_up(db)
     before = db.write(insert("before"))
-    culprit = db.write(lambda connection: connection.execute("INSERT OR ROLLBACK INTO generations VALUES ('keys', 1)"))
+    culprit = db.write(
+        lambda connection: connection.execute("INSERT OR ROLLBACK INTO generations VALUES ('keys', 1)")
+    )
     after = db.write(insert("after"))
     release.set()
 
@@ -109,7 +113,9 @@ def test_jobs_whose_transaction_was_given_up_are_done_again_without_the_culprit(
 
 def test_a_full_disk_is_the_job_s_error_and_not_the_end_of_the_writer(db: Database) -> None:
     pages = db.read().execute("PRAGMA page_count").fetchone()[0]
-    db.write(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages + 4}").fetchall()).result(30)
+    db.write(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages + 4}").fetchall()).result(
+        30
+    )
     release = held_up(db)
 
     def too_much(connection: sqlite3.Connection) -> None:
