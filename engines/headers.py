@@ -40,8 +40,8 @@ def request_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
 
 
 def response_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
-    """An upstream's headers as the client should get them."""
-    return _end_to_end(headers, HOP_BY_HOP, _utf8_or_latin1)
+    """An upstream's headers as the client should get them. Raises ForbiddenCharacter."""
+    return _end_to_end(headers, HOP_BY_HOP, _without_controls)
 
 
 def _end_to_end(
@@ -56,13 +56,23 @@ def _end_to_end(
     for name, value in headers.items():
         lower = name.lower()
         if lower not in drop and not lower.startswith(OURS):
-            kept.add(name, value if value.isascii() else checked(value))
+            kept.add(name, value if value.isascii() and value.isprintable() else checked(value))
     return kept
 
 
 def _must_be_utf8(value: str) -> str:
     value.encode("utf-8")
     return value
+
+
+class ForbiddenCharacter(ValueError):
+    """A header value holds a control character: passed on, it could become a header or an answer of its own."""
+
+
+def _without_controls(value: str) -> str:
+    if any((c < " " and c != "\t") or c == "\x7f" for c in value):
+        raise ForbiddenCharacter
+    return _utf8_or_latin1(value)
 
 
 def _utf8_or_latin1(value: str) -> str:

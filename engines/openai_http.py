@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from yarl import URL
 
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut
-from engines.headers import response_headers
+from engines.headers import ForbiddenCharacter, response_headers
 
 _NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """Headers aiohttp would add by itself: the upstream sees what the client sent, no more."""
@@ -61,16 +62,19 @@ class Exchange:
         engine.in_flight += 1
         try:
             response = self._response = await engine.send(self._request)
+            headers = engine.checked_headers(self._request, response)
         except BaseException:
             engine.in_flight -= 1
+            if self._response is not None:
+                self._response.close()
             raise
         return EngineReply(
             response.status,
-            response_headers(response.headers),
+            headers,
             engine.chunks(response),
             engine=engine.info.name,
             self_delimiting="Content-Length" in response.headers or "Transfer-Encoding" in response.headers,
-            reason=response.reason,
+            reason=response.reason if response.reason and response.reason.isprintable() else None,
         )
 
     async def __aexit__(self, *_: object) -> None:
@@ -137,6 +141,20 @@ class OpenAIHTTP:
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._translated(error, began=False) from error
+
+    def checked_headers(self, request: EngineRequest, response: aiohttp.ClientResponse) -> CIMultiDict[str]:
+        """The headers to pass on. Raises ConnectFailed for an answer that could only be passed on as another one."""
+        coding = response.headers.get("Transfer-Encoding", "chunked").lower()
+        if coding not in ("chunked", "identity"):
+            wrong = "has a Transfer-Encoding not known here"
+        elif response.status < 200 and not (response.status == 101 and "Upgrade" in request.headers):
+            wrong = f"has the status {response.status}, which nothing asked for"
+        else:
+            try:
+                return response_headers(response.headers)
+            except ForbiddenCharacter:
+                wrong = "has a header that holds a control character"
+        raise ConnectFailed(f"The upstream's answer {wrong}.", engine=self.info.name)
 
     async def chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
@@ -224,4 +242,8 @@ class OpenAIHTTP:
         if isinstance(error, aiohttp.ClientConnectorError):
             reason = error.os_error.strerror or "no route"
             return ConnectFailed(f"No connection to {where}: {reason}.", engine=name)
-        return ConnectFailed(f"The connection to the upstream failed ({type(error).__name__}).", engine=name)
+        # Never str(error): it may quote the URL, and a query may hold a key.
+        reason = (
+            os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
+        )
+        return ConnectFailed(f"The connection to the upstream failed: {reason}.", engine=name)

@@ -198,8 +198,9 @@ class ExampleSettings(Settings):
 class MemorySettings(Settings):
     """What is remembered, and where."""
 
-    data_dir: Path = Field(
-        description="Folder of the database, the index snapshots and the installation's secret."
+    data_dir: Path | None = Field(
+        None,
+        description="Folder of database, index snapshots and secret; null: a temporary one, forgotten at the end.",
     )
     exact: ExactSettings = Field(ExactSettings(), description="Exact repeats.")
     examples: ExampleSettings = Field(ExampleSettings(), description="In-context examples.")

@@ -33,7 +33,7 @@ INTERRUPTED = 130
 
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True, help="How long traffic is played.")
-@click.option("--rate", default=85.0, show_default=True, help="Requests per second.")
+@click.option("--rate", default=80.0, show_default=True, help="Requests per second.")
 @click.option("--seed", default=7, show_default=True, help="Of the world, the traffic and the engines.")
 @click.option(
     "--port", type=int, help="Where the gateway listens; 0 takes a free port  [8080 if it is free]."

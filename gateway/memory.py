@@ -31,6 +31,7 @@ class Memory:
         Raises OSError, sqlite3.Error, what store.database.Database.open raises, and EmbeddingModelMissing with its remedy.
         """
         folder = settings.data_dir
+        assert folder is not None, "gateway.run gives every memory a folder"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         exact = settings.exact
         with contextlib.ExitStack() as undo:

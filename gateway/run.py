@@ -6,7 +6,11 @@ import asyncio
 import gc
 import os
 import socket
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
@@ -25,7 +29,7 @@ def run(config: Config) -> int:
         reason = getattr(error, "strerror", None) or str(error)
         click.echo(f"understudy: cannot listen on {listen.host}:{listen.port}: {reason}", err=True)
         return 2
-    with sock:
+    with sock, _folder_to_remember_in(config) as config:
         try:
             if not shared:
                 return _run_worker(config, sock)
@@ -34,6 +38,17 @@ def run(config: Config) -> int:
             return _supervise(config, port)
         finally:
             WRITER.close()
+
+
+@contextmanager
+def _folder_to_remember_in(config: Config) -> Iterator[Config]:
+    """The configuration with a data folder: without one of its own, a temporary one that all workers share."""
+    memory = config.memory
+    if memory is None or memory.data_dir is not None:
+        yield config
+        return
+    with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
+        yield config.model_copy(update={"memory": memory.model_copy(update={"data_dir": Path(folder)})})
 
 
 def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:

@@ -40,7 +40,9 @@ class Answer:
 
     def error(self) -> dict[str, Any]:
         """The error object, after a check that it is one an OpenAI SDK understands."""
-        assert self.header("Content-Type") == "application/json" or "json" in (self.header("Content-Type") or "")
+        assert self.header("Content-Type") == "application/json" or "json" in (
+            self.header("Content-Type") or ""
+        )
         body = self.json()
         assert set(body) == {"error"}
         error: dict[str, Any] = body["error"]
@@ -181,9 +183,7 @@ def request(method: str, target: str, body: bytes | None = None, headers: Header
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
 
 
-def once(
-    port: int, method: str, target: str, body: bytes | None = None, headers: Headers = ()
-) -> Answer:
+def once(port: int, method: str, target: str, body: bytes | None = None, headers: Headers = ()) -> Answer:
     """One request on a connection of its own."""
     with Client(port) as client:
         client.ask(method, target, body, headers)

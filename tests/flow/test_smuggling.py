@@ -87,7 +87,9 @@ def test_is_refused_in_openai_shape_and_nothing_of_it_is_answered_upstream(
     status = int(head.split(b" ")[1])
     assert 400 <= status < 502 and status != 500
     assert body.startswith(b'{"error":{"message":"') and body.endswith(b"}}")
-    assert answer.count(b"Content-Length: ") == 1, "answered once, then closed: what followed was never read as a request"
+    assert answer.count(b"Content-Length: ") == 1, (
+        "answered once, then closed: what followed was never read as a request"
+    )
     assert not any(call.received().whole for call in upstream.calls), "at most an unfinished upload began"
     assert all(call.target == b"/v1/files" for call in upstream.calls)
     assert once(gateway.port, "GET", "/v1/models").status == 200
@@ -98,13 +100,17 @@ def test_the_hidden_request_after_a_body_of_known_length_is_the_clients_next_one
 ) -> None:
     """Pipelining is not smuggling: both sides agree on where the first request ends."""
     with Client(gateway.port) as client:
-        client.send(request("POST", "/v1/files", b"GET /v1/inner HTTP/1.1\r\n\r\n") + request("GET", "/v1/second"))
+        client.send(
+            request("POST", "/v1/files", b"GET /v1/inner HTTP/1.1\r\n\r\n") + request("GET", "/v1/second")
+        )
         assert client.read().body == b"GET /v1/inner HTTP/1.1\r\n\r\n"
         assert client.read().status == 200
     assert [call.target for call in upstream.calls] == [b"/v1/files", b"/v1/second"]
 
 
-def test_chunk_extensions_and_trailers_stop_here_and_the_body_arrives(gateway: Gateway, upstream: Upstream) -> None:
+def test_chunk_extensions_and_trailers_stop_here_and_the_body_arrives(
+    gateway: Gateway, upstream: Upstream
+) -> None:
     with Client(gateway.port) as client:
         client.send(post(CHUNKED, b'3;name="v";x\r\nabc\r\n0\r\nX-Trailer: 1\r\n\r\n'))
         assert client.read().status == 200
@@ -124,14 +130,18 @@ def test_an_upload_that_breaks_its_framing_never_looks_finished_upstream(
     assert not call.received().whole
 
 
-def test_an_upload_whose_client_leaves_never_looks_finished_upstream(gateway: Gateway, upstream: Upstream) -> None:
+def test_an_upload_whose_client_leaves_never_looks_finished_upstream(
+    gateway: Gateway, upstream: Upstream
+) -> None:
     with Client(gateway.port) as client:
         client.send(post(CHUNKED, b"3\r\nabc\r\n"))
         call = upstream.call()
     assert not call.received().whole
 
 
-def test_upgrade_to_another_protocol_is_ignored_and_the_request_served(gateway: Gateway, upstream: Upstream) -> None:
+def test_upgrade_to_another_protocol_is_ignored_and_the_request_served(
+    gateway: Gateway, upstream: Upstream
+) -> None:
     """Java's client offers h2c with every request; a gateway that takes the offer would be blind to what follows."""
     with Client(gateway.port) as client:
         client.ask(

@@ -1,7 +1,7 @@
 """An upstream that plays back anything, byte for byte, and records what reached it.
 
-Plain blocking sockets and one thread per connection, so that a script reads from top to bottom and nothing between it and the
-wire can tidy its bytes up. It knows just enough HTTP to find where a request ends.
+Plain blocking sockets and one thread per connection, so that a script reads from top to bottom and nothing between it and
+the wire can tidy its bytes up. It knows just enough HTTP to find where a request ends.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class Call:
         lines += [f"Content-Length: {len(body)}", f"Connection: {'keep-alive' if keep else 'close'}", "", ""]
         self.send("\r\n".join(lines).encode("latin-1") + body)
 
-    def begin(self, content_type: str = "text/event-stream", status: int = 200, headers: Headers = ()) -> None:
+    def begin(
+        self, content_type: str = "text/event-stream", status: int = 200, headers: Headers = ()
+    ) -> None:
         """The head of a chunked answer."""
         lines = [f"HTTP/1.1 {status} OK", f"Content-Type: {content_type}", *(f"{k}: {v}" for k, v in headers)]
         self.send(
