@@ -1,19 +1,19 @@
-"""Name to guarded engine."""
+"""Name to engine, guarded or not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from engines.guard import Guard
+from engines.engine import Engine
 
 
-class Registry(Mapping[str, Guard]):
+class Registry(Mapping[str, Engine]):
     """All engines of this process, closed together."""
 
-    def __init__(self, engines: Mapping[str, Guard]) -> None:
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
         self._engines = dict(engines)
 
-    def __getitem__(self, name: str) -> Guard:
+    def __getitem__(self, name: str) -> Engine:
         return self._engines[name]
 
     def __iter__(self) -> Iterator[str]:

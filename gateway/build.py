@@ -215,12 +215,9 @@ class Gateway:
             embedded_characters=settings.examples.embedding.max_characters,
         )
 
-    def _upstream_engine(self) -> dict[str, Guard]:
-        # One attempt, no breaker worth the name: the default upstream is passed through, not managed.
-        if self._upstream is None:
-            return {}
-        limits = Limits(max_in_flight=100_000, max_queued=0, attempts=1)
-        return {_UPSTREAM: Guard(self._upstream, limits, Breaker(_UPSTREAM, failures=2**31))}
+    def _upstream_engine(self) -> dict[str, Engine]:
+        # No guard: the default upstream is passed through, not managed, and its head leaves as soon as it is here.
+        return {_UPSTREAM: self._upstream} if self._upstream else {}
 
 
 def _memory(settings: MemorySettings) -> Memory:
@@ -236,7 +233,7 @@ def _memory(settings: MemorySettings) -> Memory:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
 
 
-def _engines(config: Config) -> dict[str, Guard]:
+def _engines(config: Config) -> dict[str, Engine]:
     return {
         name: _guard(name, _engine(name, settings), settings) for name, settings in config.engines.items()
     }

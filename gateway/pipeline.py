@@ -16,9 +16,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
-from engines.engine import EngineRequest
+from engines.engine import Engine, EngineRequest
 from engines.failover import Failover, Try
-from engines.guard import Guard
 from gateway.answer import Answer
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.journey import Journey, Outcome
@@ -57,7 +56,7 @@ class ServedModel:
 class Pipeline:
     """Answers chat completions."""
 
-    def __init__(self, engines: Mapping[str, Guard], exact: ExactAnswers | None) -> None:
+    def __init__(self, engines: Mapping[str, Engine], exact: ExactAnswers | None) -> None:
         self._engines = engines
         self._exact = exact
 

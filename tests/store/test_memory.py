@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from store.memory import Memory
+from tests.store.rows import answer, new_example, request_record, unit_vector
+
+
+def opened(folder: Path) -> Memory:
+    return Memory.open(folder, dimensions=8, embedding_version="v1", poll_s=1e6)
+
+
+def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    assert memory.follower is not None and memory.indexes is not None
+    key, secret_text = memory.keys.create("acme", "laptop")
+    examples = [memory.examples.add(new_example(number)) for number in range(40)]
+    memory.exact.put(b"k", "a1", answer())
+    memory.decisions.record(request_record(1))
+    last = examples[-1].result(30)
+    assert memory.follower.wait_for(last.seq, 30)
+    before = memory.indexes.nearest("a1", unit_vector(3), 5)
+    assert memory.close()
+    assert memory.close()
+
+    again = opened(tmp_path)
+    assert again.follower is not None and again.indexes is not None
+    assert again.follower.wait_for(last.seq, 30)
+    assert again.secret == memory.secret
+    assert again.keys.lookup(secret_text) == key
+    assert again.examples.by_ids("a1", [last.id]) == [last]
+    assert again.exact.get(b"k", 1001.0) == answer()
+    assert again.decisions.get("req-1") == request_record(1)
+    assert again.indexes.nearest("a1", unit_vector(3), 5) == before
+    assert again.close()
+
+
+def test_without_an_embedder_there_is_no_index(tmp_path: Path) -> None:
+    memory = Memory.open(tmp_path)
+    assert (memory.indexes, memory.follower) == (None, None)
+    assert memory.examples.add(new_example(1, vector=None)).result(30).id == 1
+    assert memory.close()
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_forgotten_tenant_is_in_no_table_no_index_and_no_file(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    assert memory.follower is not None and memory.indexes is not None
+    chance = random.Random(11)
+    for number in range(300):
+        tenant, mark = ("a1", "GONE") if number % 2 else ("b2", "KEPT")
+        text = f"{mark}{number} " + "x" * chance.choice([0, 50, 700, 3000, 9000])
+        new = new_example(number, tenant, question=text, answer=text, embedded_text=text)
+        if number % 7 == 1:
+            memory.examples.remove(tenant, [memory.examples.add(new).result(30).id])
+        else:
+            memory.examples.add(new)
+        memory.exact.put(b"%d" % number, tenant, answer(text.encode()))
+        memory.decisions.record(request_record(number, tenant=tenant, reason=text))
+    assert memory.db.drain(30)
+    assert memory.follower.wait_for(memory.examples.last_seq(), 30)
+    memory.indexes.save(memory.examples.database_id(), memory.follower.folded_seq)
+    assert list((tmp_path / "index").glob("a1.*"))
+
+    forgotten = memory.forget_tenant("a1")
+
+    assert forgotten.erased
+    assert (forgotten.answers, forgotten.requests) == (150, 150)
+    assert forgotten.examples == 300 / 2 - len(range(1, 300, 14))
+    assert memory.indexes.nearest("a1", unit_vector(1), 5) == []
+    assert memory.exact.get(b"1", 1001.0) is None
+    assert memory.decisions.recent(10, tenant="a1") == []
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or b"GONE" not in file.read_bytes(), file
+    assert not list((tmp_path / "index").glob("a1.*"))
+    assert memory.exact.get(b"2", 1001.0) is not None
+    assert memory.examples.count("b2") == memory.indexes.size("b2") > 100
+    assert memory.close()
