@@ -131,10 +131,10 @@ def look_alike_report(world: World, asks: list[Ask], vectors: np.ndarray) -> Non
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=3600)
+    parser.add_argument("--requests", type=int, default=4800)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--world-seed", type=int, default=7)
-    parser.add_argument("--k", type=int, nargs="*", default=[1, 5, 8])
+    parser.add_argument("--k", type=int, nargs="*", default=[1, 5])
     parser.add_argument("--m", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument(
         "--theta",

@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -35,6 +38,15 @@ class Timeouts:
     first_chunk_s: float = 600.0
     gap_s: float = 120.0
     total_s: float | None = 3600.0
+
+
+class _Connection(ResponseHandler):
+    """aiohttp's connection, except that the reader of a body whose framing breaks is told: it would wait for ever."""
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:
+        super().set_exception(exc, *(() if exc_cause is None else (exc_cause,)))
+        if isinstance(exc, HttpProcessingError) and self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(aiohttp.ClientPayloadError())
 
 
 class Exchange:
@@ -190,8 +202,13 @@ class OpenAIHTTP:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S)
+            # There is no public way to say which connections a connector makes.
+            connector._factory = functools.partial(  # type: ignore[assignment]
+                _Connection, asyncio.get_running_loop()
+            )
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S),
+                connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 trust_env=False,
@@ -240,10 +257,13 @@ class OpenAIHTTP:
         if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
             return ConnectFailed("The upstream closed the connection without answering.", engine=name)
         if isinstance(error, aiohttp.ClientConnectorError):
-            reason = error.os_error.strerror or "no route"
-            return ConnectFailed(f"No connection to {where}: {reason}.", engine=name)
+            return ConnectFailed(f"No connection to {where}: {_reason(error.os_error)}.", engine=name)
         # Never str(error): it may quote the URL, and a query may hold a key.
-        reason = (
-            os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
-        )
+        reason = _reason(error) if isinstance(error, OSError) else type(error).__name__
         return ConnectFailed(f"The connection to the upstream failed: {reason}.", engine=name)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return error.strerror or "the name does not resolve"
+    return os.strerror(error.errno) if error.errno else type(error).__name__

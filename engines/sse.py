@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import orjson
 
 DONE = b"data: [DONE]\n\n"
-_TERMINALS = (
-    b"[DONE]",
-    b'"response.completed"',
-    b'"response.failed"',
-    b'"response.incomplete"',
-    b"response.completed\n",
-    b"message_stop",
+_TERMINAL_TYPES = frozenset(
+    {"response.completed", "response.failed", "response.incomplete", "message_stop", "error"}
+)
+_OPENS_TERMINAL = re.compile(
+    rb'(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
 )
 _TAIL_BYTES = 8192
+_OPENING_BYTES = 128
 
 
 def encode(data: bytes) -> bytes:
@@ -46,42 +46,65 @@ def events(body: bytes) -> Iterator[bytes]:
 class Tail:
     """Remembers how a stream ended, without keeping it: was its last word a terminal event?"""
 
-    __slots__ = ("_kept", "_size")
+    __slots__ = ("_kept", "_opening", "_size")
 
     def __init__(self) -> None:
         self._kept: list[bytes] = []
         self._size = 0
+        self._opening = b""
+        """How the event began that is too large for the tail; empty when all of the last event is in it."""
 
     def feed(self, chunk: bytes) -> None:
         """Take note of a chunk: an append, and now and then a trim."""
         self._kept.append(chunk)
         self._size += len(chunk)
         if self._size > 4 * _TAIL_BYTES:
-            tail = b"".join(self._kept)[-_TAIL_BYTES:]
+            tail = self._trimmed()
             self._kept = [tail]
             self._size = len(tail)
 
-    @property
-    def began(self) -> bool:
-        """Whether anything came at all."""
-        return bool(self._kept)
-
     def finished(self) -> bool:
-        """Whether the stream said that it was over: a terminal event, an error event, or a finish reason."""
-        tail = b"".join(self._kept)[-_TAIL_BYTES:]
-        if any(mark in tail for mark in _TERMINALS):
+        """Whether the stream said that it was over: a terminal event, an error event, or a last choice that ended.
+
+        Only whole events count: text that quotes `[DONE]` ends nothing.
+        """
+        tail = self._trimmed()
+        if self._opening:
+            return tail.endswith((b"\n\n", b"\r\n\r\n")) and _OPENS_TERMINAL.match(self._opening) is not None
+        if tail.rstrip().endswith((b"\ndata: [DONE]", b"\ndata:[DONE]")):
             return True
-        return any(_ends_a_choice(data) for data in events(tail))
+        for data in reversed(list(events(tail))):
+            if data == b"[DONE]":
+                return True
+            said = _says(data)
+            if said is not None:
+                return said
+        return False
+
+    def _trimmed(self) -> bytes:
+        whole = b"".join(self._kept)
+        start = max(0, len(whole) - _TAIL_BYTES)
+        body = whole.rstrip(b"\r\n")
+        boundary = max(body.rfind(b"\n\n"), body.rfind(b"\r\n\r\n"))
+        if boundary >= start or len(whole) <= _TAIL_BYTES:
+            if boundary >= 0:
+                self._opening = b""
+        elif boundary >= 0 or not self._opening:
+            self._opening = whole[max(boundary, 0) :].lstrip()[:_OPENING_BYTES]
+        return whole[start:]
 
 
-def _ends_a_choice(data: bytes) -> bool:
+def _says(data: bytes) -> bool | None:
+    """Whether an event ends its stream; None when it says nothing of that, as a usage chunk does."""
     try:
         event = orjson.loads(data)
     except orjson.JSONDecodeError:
         return False
     if not isinstance(event, dict):
         return False
-    if event.get("error") or event.get("type") == "error":
+    if event.get("error") or event.get("type") in _TERMINAL_TYPES:
         return True
     choices = event.get("choices")
-    return isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
+    if not isinstance(choices, list) or not choices:
+        return None
+    return any(isinstance(choice, dict) and choice.get("finish_reason") for choice in choices)

@@ -68,7 +68,7 @@ async def _stream(
     # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
     tells = ends_with_terminal or not reply.self_delimiting
     readable = is_event_stream(response) and "Content-Encoding" not in reply.headers
-    tail = Tail() if tells and readable else None
+    tail = Tail() if tells and readable and reply.status < 400 else None
     try:
         writer = await start(request, response)
         async for chunk in reply.chunks:
@@ -79,7 +79,7 @@ async def _stream(
             if kept is not None:
                 kept.feed(chunk)
             await send(writer, chunk)
-        if tail is not None and tail.began and not tail.finished():
+        if tail is not None and not tail.finished():
             raise StreamBroken("The upstream's stream ended without its terminal event.", engine=reply.engine)
     except EngineError as error:
         await break_off(request, response, error, journey)

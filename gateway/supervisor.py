@@ -78,7 +78,8 @@ class Supervisor:
                 self._pause()
                 if not self._stopping:
                     self._start()
-        return self._stop_all() or (2 if failed else 0)
+        status = self._stop_all()
+        return 2 if failed else status
 
     def _pause(self) -> None:
         end = time.monotonic() + self._pause_s
@@ -95,7 +96,9 @@ class Supervisor:
             if process.is_alive():
                 process.kill()
                 process.join()
-            status = status or abs(process.exitcode or 0)
+            # One that had not got as far as handling signals ends by the signal itself: that is an ordered stop too.
+            if process.exitcode not in (0, -signal.SIGTERM):
+                status = 1
         return status
 
 

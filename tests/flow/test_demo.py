@@ -19,10 +19,10 @@ from gateway.demo_setup import GatewayDidNotStart, Stage, demo_config, running_g
 from gateway.demo_show import Screen
 from gateway.demo_tally import Played, Tally, summary
 
-STAGE = Stage(requests=220, rate_per_s=None, pace=0, baseline=60)
+STAGE = Stage(requests=220, rate_per_s=None, pace=0, baseline=40)
 
 
-async def performed(stage, folder, wide=True):
+async def performed(stage, folder):
     out = io.StringIO()
     screen = Screen(Console(file=out, width=120), stage)
     folder.mkdir()

@@ -36,6 +36,7 @@ class Call:
     """Whether the script wants the next request on this connection."""
     unread: bytearray = field(default_factory=bytearray)
     _read: threading.Event = field(default_factory=threading.Event)
+    _left: threading.Event = field(default_factory=threading.Event)
 
     def received(self, timeout_s: float = WAIT_S) -> Call:
         """This call, once its body has come or will never come."""
@@ -111,7 +112,12 @@ class Call:
             return False
         except OSError:
             pass
+        self._left.set()
         return True
+
+    def was_left(self, timeout_s: float = WAIT_S) -> bool:
+        """For tests: whether the script saw the gateway close the connection."""
+        return self._left.wait(timeout_s)
 
 
 Script = Callable[[Call], None]
@@ -189,10 +195,10 @@ class Upstream:
                 while (call := self._read(connection, buffer)) is not None:
                     self._script(call)
                     if not call.keep:
+                        # The gateway closing its end shows that it has seen ours: no later test meets this connection.
+                        connection.shutdown(socket.SHUT_WR)
+                        call.hung_up()
                         break
-                # The gateway closing its end shows that it has seen ours: no later test meets this connection.
-                connection.shutdown(socket.SHUT_WR)
-                Call(connection).hung_up()
             except OSError:
                 pass
             except BaseException as failure:

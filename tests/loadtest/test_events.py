@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -35,7 +36,7 @@ def test_cuts_and_line_ends_do_not_matter(cuts: list[int], crlf: bool) -> None:
     data = STREAM.replace(b"\n", b"\r\n") if crlf else STREAM
     reader = StreamReader(keep_text=True)
     edges = [0, *sorted(cuts), len(data)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         reader.feed(data[start:end])
     assert reader.tokens_seen == 2 and "".join(reader.text).startswith("Hé")
     assert reader.saw_done and reader.saw_finish and reader.complete and not reader.error

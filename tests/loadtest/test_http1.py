@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ BARE_END = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nb\r\nhello wor
 def read(data: bytes, cuts: list[int]) -> tuple[ResponseReader, bytes]:
     reader, body = ResponseReader(), b""
     edges = [0, *sorted(cut % len(data) for cut in cuts), len(data)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         if start < end:
             body += reader.feed(data[start:end])
     return reader, body

@@ -1,0 +1,144 @@
+"""The promises of the tool, against a mock whose truth is known."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from loadtest.arrivals import Arrivals
+from loadtest.plan import LoadPlan, Target, WorkloadSpec
+from loadtest.running import run_plan
+from loadtest.slo import parse_slo
+from loadtest.traces import read_trace
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared" / "data"
+
+
+async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
+    serve_mock: Callable[..., Any],
+) -> None:
+    plan_of = {
+        "workload": WorkloadSpec(model="m", prompt="x"),
+        "arrivals": Arrivals("poisson", 250.0),
+        "duration_s": 4.0,
+    }
+    for _ in range(4):
+        server = serve_mock(
+            "--ttft-ms", "lognormal:150,0.4", "--token-ms", "uniform:5,15", "--tokens", "uniform:4,12"
+        )
+        report = await run_plan(LoadPlan(Target(server.url), **plan_of), quiet=True)
+        if report["generator"]["ok"]:
+            break
+    else:
+        pytest.skip(
+            "this machine is too busy to keep any schedule: the generator was late in four runs out of four"
+        )
+    truth = server.get("/mock/truth")
+    assert report["requests"]["ok"] == len(truth["latency_s"]) > 800
+    for metric, true_s in (("latency_ms", truth["latency_s"]), ("ttft_ms", truth["first_token_s"])):
+        for p in (50, 75, 90, 95, 99):
+            true_ms = float(np.percentile(true_s, p, method="inverted_cdf")) * 1e3
+            assert report[metric][f"p{p}"] == pytest.approx(true_ms, rel=0.02), f"{metric} p{p}"
+
+
+async def test_a_stall_shows_up_in_every_request_it_delayed(serve_mock: Callable[..., Any]) -> None:
+    # Of 6 s the server is silent for 2: a third of the requests wait, evenly from 2 s down to nothing.
+    url = serve_mock("--fault", "2+2:stall").url
+    plan = LoadPlan(
+        Target(url),
+        WorkloadSpec(model="m", prompt="x", stream=False),
+        Arrivals("constant", 100.0),
+        duration_s=6.0,
+    )
+    report = await run_plan(plan, quiet=True)
+    assert report["requests"]["ok"] == report["requests"]["measured"]
+    found = report["latency_ms"]
+    for p, true_ms in (("p75", 500.0), ("p90", 1400.0), ("p99", 1940.0)):
+        assert found[p] == pytest.approx(true_ms, abs=150.0), p
+    assert found["p50"] < 200.0
+
+
+async def test_a_closed_loop_hides_the_same_stall_and_so_is_not_the_default(
+    serve_mock: Callable[..., Any],
+) -> None:
+    url = serve_mock("--fault", "0.7+1:stall", "--ttft-ms", "5").url
+    workload = WorkloadSpec(model="m", prompt="x", stream=False)
+    report = await run_plan(LoadPlan(Target(url), workload, closed_users=2, duration_s=2.2), quiet=True)
+    assert report["latency_ms"]["p95"] < 500 < report["latency_ms"]["max"]
+    assert LoadPlan(Target(url)).closed_users == 0
+
+
+async def test_goodput_engines_cache_and_cost_reach_the_report(mock: Any) -> None:
+    report = await run_plan(
+        LoadPlan(
+            Target(mock.url),
+            WorkloadSpec(model="m", prompt="x"),
+            Arrivals("constant", 100.0),
+            duration_s=0.6,
+            warmup_s=0.1,
+        ),
+        slo=parse_slo("latency<=30s"),
+        quiet=True,
+    )
+    assert report["goodput"]["share"] == 1.0 and report["requests"]["warm_up"] == 9
+    assert report["models"]["m"]["tokens_out"] == 8 * report["requests"]["ok"]
+    assert report["engines"] == {"(none said)": {"answers": report["requests"]["ok"], "share": 1.0}}
+
+
+@pytest.mark.parametrize("speed", [1.0, 20.0])
+@pytest.mark.parametrize("name", ["trace_azure2023_conv.csv.gz", "trace_mooncake_conversation.jsonl.gz"])
+async def test_recorded_traces_replay_at_their_speed(mock: Any, name: str, speed: float) -> None:
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    plan = LoadPlan(
+        Target(mock.url),
+        WorkloadSpec(model="m", trace_file=path),
+        Arrivals("trace"),
+        speed=speed,
+        duration_s=4.0,
+    )
+    report = await run_plan(plan, quiet=True)
+    due = [row for row in read_trace(path) if row.t_s / speed < 4.0]
+    assert report["requests"]["measured"] == report["requests"]["ok"] == len(due) > 0
+    counted = report["models"]["m"]["tokens_in"]
+    assert counted == pytest.approx(
+        sum(row.tokens_in for row in due), rel=0.15
+    )  # the mock counts 5 bytes as a token
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_still_writes_the_reports(mock: Any, tmp_path: Path, times: int) -> None:
+    import signal
+
+    files = {kind: tmp_path / f"r.{kind}" for kind in ("json", "csv", "html")}
+    words = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadtest", "run", "--base-url", mock.url, "--rate", "100", "--duration", "60"]
+        + ["--header", "x-mock-ttft-ms: 20", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and files["csv"].exists() is False:
+        time.sleep(0.05)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT if times == 1 else signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "INTERRUPTED" in out
+    report = orjson.loads(files["json"].read_bytes())
+    assert report["interrupted"] and report["requests"]["ok"] > 10
+    assert files["html"].stat().st_size > 1_000_000
+    assert len(files["csv"].read_text().splitlines()) == 1 + report["requests"]["measured"]
