@@ -63,6 +63,11 @@ class Tail:
             self._kept = [tail]
             self._size = len(tail)
 
+    @property
+    def began(self) -> bool:
+        """Whether anything came at all."""
+        return bool(self._kept)
+
     def finished(self) -> bool:
         """Whether the stream said that it was over: a terminal event, an error event, or a last choice that ended.
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp.web_protocol import RequestPayloadError
 
 from engines.errors import EngineError
 from gateway.journey import Journey, Outcome
@@ -72,6 +73,10 @@ class Door:
             response = error_response(error.status, error.message, code=error.code, param=error.param)
             if isinstance(error, _Ambiguous):
                 response.force_close()
+        except RequestPayloadError:
+            journey.outcome, journey.status, journey.error = Outcome.REFUSED, 400, "bad_http"
+            response = error_response(400, "The request body is not valid HTTP.", code="bad_http")
+            response.force_close()
         except UnicodeEncodeError:
             journey.outcome, journey.status, journey.error = Outcome.REFUSED, 400, "invalid_header"
             response = error_response(400, "A request header is not valid UTF-8.", code="invalid_header")

@@ -10,8 +10,10 @@ import time
 from collections.abc import AsyncIterator
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
 
 from engines.engine import Engine, EngineRequest
+from engines.errors import EngineError
 from gateway.answer import Kept
 from gateway.journey import Journey
 from gateway.keys import Gatekeeper, outgoing_headers
@@ -33,7 +35,14 @@ class Passthrough:
         """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
         headers = outgoing_headers(request, self._keys)
         outgoing = EngineRequest(request.method, target, headers, await self._body(request))
-        return await self.forward(request, outgoing, journey)
+        try:
+            return await self.forward(request, outgoing, journey)
+        except EngineError as error:
+            # An upload that fails on the client's side looks from the engine's side like a broken connection.
+            cause = error.__cause__.__cause__ if error.__cause__ else None
+            if isinstance(cause, RequestError | RequestPayloadError):
+                raise cause from None
+            raise
 
     async def forward(
         self,
@@ -61,7 +70,7 @@ class Passthrough:
             raise too_large(length, self._max_body_bytes)
         if not request.body_exists:
             return b""
-        if length is not None and length <= _SMALL_BYTES:
+        if length is not None and length <= min(_SMALL_BYTES, request.client_max_size):
             return await request.read()
         return self._as_it_arrives(request)
 

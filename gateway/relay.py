@@ -79,7 +79,7 @@ async def _stream(
             if kept is not None:
                 kept.feed(chunk)
             await send(writer, chunk)
-        if tail is not None and not tail.finished():
+        if tail is not None and tail.began and not tail.finished():
             raise StreamBroken("The upstream's stream ended without its terminal event.", engine=reply.engine)
     except EngineError as error:
         await break_off(request, response, error, journey)

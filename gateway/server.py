@@ -12,7 +12,7 @@ from http import HTTPStatus
 import aiohttp
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from gateway.config import Listen
 from gateway.log import log
@@ -22,7 +22,17 @@ _BACKLOG = 4096
 
 
 class _Connection(RequestHandler):
-    """aiohttp's connection, except that what its parser refuses is answered in OpenAI's shape."""
+    """aiohttp's connection, except that what its parser refuses is answered, in OpenAI's shape, and at once."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # aiohttp queues the refusal behind the request whose body it broke, and lets that request wait for ever.
+        if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
+            broken = self._messages[-2][1] if len(self._messages) > 1 else None
+            if broken is None and self._current_request is not None:
+                broken = self._current_request.content
+            if broken is not None and not broken.is_eof():
+                broken.set_exception(RequestPayloadError("The request body is not valid HTTP."))
 
     def handle_error(
         self,

@@ -3,7 +3,8 @@
 Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13. The unit that is resampled is the block (one round
 of each endpoint, back to back), because requests within a round are not independent of each other. With few blocks a
 plain percentile interval is too narrow; it is widened as in Hesterberg, What Teachers Should Know About the Bootstrap
-(2015), section 3.1 (expanded percentiles). Below four blocks none is given.
+(2015), section 3.1 (expanded percentiles). Below six blocks none is given:
+two equal endpoints would seem to differ too often.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-MIN_BLOCKS = 4
+MIN_BLOCKS = 6
 _RESAMPLES = 10_000
 
 

@@ -117,6 +117,8 @@ class Exchange:
         """The connection ended: that completes the answer, or cuts it off."""
         if self._reader.end():
             self._conclude()
+        elif self._stream is not None and self._stream.error:
+            self.end(f"stream: {self._stream.error}")
         elif self._reader.status:
             self.end("cut off: the answer began and did not end")
         else:

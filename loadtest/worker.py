@@ -55,6 +55,7 @@ class _Line(asyncio.Protocol):
     def __init__(self) -> None:
         self.messages: asyncio.Queue[Any] = asyncio.Queue()
         self._frames = Frames()
+        self.gone = asyncio.Event()
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -65,7 +66,14 @@ class _Line(asyncio.Protocol):
             self.messages.put_nowait(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.gone.set()
         self.messages.put_nowait(("gone",))
+
+    async def close(self) -> None:
+        """Send what is still to be sent, then close."""
+        if self.transport is not None:
+            self.transport.close()
+        await self.gone.wait()
 
     def tell(self, batch: Batch) -> None:
         if self.transport is not None:
@@ -89,10 +97,7 @@ async def _work(sock: socket.socket) -> None:
     except Exception as error:
         line.tell(Batch(worker=index, final=True, failure=f"{type(error).__name__}: {error}"))
         traceback.print_exc()
-    if line.transport is not None:
-        line.transport.close()
-        while (await line.messages.get())[0] != "gone":
-            pass
+    await line.close()
 
 
 async def _ask_until_done(asker: Asker, line: _Line, address: tuple[Any, int], start_s: float) -> None:

@@ -163,7 +163,7 @@ class ExampleBank:
 
         def delete(connection: sqlite3.Connection) -> int:
             found = connection.execute(
-                "SELECT id FROM examples WHERE id IN (SELECT value FROM json_each(?)) AND tenant = ? ORDER BY id",
+                "SELECT id FROM examples WHERE id IN (SELECT value FROM json_each(?)) AND +tenant = ? ORDER BY id",
                 (wanted, tenant),
             ).fetchall()
             return _delete(connection, tenant, [id for (id,) in found])
@@ -246,7 +246,8 @@ _SELECT = (
     "SELECT id, seq, tenant, scope, question, answer, source_engine, created_at_s, prompt_tokens, completion_tokens"
     " FROM examples"
 )
-_SELECT_THESE = _SELECT + " WHERE id IN (SELECT value FROM json_each(?)) AND tenant = ?"  # noqa: S608 - a constant
+# The plus keeps SQLite from walking all of the tenant's rows to find a handful by their ids (2 ms against 20 us).
+_SELECT_THESE = _SELECT + " WHERE id IN (SELECT value FROM json_each(?)) AND +tenant = ?"  # noqa: S608 - a constant
 _INSERT = (
     "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens,"
     " completion_tokens, embedding_version, vector, question, answer, embedded_text)"

@@ -38,13 +38,15 @@ class TenantIndex:
     has been reported, and waiting for one add costs a search less than half a millisecond.
     """
 
-    def __init__(self, dimensions: int, index: Any = None) -> None:
+    def __init__(self, dimensions: int, index: Any = None, folded_seq: int = 0) -> None:
         self._dimensions = dimensions
         # None until the first add: an empty graph already costs 60 KiB, and anybody can make up a tenant.
         self._index = index
         self._lock = threading.Lock()
         self.changes = 0
         """Adds and removes since this object was made."""
+        self.folded_seq = folded_seq
+        """The last place in the log that was taken in."""
 
     def __len__(self) -> int:
         return 0 if self._index is None else len(self._index)

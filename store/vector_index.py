@@ -87,7 +87,7 @@ class TenantIndexes:
             return len(self._resident) < self.max_resident
 
     def fold(self, changes: Iterable[Change]) -> None:
-        """Take changes in, in the log's order. Taking one twice is harmless.
+        """Take changes in, in the log's order. One that an index has taken in already is passed over.
 
         A vector of another embedding version takes the example out until it is embedded anew; one that is no
         embedding at all is counted in `refused` and left out. A tenant without an index gets one while there is room;
@@ -177,7 +177,7 @@ class TenantIndexes:
             graph = new_usearch_index(self.dimensions)
             graph.load(str(path))
             if len(graph) == seal.count and graph.ndim == self.dimensions:
-                index = TenantIndex(self.dimensions, graph)
+                index = TenantIndex(self.dimensions, graph, seal.seq)
                 self._saved[tenant] = (index, index.changes)
                 return index, seal.seq
             _log.warning(
@@ -199,6 +199,9 @@ class TenantIndexes:
             return self._resident.get(tenant)
 
     def _take_in(self, index: TenantIndex, change: Change) -> None:
+        if change.seq <= index.folded_seq:
+            return
+        index.folded_seq = change.seq
         if change.removed or change.vector is None or change.embedding_version != self.version:
             index.remove(change.id)
             return

