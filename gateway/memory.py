@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 from gateway.config import MemorySettings
+from gateway.reembedder import Reembedder
 from router.embedder import Embedder
 from store.decisions import DecisionLog
 from store.exact_cache import ExactCache
@@ -21,6 +22,7 @@ class Memory:
 
     store: Store
     embedder: Embedder | None
+    reembedder: Reembedder | None
     exact: ExactCache | None
     requests: DecisionLog | None
 
@@ -56,9 +58,13 @@ class Memory:
                 embedding_version=embedder.version if embedder else "",
             )
             undo.pop_all()
+        reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None
+        if reembedder is not None:
+            reembedder.start()
         return cls(
             store,
             embedder,
+            reembedder,
             store.exact if exact.enabled else None,
             store.decisions if settings.log_requests else None,
         )
@@ -83,6 +89,8 @@ class Memory:
 
     def close(self) -> None:
         """Write what is queued, save snapshots, close the store, end the embedder's thread. Blocks."""
+        if self.reembedder is not None:
+            self.reembedder.stop()
         self.store.close()
         if self.embedder is not None:
             self.embedder.close()

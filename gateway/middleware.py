@@ -93,6 +93,9 @@ class Door:
                 raise
             journey.outcome, journey.status, journey.error = Outcome.FAILED, 500, type(error).__name__
             log("error", "unexpected_error", request=journey.id, path=journey.path, error=error)
+            if request.writer.output_size > 0:
+                # Another answer has begun on this connection: closing it is all that is left.
+                raise
             response = error_response(500, "The gateway failed on this request.", code="internal_error")
         response.headers["x-request-id"] = journey.id
         return response

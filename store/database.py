@@ -106,7 +106,7 @@ class Database:
     def read(self) -> sqlite3.Connection:
         """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""
         connection: sqlite3.Connection | None = getattr(self._mine, "connection", None)
-        if connection is not None:
+        if connection is not None and not self._closed:
             return connection
         with self._readers_lock:
             if self._closed:

@@ -115,14 +115,18 @@ class ExactCache:
         return self._db.write(delete, after=lambda _: self._drop(key))
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete every answer of a tenant; gives how many there were. See Database.scrub for the bytes on disk."""
+        """Delete every answer of a tenant; gives how many there were. See Database.erase for the bytes on disk."""
         self._forget_all()
 
         def delete(connection: sqlite3.Connection) -> int:
             self._generation.bump(connection)
             return connection.execute("DELETE FROM exact_answers WHERE tenant = ?", (tenant,)).rowcount
 
-        return self._db.write(delete, after=lambda _: self._forget_all())
+        def follow(_: int) -> None:
+            self._forget_all()
+            self._db.scrub_soon()
+
+        return self._db.write(delete, after=follow)
 
     def trim(self, now_s: float) -> Future[int]:
         """Delete what has expired by `now_s`; gives how many. Expired answers are never served, trimmed or not."""

@@ -102,9 +102,9 @@ class Memory:
 
     def close(self, timeout_s: float = 10.0) -> bool:
         """Write what waits, save the snapshots, close. True if everything was written within `timeout_s` seconds."""
-        if not self.db.closed:
+        drained = self.db.drain(timeout_s)
+        if drained and not self.db.closed:
             self.examples.flush_uses()
             self.exact.flush_uses()
-        drained = self.db.drain(timeout_s)
         stopped = self.follower.stop(timeout_s) if self.follower is not None else True
         return self.db.close(timeout_s) and drained and stopped

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+from cachetools import LRUCache
 
 from store.index_follower import ChangeSource, IndexFollower
 from store.records import Change
@@ -23,6 +24,8 @@ from store.vectors import BadVector, checked
 __all__ = ["BadVector", "IndexFollower", "TenantIndexes"]
 
 _log = logging.getLogger(__name__)
+
+_EMPTY_REMEMBERED = 10_000
 
 
 class TenantIndexes:
@@ -41,6 +44,8 @@ class TenantIndexes:
         self._resident: OrderedDict[str, TenantIndex] = OrderedDict()
         self._saved: dict[str, tuple[TenantIndex, int]] = {}
         self._wanted: dict[str, None] = {}
+        # Tenants known to have nothing: anybody can make one up, and must not push a real one out of memory.
+        self._empty: LRUCache[str, bool] = LRUCache(_EMPTY_REMEMBERED)
         self._lock = threading.Lock()
         self._source: ChangeSource | None = None
         self._when_wanted: Callable[[], None] | None = None
@@ -62,6 +67,8 @@ class TenantIndexes:
             index = self._resident.get(tenant)
             if index is not None:
                 self._resident.move_to_end(tenant)
+            elif tenant in self._empty:
+                return []
             else:
                 self._wanted[tenant] = None
         if index is None:
@@ -147,8 +154,11 @@ class TenantIndexes:
             seq = changes[-1].seq
         index.rebuild_if_worn()
         with self._lock:
-            self._resident[tenant] = index
             self._wanted.pop(tenant, None)
+            if not len(index):
+                self._empty[tenant] = True
+                return
+            self._resident[tenant] = index
             while len(self._resident) > self.max_resident:
                 gone, _ = self._resident.popitem(last=False)
                 self._saved.pop(gone, None)
@@ -187,6 +197,7 @@ class TenantIndexes:
 
     def _index_to_fold(self, tenant: str) -> TenantIndex | None:
         with self._lock:
+            self._empty.pop(tenant, None)
             index = self._resident.get(tenant)
         if index is not None or not self.has_room():
             return index

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.flow.client import Client, once, raw, request
@@ -125,9 +127,21 @@ def test_an_upload_that_breaks_its_framing_never_looks_finished_upstream(
     with Client(gateway.port) as client:
         client.send(post(CHUNKED, b"3\r\nabc\r\n"))
         call = upstream.call()
-        client.send(b"zz\r\nabc\r\n0\r\n\r\n")
-        client.rest()
+        client.send(b"zz\r\nabc\r\n0\r\n\r\n" + HIDDEN)
+        answer = client.read()
+        assert answer.status == 400 and answer.error()["code"] == "bad_http"
+        assert client.hung_up()
     assert not call.received().whole
+
+
+def test_a_chat_body_that_breaks_its_framing_is_refused_at_once(gateway: Gateway, upstream: Upstream) -> None:
+    with Client(gateway.port) as client:
+        client.send(post(CHUNKED, b"").replace(b"/files", b"/chat/completions") + b"1\r\n{\r\n")
+        time.sleep(0.1)
+        client.send(b"zz\r\n")
+        assert client.read().status == 400
+        assert client.hung_up()
+    assert not upstream.calls
 
 
 def test_an_upload_whose_client_leaves_never_looks_finished_upstream(

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 from store.memory import Memory
+from store.vector_index import TenantIndexes
 from tests.store.rows import answer, new_example, request_record, unit_vector
 
 
@@ -34,6 +37,47 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     assert again.decisions.get("req-1") == request_record(1)
     assert again.indexes.nearest("a1", unit_vector(3), 5) == before
     assert again.close()
+
+
+def test_kills_while_snapshots_are_written_lose_no_example_and_no_neighbour(tmp_path: Path) -> None:
+    acknowledged: set[int] = set()
+    for life in range(5):
+        child = subprocess.Popen(
+            [sys.executable, "-c", ENDLESS, str(tmp_path), str(life)], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        for _ in range(60 + 17 * life):
+            acknowledged.add(int(child.stdout.readline()))
+        child.kill()
+        acknowledged.update(int(line) for line in child.stdout if line.endswith("\n"))
+        child.wait()
+        child.stdout.close()
+
+    memory = opened(tmp_path)
+    assert memory.follower is not None and memory.indexes is not None
+    assert memory.follower.wait_for(memory.examples.last_seq(), 30)
+    rebuilt = TenantIndexes(tmp_path / "elsewhere", 8, "v1")
+    rebuilt.fold(memory.examples.tail(0, 10_000))
+    assert {example.id for example in memory.examples.by_ids("a1", sorted(acknowledged))} == acknowledged
+    assert memory.indexes.size("a1") == memory.examples.count() == rebuilt.size("a1")
+    for number in range(30):
+        ours = memory.indexes.nearest("a1", unit_vector(number), 1)
+        assert ours[0][1] == rebuilt.nearest("a1", unit_vector(number), 1)[0][1]
+    assert memory.close()
+    assert len(list((tmp_path / "index").glob("*.usearch"))) == 1
+
+
+ENDLESS = """
+import itertools, sys
+from pathlib import Path
+from store.memory import Memory
+from tests.store.rows import new_example
+
+memory = Memory.open(Path(sys.argv[1]), dimensions=8, embedding_version="v1", poll_s=0.001, save_every_s=0.001)
+for number in itertools.count():
+    added = memory.examples.add(new_example(number, request_id=f"{sys.argv[2]} {number}")).result(60)
+    print(added.id, flush=True)
+"""
 
 
 def test_without_an_embedder_there_is_no_index(tmp_path: Path) -> None:

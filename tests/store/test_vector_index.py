@@ -193,6 +193,23 @@ def test_the_tenant_not_used_for_longest_makes_room_and_comes_back_whole(
     assert indexes.size("b2") == 0
 
 
+def test_made_up_tenants_push_no_real_one_out_of_memory(bank: ExampleBank, tmp_path: Path) -> None:
+    indexes = TenantIndexes(tmp_path / "index", 8, "v1", max_resident=2)
+    indexes.attach(bank, nothing)
+    indexes.load("a1")
+    for number in range(100):
+        assert indexes.nearest(f"{number:x}", unit_vector(1), 3) == []
+        for tenant in indexes.wanted():
+            indexes.load(tenant)
+    assert indexes.resident() == ["a1"]
+    assert indexes.nearest("0", unit_vector(1), 3) == []
+    assert indexes.wanted() == []
+
+    added = bank.add(new_example(777, tenant="0")).result(30)
+    indexes.fold(bank.tail(added.seq - 1))
+    assert [id for id, _ in indexes.nearest("0", unit_vector(777), 3)] == [added.id]
+
+
 def test_forgetting_a_tenant_takes_its_index_and_its_file(bank: ExampleBank, tmp_path: Path) -> None:
     indexes = saved(bank, tmp_path / "index")
     indexes.forget("a1")
