@@ -123,7 +123,10 @@ class OpenAIHTTP:
         self.in_flight = 0
         self._authorization = authorization
         self._extra_headers = dict(extra_headers or {})
-        self._timeouts = timeouts or Timeouts()
+        self._timeouts = limits = timeouts or Timeouts()
+        self._first_timeout = aiohttp.ClientTimeout(
+            total=limits.total_s, sock_connect=limits.connect_s, sock_read=limits.first_chunk_s
+        )
         self._session: aiohttp.ClientSession | None = None
         self._url = functools.lru_cache(maxsize=1024)(self._build_url)
 
@@ -138,18 +141,14 @@ class OpenAIHTTP:
 
     async def send(self, request: EngineRequest) -> aiohttp.ClientResponse:
         """Send and wait for the head of the answer. Raises engines.errors.EngineError."""
-        limits = self._timeouts
         try:
             return await self._open_session().request(
                 request.method,
                 self._url(request.target),
                 data=request.body or None,
                 headers=self._outgoing(request.headers),
-                skip_auto_headers=_NOTHING_INVENTED,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(
-                    total=limits.total_s, sock_connect=limits.connect_s, sock_read=limits.first_chunk_s
-                ),
+                timeout=self._first_timeout,
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._translated(error, began=False) from error
@@ -210,6 +209,7 @@ class OpenAIHTTP:
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=_NOTHING_INVENTED,
                 auto_decompress=False,
                 trust_env=False,
                 max_line_size=64 * 1024,

@@ -20,6 +20,8 @@ from gateway.passthrough import too_large
 
 _LARGE_BYTES = 64 * 1024
 """Larger bodies are parsed on a thread: milliseconds on the event loop would delay every other stream."""
+_MAX_VALUES = 1_000_000
+"""Counted by what separates them, also inside text. A `{}` of two bytes becomes an object of a hundred."""
 _DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
@@ -72,6 +74,12 @@ def parse_object(body: bytes) -> dict[str, Any]:
     """One strict JSON object. Raises RequestError 400 saying what is wrong with it."""
     if not body.strip():
         raise RequestError("The request body is empty; it must be a JSON object.", code="empty_body")
+    if len(body) > _MAX_VALUES and sum(body.count(mark) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
+        raise RequestError(
+            f"The request body holds more than {_MAX_VALUES} values; parsed, it would fill the memory.",
+            status=413,
+            code="request_too_large",
+        )
     try:
         # orjson refuses what json lets through (NaN, lone surrogates, bad UTF-8, endless nesting); json keeps what orjson
         # rounds (integers beyond 64 bits) and shows the pairs, so that a key given twice is seen.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import time
 import zlib
 
 import pytest
@@ -205,8 +204,7 @@ def test_a_body_of_millions_of_values_does_not_eat_the_memory(gateway: Gateway, 
     once(gateway.port, "GET", "/healthz")
     gateway.forget_peak()
     before = gateway.memory_bytes()
-    began = time.monotonic()
     answer = once(gateway.port, "POST", CHAT, body, JSON)
-    print(answer.status, (gateway.peak_bytes() - before) / MIB, time.monotonic() - began)
+    assert answer.status == 413 and "values" in answer.error()["message"]
     assert gateway.peak_bytes() - before < 256 * MIB
     assert once(gateway.port, "GET", "/healthz").status == 200

@@ -217,14 +217,16 @@ async def test_examples_survive_a_restart_without_their_snapshot(tmp_path: Path)
 
 
 async def test_a_late_embedder_is_bypassed_counted_and_the_answer_still_remembered(tmp_path: Path) -> None:
-    embedding = {"deadline_ms": 0.001}
-    async with stage(
-        tmp_path, memory={"examples": {"embedding": embedding}, "exact": {"enabled": False}}
-    ) as here:
-        got = await here.gate.chat(QUESTION)
-        assert got.status == 200 and got.headers["x-understudy-engine"] == "large"
-        exposed = here.gate.gateway.metrics.exposition().decode()
-        assert 'understudy_bypassed_total{stage="embed:EmbedderLate"} 1.0' in exposed
+    late = {"examples": {"embedding": {"deadline_ms": 0.001}}, "exact": {"enabled": False}}
+    async with stage(tmp_path, memory=late) as here:
+        # A starved event loop may see the embedding before its own timer: one of several requests is late for certain.
+        for question in (QUESTION, *(f"{UNLIKE} Act {i}?" for i in range(20))):
+            got = await here.gate.chat(question)
+            assert got.status == 200 and got.headers["x-understudy-engine"] == "large"
+        assert (
+            'understudy_bypassed_total{stage="embed:EmbedderLate"}'
+            in here.gate.gateway.metrics.exposition().decode()
+        )
     async with stage(tmp_path) as after:
         assert (await after.gate.chat(ALIKE)).headers["x-understudy-engine"] == "small"
 

@@ -9,6 +9,8 @@ from store.memory import Memory
 from store.vector_index import TenantIndexes
 from tests.store.rows import answer, new_example, request_record, unit_vector
 
+ROOT = Path(__file__).parents[2]
+
 
 def opened(folder: Path) -> Memory:
     return Memory.open(folder, dimensions=8, embedding_version="v1", poll_s=1e6)
@@ -43,7 +45,10 @@ def test_kills_while_snapshots_are_written_lose_no_example_and_no_neighbour(tmp_
     acknowledged: set[int] = set()
     for life in range(5):
         child = subprocess.Popen(
-            [sys.executable, "-c", ENDLESS, str(tmp_path), str(life)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", ENDLESS, str(tmp_path), str(life)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
         )
         assert child.stdout is not None
         for _ in range(60 + 17 * life):
