@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -92,11 +93,8 @@ Next: README.md for your own engines, docs/simulated-world.md for what was simul
 
 def _live_table(tally: Tally, stage: Stage) -> Table:
     whole, large = summary(tally.played), summary(tally.of("large"))
-    table = Table(
-        title=f"Understudy demo: {len(tally.played)} of {stage.requests} requests", title_justify="left"
-    )
-    for name in ("answered by", "requests", "share", "quality", "$ per 1000", "first token", "latency"):
-        table.add_column(name, justify="left" if name == "answered by" else "right")
+    table = _table(f"Understudy demo: {len(tally.played)} of {stage.requests} requests")
+    _add_columns(table)
     rows = (
         ("memory (exact hits)", summary(tally.of("hit"))),
         ("small, with examples", summary(tally.of("offloaded"))),
@@ -112,15 +110,14 @@ def _live_table(tally: Tally, stage: Stage) -> Table:
         # Until the baselines are measured, what the large one answered stands for what it would have cost.
         table.caption = (
             f"against always-large (estimated): cost {whole.usd_per_1000 / large.usd_per_1000:.0%}, "
-            f"latency {whole.total_ms_mean / large.total_ms_mean:.0%}; theta {THETA}, m {M}, at most {MAX_EXAMPLES} examples"
+            f"latency {whole.total_ms_mean / large.total_ms_mean:.0%}\ntheta {THETA}, m {M}, at most {MAX_EXAMPLES} examples"
         )
     return table
 
 
 def _final_table(results: Results) -> Table:
-    table = Table(title="What came of it", title_justify="left")
-    for name in ("", "requests", "share", "quality", "$ per 1000", "first token", "latency", "p95"):
-        table.add_column(name, justify="left" if not name else "right")
+    table = _table("What came of it")
+    _add_columns(table, "p95 ms")
     total = results.whole.requests
     parts = (
         ("All, as answered", results.whole, total),
@@ -131,18 +128,31 @@ def _final_table(results: Results) -> Table:
     for name, part, of in parts:
         table.add_row(
             *_cells(name, part, of),
-            f"{part.total_ms_p95:.0f} ms",
+            f"{part.total_ms_p95:.0f}",
             style="bold" if part is results.whole else "",
         )
     table.add_section()
     for name, part in (
         ("Always large*", results.always_large),
         ("Always small*", results.small_alone),
-        ("Offloaded, no examples*", results.offloaded_without_examples),
+        ("The offloaded, bare*", results.offloaded_without_examples),
     ):
-        table.add_row(*_cells(name, part, 0), f"{part.total_ms_p95:.0f} ms")
-    table.caption = "* a sample of the same requests, asked again of one engine by itself"
+        table.add_row(*_cells(name, part, 0), f"{part.total_ms_p95:.0f}")
+    table.caption = "* a sample of the same requests, asked again of one engine, no examples"
     return table
+
+
+def _table(title: str) -> Table:
+    # Fits 80 columns.
+    return Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
+
+
+def _add_columns(table: Table, *more: str) -> None:
+    table.add_column("answered by", no_wrap=True)
+    for name in ("number", "share", "quality", "$/1000", "1st ms", "mean ms", *more):
+        table.add_column(name, justify="right", no_wrap=True)
 
 
 def _cells(name: str, part: Summary, of: int) -> tuple[str, ...]:
@@ -154,6 +164,6 @@ def _cells(name: str, part: Summary, of: int) -> tuple[str, ...]:
         f"{part.requests / of:.1%}" if of else "",
         f"{part.quality:.3f}",
         f"{part.usd_per_1000:.4f}",
-        f"{part.first_token_ms:.0f} ms",
-        f"{part.total_ms_mean:.0f} ms",
+        f"{part.first_token_ms:.0f}",
+        f"{part.total_ms_mean:.0f}",
     )

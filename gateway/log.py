@@ -1,8 +1,8 @@
 """Structured logging: one JSON object per line on standard error, written by a thread of its own.
 
 Writing to a pipe can block, so the event loop only appends to a queue. A full queue drops lines and counts them: a slow log
-reader must never slow a request. Request lines are put into words by the writing thread too: many in a row there cost a third
-of what each costs between two requests (docs/performance.md).
+reader must never slow a request. Request lines are put into words by the writing thread too: many in a row cost a fraction
+of what each costs in the middle of a request (docs/performance.md).
 """
 
 from __future__ import annotations

@@ -221,12 +221,9 @@ async def test_a_late_embedder_is_bypassed_counted_and_the_answer_still_remember
     async with stage(tmp_path, memory=late) as here:
         # A starved event loop may see the embedding before its own timer: one of several requests is late for certain.
         for question in (QUESTION, *(f"{UNLIKE} Act {i}?" for i in range(20))):
-            got = await here.gate.chat(question)
-            assert got.status == 200 and got.headers["x-understudy-engine"] == "large"
-        assert (
-            'understudy_bypassed_total{stage="embed:EmbedderLate"}'
-            in here.gate.gateway.metrics.exposition().decode()
-        )
+            assert (await here.gate.chat(question)).status == 200
+        exposed = here.gate.gateway.metrics.exposition().decode()
+        assert 'understudy_bypassed_total{stage="embed:EmbedderLate"}' in exposed
     async with stage(tmp_path) as after:
         assert (await after.gate.chat(ALIKE)).headers["x-understudy-engine"] == "small"
 
