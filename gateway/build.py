@@ -198,6 +198,7 @@ class Gateway:
             max_example_tokens=few.max_example_tokens,
             with_tools=few.with_tools,
             max_characters=examples.embedding.max_characters,
+            small_context_tokens=self._config.engines[settings.engines[0]].context_tokens,
         )
         return FewShot(settings.engines, memory.embedder, retriever, self._threads, knobs)
 

@@ -117,7 +117,7 @@ def _live_table(tally: Tally, stage: Stage) -> Table:
 
 def _final_table(results: Results) -> Table:
     table = _table("What came of it")
-    _add_columns(table, "p95 ms")
+    _add_columns(table, "p95")
     total = results.whole.requests
     parts = (
         ("All, as answered", results.whole, total),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engines.chat import estimated_tokens
+from engines.chat import ChatRequest, estimated_tokens, message_text
 from router.plan import Candidate
 
 _STABLE = ("system", "developer")
@@ -32,3 +32,14 @@ def with_examples(
 def example_tokens(candidate: Candidate) -> int:
     """Tokens an example adds to a prompt, estimated, with a few for the turns around it."""
     return estimated_tokens(candidate.example.question) + estimated_tokens(candidate.example.answer) + 8
+
+
+_ANSWER_TOKENS = 512
+"""Room kept for an answer whose length the client did not bound."""
+
+
+def tokens_needed(chat: ChatRequest) -> int:
+    """Tokens the request and its answer take without examples, estimated."""
+    prompt = sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages)
+    bound = chat.fields.get("max_completion_tokens") or chat.fields.get("max_tokens")
+    return prompt + (bound if isinstance(bound, int) else _ANSWER_TOKENS)

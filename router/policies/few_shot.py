@@ -14,7 +14,7 @@ from typing import Protocol
 
 from router.digest import carries_tools, cut, is_plain_text, question, scope
 from router.plan import Ask, Attempt, Candidate, Plan
-from router.prompt import example_tokens, with_examples
+from router.prompt import example_tokens, tokens_needed, with_examples
 from store.records import Vector
 
 
@@ -41,6 +41,8 @@ class Knobs:
     with_tools: bool = False
     max_characters: int = 1500
     retrieve_deadline_s: float = 0.05
+    small_context_tokens: int | None = None
+    """The small engine's context window, where it is known: examples must fit beside the request and its answer."""
 
 
 class FewShot:
@@ -92,7 +94,7 @@ class FewShot:
             stages["nearest"] = time.perf_counter() - began
         began = time.perf_counter()
         familiar = [c for c in near if c.similarity >= self._knobs.theta]
-        chosen = self._within_budget(familiar, ask.max_examples)
+        chosen = self._within_budget(familiar, ask)
         stages["combine"] = time.perf_counter() - began
         if len(familiar) < self._knobs.m or not chosen:
             reason = "novel" if len(familiar) < self._knobs.m else "no_example_fits"
@@ -109,10 +111,13 @@ class FewShot:
             stages_s=stages,
         )
 
-    def _within_budget(self, familiar: list[Candidate], limit: int | None) -> tuple[Candidate, ...]:
+    def _within_budget(self, familiar: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:
         """The nearest that fit, the nearest last: models weigh most what stands next to the question."""
-        most = self._knobs.max_examples if limit is None else min(limit, self._knobs.max_examples)
-        budget = self._knobs.max_example_tokens
+        knobs = self._knobs
+        most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
+        budget = knobs.max_example_tokens
+        if knobs.small_context_tokens is not None:
+            budget = min(budget, knobs.small_context_tokens - tokens_needed(ask.chat))
         chosen: list[Candidate] = []
         for candidate in familiar:
             tokens = example_tokens(candidate)

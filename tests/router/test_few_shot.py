@@ -94,6 +94,15 @@ async def test_examples_stop_at_their_number_and_their_tokens(threads: ThreadPoo
     assert len(chosen(await decide(threads, near, Ask(chat(), "t", max_examples=1), m=1))) == 1
 
 
+async def test_examples_must_fit_the_small_engines_context_window(threads: ThreadPoolExecutor) -> None:
+    near = GivenNeighbours(0.99, 0.98)
+    asked = Ask(chat(max_tokens=100), "t")
+    assert len(chosen(await decide(threads, near, asked, m=1, small_context_tokens=140))) == 2
+    assert len(chosen(await decide(threads, near, asked, m=1, small_context_tokens=125))) == 1
+    plan = await decide(threads, near, asked, m=1, small_context_tokens=100)
+    assert (plan.attempts[0].engine, plan.reason) == ("large", "no_example_fits")
+
+
 async def test_when_no_example_fits_the_large_engine_answers(threads: ThreadPoolExecutor) -> None:
     plan = await decide(threads, GivenNeighbours(0.99, words=500), m=1, max_example_tokens=100)
     assert (plan.attempts[0].engine, plan.reason) == ("large", "no_example_fits")
