@@ -65,15 +65,16 @@ def test_each_source_file_has_a_test_that_imports_it() -> None:
     untested = []
     for path in SOURCES:
         name = str(path.relative_to(ROOT))
-        module = name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        module, package = (
+            name.removesuffix(".py").replace("/", "."),
+            path.parent.relative_to(ROOT).as_posix().replace("/", "."),
+        )
         mirrored = ROOT / "tests" / path.relative_to(ROOT).parent / f"test_{path.name}"
-        pattern = rf"\b(from|import) {re.escape(module)}\b|from {re.escape(module.rpartition('.')[0])} import .*\b{path.stem}\b"
-        if (
-            path.name != "__init__.py"
-            and name not in TESTED_ELSEWHERE
-            and not mirrored.exists()
-            and not re.search(pattern, tests)
-        ):
+        imported = (
+            rf"\b(?:from|import) {re.escape(module)}\b|\bfrom {re.escape(package)} import .*\b{path.stem}\b"
+        )
+        exempt = path.name in ("__init__.py", "__main__.py") or name in TESTED_BY
+        if not exempt and not mirrored.exists() and not re.search(imported, tests):
             untested.append(name)
     assert not untested
 
