@@ -108,9 +108,7 @@ async def ask(
     began = time.perf_counter()
     askers = []
     for _ in range(connections):
-        _, asker = await loop.create_connection(
-            lambda: _Asker(requests, expected, batch), "127.0.0.1", port
-        )
+        _, asker = await loop.create_connection(lambda: _Asker(requests, expected, batch), "127.0.0.1", port)
         askers.append(asker)
     async with asyncio.timeout(limit_s):
         await asyncio.gather(*(asker.done for asker in askers))

@@ -94,12 +94,12 @@ def _requests(part: dict[str, list[dict[str, float]]]) -> list[Row]:
             added = _paired(part, "cpu_ms", key, "passthrough", "difference")
             against += f", adds {added.text(' ms', 2)}"
             target, met = "adds < 1 ms to passing through", added.middle < 1
-        note = f"p50 {Spread.of(_column(rounds, 'p50_ms')).middle:.1f} ms"
+        note = ""
         if key in ("exact", "no_embedding", "warm", "cold"):
             hits, small = (statistics.mean(_column(rounds, c)) for c in ("hit_share", "offloaded_share"))
-            note += f", {hits:.0%} hits, {small:.0%} offloaded"
+            note = f"{hits:.0%} hits, {small:.0%} offloaded"
         if key != "direct" and (busy := statistics.median(_column(rounds, "load_busy"))) > _BUSY:
-            note += f"; LOAD {busy:.0%} BUSY: it, not the gateway, set the pace"
+            note += f" LOAD {busy:.0%} BUSY: it, not the gateway, set the pace"
         found.append(Row("CPU per request", _LABELS[key], cpu.text(" ms", 3), against, target, met, note))
     return found
 
@@ -179,9 +179,7 @@ def as_text(rows: list[Row], figures: dict[str, Any]) -> str:
         if row.part != part:
             part = row.part
             lines += ["", part]
-        lines.append(
-            "  " + "  ".join(c.ljust(w) for c, w in zip(_cells(row), widths, strict=True)).rstrip()
-        )
+        lines.append("  " + "  ".join(c.ljust(w) for c, w in zip(_cells(row), widths, strict=True)).rstrip())
     missed = [f"{row.part}, {row.what}" for row in rows if row.met is False]
     lines += ["", f"Missed: {'; '.join(missed)}" if missed else "All targets met."]
     return "\n".join(lines)
@@ -207,8 +205,8 @@ def _heading(figures: dict[str, Any]) -> str:
     machine, counts = figures["machine"], figures["counts"]
     pinned = "server and load on a core each" if machine["pinned"] else "server and load share ONE core"
     text = (
-        f"{machine['cpu']}, Python {machine['python']}, {pinned}; median (least-most) of {counts['rounds']} rounds "
-        f"of {counts['requests']} requests."
+        f"{machine['cpu']}, Python {machine['python']}, {pinned}, load average {machine['load_average']} before the start; "
+        f"median (least-most) of {counts['rounds']} rounds of {counts['requests']} requests."
     )
     if figures.get("bypassed"):
         text += f" Stages gone without while measuring: {figures['bypassed']}."

@@ -6,8 +6,11 @@ Tuned (low-level server, no access log, no cookies, no decompression, bodies as 
 nothing else: it checks no input, times nothing out, translates no error, notices no client that leaves, and writes no log.
 """
 
+from __future__ import annotations
+
 import asyncio
 import sys
+from collections.abc import Mapping
 
 import aiohttp
 import uvloop
@@ -19,7 +22,7 @@ STOPS_HERE = {"host", "connection", "keep-alive", "transfer-encoding", "upgrade"
 WHOLE_BYTES = 64 * 1024
 
 
-def end_to_end(headers) -> CIMultiDict:
+def end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
     return CIMultiDict((n, v) for n, v in headers.items() if n.lower() not in STOPS_HERE)
 
 

@@ -24,7 +24,7 @@ from engines.simulated_world import World
 from router import digest
 from router.embedder import Embedder
 
-SEEDS_OF_UNDERSTUDY = 7
+ENGINE_SEED = 7
 
 
 @dataclass
@@ -77,17 +77,17 @@ def replay(
                 ]
             system = 1 if scope else 0
             messages: list[dict[str, Any]] = [*ask.messages[:system], *examples, *ask.messages[system:]]
-            grade = world.grade(ask.messages, reply(world, "understudy", SEEDS_OF_UNDERSTUDY, messages))
+            grade = world.grade(ask.messages, reply(world, "understudy", ENGINE_SEED, messages))
             tally.offloaded += 1
             tally.offloaded_grade += grade
             tally.held += bool(ask.facts) and all(
                 any(f in asks[j].facts for j in near[:k]) for f in ask.facts
             )
             tally.alone_grade += world.grade(
-                ask.messages, reply(world, "understudy", SEEDS_OF_UNDERSTUDY, ask.messages)
+                ask.messages, reply(world, "understudy", ENGINE_SEED, ask.messages)
             )
         else:
-            answers[i] = reply(world, "lead", SEEDS_OF_UNDERSTUDY, ask.messages)
+            answers[i] = reply(world, "lead", ENGINE_SEED, ask.messages)
             grade = lead_grades[i]
             bank.append(i)
         seen[key] = grade
@@ -149,17 +149,14 @@ def main() -> int:
         embedder = Embedder.open("package", Path(folder), cache_entries=50_000)
         vectors = np.stack([embedder.embed_blocking(embedded_text(a)) for a in asks])
         embedder.close()
-    print(
-        "| pairs | n | p10 | median | p90 | >=.70 | >=.80 | >=.85 | >=.90 | >=.95 |\n|---|---|---|---|---|---|---|---|---|---|"
-    )
+    print("| pairs | n | p10 | median | p90 | >=.70 | >=.80 | >=.85 | >=.90 | >=.95 |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     look_alike_report(world, asks, vectors)
-    lead = [world.grade(a.messages, reply(world, "lead", SEEDS_OF_UNDERSTUDY, a.messages)) for a in asks]
-    small = [
-        world.grade(a.messages, reply(world, "understudy", SEEDS_OF_UNDERSTUDY, a.messages)) for a in asks
-    ]
+    lead = [world.grade(a.messages, reply(world, "lead", ENGINE_SEED, a.messages)) for a in asks]
+    small = [world.grade(a.messages, reply(world, "understudy", ENGINE_SEED, a.messages)) for a in asks]
     print(f"\nlead alone {np.mean(lead):.3f}, understudy alone {np.mean(small):.3f}\n")
     print(
-        "| theta | m | k | hits | offloaded | of the rest | quality | of offloaded | the same without examples | examples hold the fact |"
+        "| theta | m | k | hits | offloaded | exact hits apart | quality | of offloaded | without examples | fact held |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for k in args.k:
@@ -167,11 +164,16 @@ def main() -> int:
             for theta in args.theta:
                 t = replay(world, asks, vectors, theta, m, k, lead)
                 n, o = t.requests, max(1, t.offloaded)
-                print(
-                    f"| {theta} | {m} | {k} | {t.hits / n:.1%} | {t.offloaded / n:.1%} | {t.offloaded / (n - t.hits):.1%} | {t.grade / n:.3f} | "
-                    f"{t.offloaded_grade / o:.3f} | {t.alone_grade / o:.3f} | {t.held / o:.1%} |",
-                    flush=True,
-                )
+                shares = [t.hits / n, t.offloaded / n, t.offloaded / (n - t.hits)]
+                grades = [t.grade / n, t.offloaded_grade / o, t.alone_grade / o]
+                cells = [
+                    str(theta),
+                    str(m),
+                    str(k),
+                    *(f"{x:.1%}" for x in shares),
+                    *(f"{x:.3f}" for x in grades),
+                ]
+                print("| " + " | ".join([*cells, f"{t.held / o:.1%}"]) + " |", flush=True)
     return 0
 
 

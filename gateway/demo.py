@@ -40,7 +40,7 @@ INTERRUPTED = 130
 )
 @click.option(
     "--baseline",
-    default=240,
+    default=400,
     show_default=True,
     help="Requests asked again at the end, of each engine alone.",
 )
@@ -120,7 +120,8 @@ async def perform(stage: Stage, gateway: Running, screen: Screen) -> Results:
         audience = Audience(client, world, stage)
         with screen.showing(tally):
             await _watched(audience, asks, tally, screen, gateway, http)
-        return await _results(stage, audience, asks, tally, screen)
+        bypassed = await gateway.bypassed(http)
+        return await _results(stage, audience, asks, tally, screen, bypassed)
 
 
 async def _watched(
@@ -151,7 +152,7 @@ async def _watched(
 
 
 async def _results(
-    stage: Stage, audience: Audience, asks: Sequence[Ask], tally: Tally, screen: Screen
+    stage: Stage, audience: Audience, asks: Sequence[Ask], tally: Tally, screen: Screen, bypassed: int
 ) -> Results:
     rng = seeded("baseline", stage.seed)
     sample = rng.sample(list(asks), min(stage.baseline, len(asks)))
@@ -173,6 +174,7 @@ async def _results(
         offloaded=summary(tally.of("offloaded")),
         large=summary(tally.of("large")),
         failed=len(failures),
+        bypassed=bypassed,
         always_large=summary(large.played),
         small_alone=summary(small.played),
         offloaded_without_examples=summary(without.played),

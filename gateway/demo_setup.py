@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 MODEL = "demo"
 """The model name that clients of the demo ask for."""
@@ -108,6 +109,13 @@ class Running:
                 if reply.status == 200:
                     return
             await asyncio.sleep(0.002)
+
+    async def bypassed(self, http: aiohttp.ClientSession) -> int:
+        """How many stages of requests so far were late or broken and gone without."""
+        async with http.get(f"{self.url}/metrics") as reply:
+            families = text_string_to_metric_families(await reply.text())
+        samples = (s for f in families for s in f.samples)
+        return int(sum(s.value for s in samples if s.name == "understudy_bypassed_total"))
 
 
 @asynccontextmanager

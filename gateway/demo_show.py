@@ -68,6 +68,8 @@ class Screen:
         self.say(
             "Everything here is simulated: questions, engines, prices and times. See docs/simulated-world.md."
         )
+        if r.bypassed:
+            self.say(f"This machine was busy: {r.bypassed} times a stage was late and gone without.")
         if r.failed:
             self.say(f"{r.failed} requests failed.")
 

@@ -100,6 +100,8 @@ class Results:
     large: Summary
     """Requests that went to the large engine."""
     failed: int
+    bypassed: int
+    """Stages that were late, on a busy machine, and gone without: mostly requests that went to the large engine for it."""
     always_large: Summary
     """A sample of the same traffic, each asked of the large engine again."""
     small_alone: Summary

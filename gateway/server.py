@@ -25,7 +25,14 @@ class _Connection(RequestHandler):
     """aiohttp's connection, except that what its parser refuses is answered, in OpenAI's shape, and at once."""
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        if self._request_in_progress and self.transport is not None:
+            # Once stopping, aiohttp drops what arrives: an upload under way, or a WebSocket, could never finish.
+            stopping = self._close, self._force_close
+            self._close = self._force_close = False
+            super().data_received(data)
+            self._close, self._force_close = stopping
+        else:
+            super().data_received(data)
         # aiohttp queues the refusal behind the request whose body it broke, and lets that request wait for ever.
         if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
             broken = self._messages[-2][1] if len(self._messages) > 1 else None
@@ -117,7 +124,9 @@ def stop_on_signals(stop: asyncio.Event) -> None:
     def on(signum: int) -> None:
         log("info", "stopping", signal=signal.Signals(signum).name)
         stop.set()
-        loop.remove_signal_handler(signum)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_DFL)
 
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, on, signum)

@@ -88,11 +88,11 @@ class LiveView:
             hist: Any = tally.hist[metric]
             if hist.total_count:
                 p50, p99 = (hist.get_value_at_percentile(p) / 1e3 for p in (50, 99))
-                figures.append((f"{label} p50/p99 ms", f"{p50:.1f}/{p99:.1f}"))
+                figures.append((label, f"{p50:.1f}/{p99:.1f} ms"))
         return figures
 
     def _table(self) -> Table:
-        table = Table(title=self._plan.target.label, title_justify="left")
+        table = Table(title=f"{self._plan.target.label}  (times: p50/p99)", title_justify="left")
         figures = self._figures()
         for name, _ in figures:
             table.add_column(name, justify="right")

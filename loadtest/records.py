@@ -1,13 +1,13 @@
-"""What is kept of each request: one row of numbers, and names interned to numbers. Rows travel as raw doubles."""
+"""What is kept of each request: one row of numbers, and names interned to numbers. Rows travel as raw doubles.
+
+Client processes need only this; numpy, which takes a while to import, is for those who add up (`loadtest.rows`).
+"""
 
 from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 COLUMNS = (
     "due_s",  # after the start of the run
@@ -28,8 +28,6 @@ COLUMNS = (
 WIDTH = len(COLUMNS)
 AT = {name: place for place, name in enumerate(COLUMNS)}
 OK = 0  # the outcome "ok" has this number in every process
-
-Rows = NDArray[np.float64]
 
 
 class Names:
@@ -66,16 +64,6 @@ class Batch:
     exhausted: bool = False  # the schedule has ended and all answers are in
     final: bool = False
     failure: str = ""
-
-
-def rows_of(data: bytes) -> Rows:
-    """The table in a batch: one request a line, columns as in COLUMNS."""
-    return np.frombuffer(data, dtype=np.float64).reshape(-1, WIDTH)
-
-
-def doubles_of(data: bytes) -> NDArray[np.float64]:
-    """The plain list of numbers in a batch."""
-    return np.frombuffer(data, dtype=np.float64)
 
 
 def new_doubles(values: Any = ()) -> array[float]:

@@ -17,8 +17,9 @@ from loadtest.fleet import Fleet
 from loadtest.live import LiveView
 from loadtest.plan import LoadPlan
 from loadtest.prices import Price
-from loadtest.records import Batch, Rows
+from loadtest.records import Batch
 from loadtest.report.summary import summarise
+from loadtest.rows import Rows
 from loadtest.slo import Slo
 from loadtest.tally import Tally
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loadtest.records import AT, OK, Rows
+from loadtest.records import AT, OK
+from loadtest.rows import Rows
 
 _CLAUSE = re.compile(r"^(latency|ttft|tpot)\s*(?:<=|<|=)\s*([0-9.]+)\s*(us|ms|s)$")
 _UNIT_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

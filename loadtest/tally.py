@@ -14,7 +14,8 @@ from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
 from loadtest.prices import Price, price_of
-from loadtest.records import AT, OK, Batch, Rows, doubles_of, rows_of
+from loadtest.records import AT, OK, Batch
+from loadtest.rows import Rows, doubles_of, rows_of
 from loadtest.slo import Slo
 
 MAX_US = 3_600_000_000

@@ -110,6 +110,7 @@ class Database:
             return connection
         with self._readers_lock:
             if self._closed:
+                self._close_mine()
                 raise StoreClosed("the store is closed: nothing more can be read")
             alive = []
             for thread, reader in self._readers:
@@ -122,6 +123,11 @@ class Database:
             self._readers = alive
         self._mine.connection = connection
         return connection
+
+    def _close_mine(self) -> None:
+        connection: sqlite3.Connection | None = getattr(self._mine, "connection", None)
+        if connection is not None:
+            connection.close()
 
     def data_version(self) -> int:
         """A number that differs from the last one seen whenever anyone, in any process, has committed since.
@@ -174,7 +180,7 @@ class Database:
     def close(self, timeout_s: float = 10.0) -> bool:
         """Write what waits, then close. True if everything was written within `timeout_s` seconds.
 
-        Threads that still read must have stopped: their connections are closed under them.
+        Another thread that still reads finishes its query; its next `read` raises StoreClosed.
         """
         with self._readers_lock:
             if self._closed:
@@ -182,9 +188,9 @@ class Database:
             self._closed = True
         written = self._writer.close(timeout_s)
         with self._readers_lock:
-            for _, reader in self._readers:
-                reader.close()
-            self._readers.clear()
+            self._close_mine()
+            # Closing a connection while its thread is inside a query crashes the process, so each thread closes its own.
+            self._readers = []
         with self._watch_lock:
             self._watch.close()
         return written

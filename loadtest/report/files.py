@@ -9,7 +9,8 @@ from typing import Any
 
 import orjson
 
-from loadtest.records import AT, COLUMNS, Rows
+from loadtest.records import AT, COLUMNS
+from loadtest.rows import Rows
 
 _NAMED = ("outcome", "engine", "cache", "model")
 

@@ -79,7 +79,7 @@ def print_generator(generator: dict[str, Any], console: Console) -> None:
     if late and lag:
         console.print(
             f"generator: late p50 {late['p50']:.2f} p99 {late['p99']:.2f} max {late['max']:.1f} ms;"
-            f" loop lag p99 {lag['p99']:.2f} ms; "
+            f" loop lag p99 {lag['p99']:.2f} ms;"
             f" cpu {sum(generator['cpu_s']):.1f} s in {len(generator['cpu_s'])} process(es);"
             f" {generator['connections_opened']} connections",
             highlight=False,

@@ -37,6 +37,7 @@ class Call:
     unread: bytearray = field(default_factory=bytearray)
     _read: threading.Event = field(default_factory=threading.Event)
     _left: threading.Event = field(default_factory=threading.Event)
+    _played: threading.Event = field(default_factory=threading.Event)
 
     def received(self, timeout_s: float = WAIT_S) -> Call:
         """This call, once its body has come or will never come."""
@@ -114,6 +115,10 @@ class Call:
             pass
         self._left.set()
         return True
+
+    def played(self, timeout_s: float = WAIT_S) -> bool:
+        """For tests: whether the script came to its end in time."""
+        return self._played.wait(timeout_s)
 
     def was_left(self, timeout_s: float = WAIT_S) -> bool:
         """For tests: whether the script saw the gateway close the connection."""
@@ -193,7 +198,10 @@ class Upstream:
             connection.settimeout(WAIT_S)
             try:
                 while (call := self._read(connection, buffer)) is not None:
-                    self._script(call)
+                    try:
+                        self._script(call)
+                    finally:
+                        call._played.set()
                     if not call.keep:
                         # The gateway closing its end shows that it has seen ours: no later test meets this connection.
                         connection.shutdown(socket.SHUT_WR)

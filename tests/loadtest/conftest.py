@@ -31,7 +31,7 @@ class MockServer:
 @contextmanager
 def _serve(*options: str) -> Iterator[MockServer]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "loadtest", "serve-mock", "--port", "0", "--max-seconds", "110", *options],
+        [sys.executable, "-m", "loadtest", "serve-mock", "--port", "0", "--max-seconds", "600", *options],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,

@@ -15,7 +15,8 @@ from loadtest.arrivals import Arrivals
 from loadtest.asker import Asker, due_times, request_head
 from loadtest.clock import now
 from loadtest.plan import LoadPlan, Target, WorkloadSpec
-from loadtest.records import AT, Batch, Rows, rows_of
+from loadtest.records import AT, Batch
+from loadtest.rows import Rows, rows_of
 
 
 async def run(plan: LoadPlan, stop_after_s: float = 0.0) -> tuple[Rows, list[str], Batch]:

@@ -17,7 +17,8 @@ from loadtest.asker import due_times
 from loadtest.errors import WorkerDied
 from loadtest.fleet import Fleet
 from loadtest.plan import LoadPlan, Target, WorkloadSpec
-from loadtest.records import AT, Batch, rows_of
+from loadtest.records import AT, Batch
+from loadtest.rows import rows_of
 from loadtest.worker import Frames, frame
 
 

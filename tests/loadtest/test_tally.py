@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from loadtest.prices import parse_price
-from loadtest.records import COLUMNS, WIDTH, Batch, Names, rows_of
+from loadtest.records import COLUMNS, WIDTH, Batch, Names
+from loadtest.rows import rows_of
 from loadtest.slo import parse_slo
 from loadtest.tally import Tally
 

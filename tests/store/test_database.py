@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database
+from store.database import Database, StoreClosed
 
 CHILD = Path(__file__).parent / "child_that_writes.py"
 
@@ -100,6 +100,32 @@ def test_each_thread_reads_on_its_own_connection_and_leaves_none_behind(db: Data
         theirs[0].execute("SELECT 1")
 
 
+def test_closing_under_a_thread_that_reads_ends_its_reading_with_a_clear_error(tmp_path: Path) -> None:
+    for round_ in range(20):
+        db = Database.open(tmp_path / f"{round_}.db")
+        ended: list[type[Exception]] = []
+        reading = threading.Event()
+
+        def read(
+            db: Database = db, ended: list[type[Exception]] = ended, reading: threading.Event = reading
+        ) -> None:
+            try:
+                while True:
+                    db.read().execute("SELECT name FROM sqlite_master ORDER BY sql").fetchall()
+                    reading.set()
+            except Exception as error:
+                ended.append(type(error))
+
+        threads = [threading.Thread(target=read) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        assert reading.wait(30)
+        db.close()
+        for thread in threads:
+            thread.join(30)
+        assert ended == [StoreClosed, StoreClosed]
+
+
 def test_a_path_with_odd_characters_is_one_file(tmp_path: Path) -> None:
     path = tmp_path / "what? a%20name #1" / "understudy.db"
     db = Database.open(path)
@@ -134,7 +160,7 @@ def test_a_disk_error_surfaces_and_the_writer_goes_on_once_it_is_over(tmp_path: 
 DISK_ERROR = """
 import resource, sqlite3, sys
 from pathlib import Path
-from store.database import Database
+from store.database import Database, StoreClosed
 
 def put(name, size):
     return lambda connection: connection.execute("INSERT INTO generations VALUES (?, 1)", (name + "x" * size,))

@@ -1,0 +1,140 @@
+"""May a remembered answer be given to a question that is merely similar? Reuse, or explore: ask, compare, learn.
+
+The user's knob is delta, the share of reused answers that may be wrong; a similarity is nobody's knob. Three walls stand
+one behind the other: a line per entry ranks candidates (router/semantic_curve.py), a ladder of ranks opens a rung
+only while labelled candidates prove its error (router/semantic_evidence.py), and a monitor on random audits stops
+everything. It refuses to know texts, engines and the store: whoever carries a decision out reports what came of it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from router.semantic_curve import Line, fit
+from router.semantic_ledger import Ledger, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One comparison of an entry's answer with a fresh one."""
+
+    similarity: float
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReuseSettings:
+    """What a key is allowed. `delta` is what its owner chose; the rest is the operator's."""
+
+    delta: float
+    """At most this share of reused answers may be wrong: 0.01, 0.02 or 0.05."""
+    alpha: float = 0.05
+    """The chance that the ladder's proof, or the monitor's, is mistaken; each gets half."""
+    audit_share: float = 0.1
+    """Of what could be reused, this share is asked anyway and compared, by a coin."""
+    own_observations: int = 1
+    """An entry with fewer labels of its own is not reused, whatever its tenant's line says."""
+    entry_memory: int = 32
+    """Of an entry's observations the latest so many count."""
+    entry_sd: float = 1.5
+    """How much entries differ from their tenant's line, in logits."""
+    band_z: float = 1.0
+    """The confidence band's half-width in standard deviations. It only shapes the ranking."""
+    compare_above: float = 0.6
+    """Below this similarity nothing is compared: it would cost a comparison and could never be reused."""
+    max_phases: int = 5
+    """How often the monitor may stop reuse before only a person can allow it again."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError naming the setting that is out of range."""
+        for name in ("delta", "alpha", "audit_share"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must lie between 0 and 1")
+        if self.own_observations < 0 or self.entry_memory < max(1, self.own_observations):
+            raise ValueError(
+                f"own_observations {self.own_observations} and entry_memory {self.entry_memory} do not fit together"
+            )
+        if self.entry_sd <= 0.0 or self.band_z < 0.0 or self.max_phases < 1:
+            raise ValueError("entry_sd must be positive, band_z not negative, max_phases at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Give the remembered answer. Report it with `SemanticReuse.reused`."""
+
+    rung: int
+    probability: float
+    """With which this was chosen, the audit's coin being the only chance in it."""
+    lower: float
+    """The lower edge of the band around P(right)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explore:
+    """Ask the model. If `compare`, report what the comparison said with `SemanticReuse.observed`."""
+
+    reason: str
+    """new_entry, unsure, unproven, audit, stopped, far."""
+    rung: int | None
+    probability: float
+    compare: bool
+    lower: float = 0.0
+
+    @property
+    def audit(self) -> bool:
+        """Whether this would have been a reuse, had the coin fallen otherwise."""
+        return self.reason == "audit"
+
+
+class SemanticReuse:
+    """Decides for one tenant, one embedding version and one delta. Not thread-safe; nothing here waits."""
+
+    def __init__(self, settings: ReuseSettings, ledger: Ledger) -> None:
+        self.settings = settings
+        self.ledger = ledger
+
+    def decide(self, entry: Sequence[Observation], similarity: float, rng: random.Random) -> Reuse | Explore:
+        """What to do about an entry with these observations (oldest first) at this similarity.
+
+        A similarity that is not finite explores. Gates are the caller's: ask them first, and ask the model without
+        comparing if one blocks.
+        """
+        settings = self.settings
+        if not math.isfinite(similarity) or similarity < settings.compare_above:
+            return Explore("far", None, 1.0, compare=False)
+        line = self.line(entry)
+        lower = line.lower(similarity, settings.band_z)
+        rung = self.ledger.rung(lower)
+        if len(entry) < settings.own_observations:
+            return Explore("new_entry", None, 1.0, compare=True, lower=lower)
+        if rung is None:
+            return Explore("unsure", None, 1.0, compare=True, lower=lower)
+        if self.ledger.phase(settings) is not Phase.OPEN:
+            return Explore("stopped", rung, 1.0, compare=True, lower=lower)
+        if rung > self.ledger.proven(settings):
+            return Explore("unproven", rung, 1.0, compare=True, lower=lower)
+        if rng.random() < settings.audit_share:
+            return Explore("audit", rung, settings.audit_share, compare=True, lower=lower)
+        return Reuse(rung, 1.0 - settings.audit_share, lower)
+
+    def line(self, entry: Sequence[Observation]) -> Line:
+        """The entry's line: the tenant's, widened by how much entries differ, moved by what was seen of this one."""
+        prior = self.ledger.line().widened(self.settings.entry_sd, 0.5)
+        latest = entry[-self.settings.entry_memory :]
+        return fit(prior, [(o.similarity, float(o.right), float(not o.right)) for o in latest]) if latest else prior
+
+    def observed(self, decision: Explore, similarity: float, right: bool | None) -> Observation:
+        """Count what a comparison said; gives the observation to keep with the entry.
+
+        None, a comparison that could not tell, counts as wrong: answers that are hard to judge must not look good.
+        """
+        label = right is True
+        self.ledger.add_label(similarity, label, decision.rung, audit=decision.audit, settings=self.settings)
+        return Observation(similarity, label)
+
+    def reused(self) -> None:
+        """Count one answer given out."""
+        self.ledger.add_reuse()

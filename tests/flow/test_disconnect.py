@@ -1,0 +1,203 @@
+"""A client that leaves, in the queue, before the first token or mid-stream, ends the work upstream at once."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from tests.flow.client import Client, once
+from tests.flow.process import Gateway, running
+from tests.flow.upstream import Call, Upstream
+
+PATHS = ["/v1/chat/completions", "/v1/embeddings", "/v1/responses"]
+
+
+def body(stream: bool, user: str = "a") -> bytes:
+    return json.dumps(
+        {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": stream, "user": user}
+    ).encode()
+
+
+def leave(client: Client, how: str) -> None:
+    if how == "reset":
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.socket.close()
+
+
+def silent(call: Call) -> None:
+    assert call.hung_up()
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_before_the_head(gateway: Gateway, upstream: Upstream, path: str, stream: bool, how: str) -> None:
+    upstream.plays(silent)
+    client = Client(gateway.port)
+    client.ask("POST", path, body(stream))
+    call = upstream.call()
+    leave(client, how)
+    assert call.was_left(3)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_before_the_first_token(gateway: Gateway, upstream: Upstream, path: str, how: str) -> None:
+    def script(call: Call) -> None:
+        call.begin()
+        assert call.hung_up()
+
+    upstream.plays(script)
+    client = Client(gateway.port)
+    client.ask("POST", path, body(True))
+    client.read_head()
+    leave(client, how)
+    assert upstream.call().was_left(3)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_mid_stream(gateway: Gateway, upstream: Upstream, path: str, how: str) -> None:
+    def script(call: Call) -> None:
+        call.begin()
+        call.chunk(b"data: 1\n\n")
+        assert call.hung_up()
+
+    upstream.plays(script)
+    client = Client(gateway.port)
+    client.ask("POST", path, body(True))
+    client.read_until(b"data: 1\n\n")
+    leave(client, how)
+    assert upstream.call().was_left(3)
+
+
+def test_in_the_middle_of_a_whole_answer(gateway: Gateway, upstream: Upstream) -> None:
+    def script(call: Call) -> None:
+        call.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{")
+        assert call.hung_up()
+
+    upstream.plays(script)
+    client = Client(gateway.port)
+    client.ask("POST", "/v1/chat/completions", body(False))
+    call = upstream.call()
+    time.sleep(0.1)
+    client.socket.close()
+    assert call.was_left(3)
+
+
+def test_while_the_upstream_writes_without_a_pause(gateway: Gateway, upstream: Upstream) -> None:
+    def script(call: Call) -> None:
+        call.begin()
+        while True:
+            call.chunk(b"data: " + b"x" * 1000 + b"\n\n")
+
+    def until_it_fails(call: Call) -> None:
+        try:
+            script(call)
+        except OSError:
+            call._left.set()
+
+    upstream.plays(until_it_fails)
+    client = Client(gateway.port)
+    client.ask("POST", "/v1/chat/completions", body(True))
+    client.read_until(b"data: ")
+    client.socket.close()
+    assert upstream.call().was_left(3)
+
+
+@pytest.fixture(scope="module")
+def narrow(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """One request at a time, two more may wait."""
+    path: Path = tmp_path_factory.mktemp("narrow") / "config.yaml"
+    path.write_text(
+        f"engines:\n  only:\n    base_url: {_upstream.url}\n    max_in_flight: 1\n    max_queued: 2\n"
+        "    retries: {attempts: 1}\nmodels:\n  m: {engines: [only]}\nlisten: {grace_s: 1}\n"
+    )
+    with running("--config", str(path)) as process:
+        yield process
+
+
+def test_in_the_queue(narrow: Gateway, upstream: Upstream) -> None:
+    """Who leaves while waiting is never asked about; who stays gets the place."""
+    release = Event()
+
+    def script(call: Call) -> None:
+        assert release.wait(10)
+        call.answer(json.dumps({"choices": [], "user": call.json()["user"]}).encode())
+
+    upstream.plays(script)
+    with Client(narrow.port) as first, Client(narrow.port) as third:
+        first.ask("POST", "/v1/chat/completions", body(False, "first"))
+        upstream.call()
+        second = Client(narrow.port)
+        second.ask("POST", "/v1/chat/completions", body(False, "second"))
+        time.sleep(0.1)
+        second.socket.close()
+        narrow.wait_for_log('"outcome":"aborted"')
+        third.ask("POST", "/v1/chat/completions", body(False, "third"))
+        time.sleep(0.1)
+        assert len(upstream.calls) == 1
+        release.set()
+        assert first.read().json()["user"] == "first"
+        assert third.read().json()["user"] == "third"
+    assert [call.json()["user"] for call in upstream.calls] == ["first", "third"]
+
+
+def test_a_full_queue_is_503_at_once_and_says_when_to_come_back(narrow: Gateway, upstream: Upstream) -> None:
+    release = Event()
+
+    def script(call: Call) -> None:
+        assert release.wait(10)
+        call.answer(b'{"choices":[]}')
+
+    upstream.plays(script)
+    clients = [Client(narrow.port) for _ in range(3)]
+    try:
+        for client in clients:
+            client.ask("POST", "/v1/chat/completions", body(False))
+            time.sleep(0.1)
+        answer = once(narrow.port, "POST", "/v1/chat/completions", body(False))
+        assert answer.status == 503
+        assert int(answer.header("Retry-After") or 0) >= 1
+        assert answer.error()["code"] == "engine_unavailable"
+        release.set()
+        assert [client.read().status for client in clients] == [200, 200, 200]
+    finally:
+        for client in clients:
+            client.socket.close()
+
+
+def test_a_place_is_free_again_after_every_way_of_leaving(narrow: Gateway, upstream: Upstream) -> None:
+    def begins(call: Call) -> None:
+        call.begin()
+        call.chunk(b"data: 1\n\n")
+        assert call.hung_up()
+
+    for n in range(6):
+        upstream.plays(silent if n % 2 else begins)
+        client = Client(narrow.port)
+        client.ask("POST", "/v1/chat/completions", body(True))
+        call = upstream.call(n)
+        if n % 2 == 0:
+            client.read_until(b"data: 1\n\n")
+        leave(client, "reset" if n % 3 else "close")
+        assert call.was_left(3)
+    upstream.plays(lambda call: call.answer(b'{"choices":[]}'))
+    assert once(narrow.port, "POST", "/v1/chat/completions", body(False)).status == 200
+
+
+def test_leaving_is_logged_as_such(narrow: Gateway, upstream: Upstream) -> None:
+    upstream.plays(silent)
+    client = Client(narrow.port)
+    client.ask("POST", "/v1/chat/completions", body(True))
+    upstream.call()
+    client.socket.close()
+    narrow.wait_for_log('"outcome":"aborted"')
+    assert not [line for line in narrow.log_lines() if line["level"] == "error"]

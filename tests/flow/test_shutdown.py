@@ -1,0 +1,176 @@
+"""Stopping has an order: refuse new work, finish what streams within the grace period, close, exit 0."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import pytest
+
+from tests.flow.client import Client, once
+from tests.flow.process import Gateway, ran, running
+from tests.flow.upstream import Call, Upstream
+
+CHAT = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}'
+
+
+@pytest.fixture
+def own(upstream: Upstream) -> Iterator[Gateway]:
+    """A gateway of this test's own, with ten seconds of grace."""
+    with running("--upstream", upstream.url, "--grace", "10") as process:
+        yield process
+
+
+@pytest.fixture
+def hasty(upstream: Upstream) -> Iterator[Gateway]:
+    """The same with a third of a second."""
+    with running("--upstream", upstream.url, "--grace", "0.3") as process:
+        yield process
+
+
+def streaming(client: Client) -> None:
+    client.ask("POST", "/v1/chat/completions", CHAT)
+    assert client.read_head().status == 200
+    client.read_until(b"data: 1\n\n\r\n")
+
+
+def test_an_idle_gateway_ends_at_once_with_status_0(own: Gateway) -> None:
+    with Client(own.port) as idle:
+        idle.ask("GET", "/healthz")
+        idle.read()
+        assert own.stop(5) == 0
+        assert idle.hung_up()
+    assert "stopped" in {line["event"] for line in own.log_lines()}
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_an_open_stream_finishes_and_new_connections_are_refused(
+    own: Gateway, upstream: Upstream, signum: signal.Signals
+) -> None:
+    stopping = Event()
+
+    def script(call: Call) -> None:
+        call.begin()
+        call.chunk(b"data: 1\n\n")
+        assert stopping.wait(10)
+        for _ in range(5):
+            call.chunk(b"data: 2\n\n")
+            time.sleep(0.05)
+        call.chunk(b"data: [DONE]\n\n")
+        call.end()
+
+    upstream.plays(script)
+    with Client(own.port) as client:
+        streaming(client)
+        own.process.send_signal(signum)
+        own.wait_for_log('"event":"stopping"')
+        refused = False
+        for _ in range(100):
+            try:
+                socket.create_connection(("127.0.0.1", own.port), timeout=1).close()
+            except ConnectionRefusedError:
+                refused = True
+                break
+            time.sleep(0.02)
+        assert refused
+        stopping.set()
+        rest = client.rest()
+        assert rest.count(b"data: 2\n\n") == 5
+        assert rest.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+    assert own.process.wait(5) == 0
+
+
+def test_a_waiting_request_is_still_answered(own: Gateway, upstream: Upstream) -> None:
+    stopping = Event()
+
+    def script(call: Call) -> None:
+        assert stopping.wait(10)
+        call.answer(b"late")
+
+    upstream.plays(script)
+    with Client(own.port) as client:
+        client.ask("POST", "/v1/embeddings", b"{}")
+        upstream.call()
+        own.process.send_signal(signal.SIGTERM)
+        own.wait_for_log('"event":"stopping"')
+        stopping.set()
+        assert client.read().body == b"late"
+        assert client.hung_up()
+    assert own.process.wait(5) == 0
+
+
+def test_a_stream_beyond_the_grace_period_is_cut_and_never_looks_whole(
+    hasty: Gateway, upstream: Upstream
+) -> None:
+    def script(call: Call) -> None:
+        call.begin()
+        call.chunk(b"data: 1\n\n")
+        assert call.hung_up()
+
+    upstream.plays(script)
+    with Client(hasty.port) as client:
+        streaming(client)
+        hasty.process.send_signal(signal.SIGTERM)
+        assert not client.rest().endswith(b"0\r\n\r\n")
+    assert hasty.process.wait(5) == 0
+    assert upstream.call().was_left(5)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT)],
+)
+def test_a_second_signal_ends_it_at_once(
+    own: Gateway, upstream: Upstream, first: signal.Signals, second: signal.Signals
+) -> None:
+    def script(call: Call) -> None:
+        call.begin()
+        call.chunk(b"data: 1\n\n")
+        assert call.hung_up()
+
+    upstream.plays(script)
+    with Client(own.port) as client:
+        streaming(client)
+        own.process.send_signal(first)
+        own.wait_for_log('"event":"stopping"')
+        own.process.send_signal(second)
+        assert own.process.wait(5) == -second
+        assert "Traceback" not in own.log()
+
+
+def test_a_port_in_use_is_named_and_exits_2(own: Gateway, upstream: Upstream) -> None:
+    status, _, said = ran("serve", "--upstream", upstream.url, "--port", str(own.port))
+    assert status == 2
+    assert said.strip() == f"understudy: cannot listen on 127.0.0.1:{own.port}: Address already in use"
+
+
+def test_a_port_is_free_again_at_once(upstream: Upstream) -> None:
+    """Connections in TIME_WAIT must not keep a restarted gateway from its port."""
+    with running("--upstream", upstream.url) as first:
+        port = first.port
+        with Client(port) as client:
+            client.ask("GET", "/healthz", headers=[("Connection", "close")])
+            client.read()
+            assert client.hung_up()
+        assert first.stop() == 0
+    with running("--upstream", upstream.url, "--port", str(port)) as second:
+        assert once(port, "GET", "/healthz").status == 200
+        assert second.port == port
+
+
+def test_an_upload_under_way_finishes(own: Gateway, upstream: Upstream) -> None:
+    with Client(own.port) as client:
+        client.send(b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\nx")
+        upstream.call()
+        own.process.send_signal(signal.SIGTERM)
+        own.wait_for_log('"event":"stopping"')
+        time.sleep(0.1)
+        sender = Thread(target=client.send, args=(b"x" * 399_999,))
+        sender.start()
+        answer = client.read()
+        sender.join()
+        assert answer.status == 200 and answer.body == b"x" * 400_000
+    assert own.process.wait(5) == 0
