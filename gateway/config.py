@@ -207,6 +207,7 @@ class MemorySettings(Settings):
     log_requests: bool = Field(
         True, description="Keep a row per request (no content) for reports and evaluation."
     )
+    requests_kept_days: float = Field(90, gt=0, description="How long those rows are kept.")
 
 
 class LogSettings(Settings):

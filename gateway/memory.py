@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass
 
 from gateway.config import MemorySettings
+from gateway.housekeeper import Chore, Housekeeper
 from gateway.reembedder import Reembedder
 from router.embedder import Embedder
 from store.decisions import DecisionLog
@@ -23,6 +25,7 @@ class Memory:
     store: Store
     embedder: Embedder | None
     reembedder: Reembedder | None
+    housekeeper: Housekeeper
     exact: ExactCache | None
     requests: DecisionLog | None
 
@@ -61,10 +64,13 @@ class Memory:
         reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None
         if reembedder is not None:
             reembedder.start()
+        housekeeper = Housekeeper(_chores(store, settings))
+        housekeeper.start()
         return cls(
             store,
             embedder,
             reembedder,
+            housekeeper,
             store.exact if exact.enabled else None,
             store.decisions if settings.log_requests else None,
         )
@@ -89,8 +95,19 @@ class Memory:
 
     def close(self) -> None:
         """Write what is queued, save snapshots, close the store, end the embedder's thread. Blocks."""
+        self.housekeeper.stop()
         if self.reembedder is not None:
             self.reembedder.stop()
         self.store.close()
         if self.embedder is not None:
             self.embedder.close()
+
+
+def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
+    kept_s = settings.requests_kept_days * 86_400
+    return [
+        Chore("flush_example_uses", 10, store.examples.flush_uses),
+        Chore("flush_answer_uses", 10, store.exact.flush_uses),
+        Chore("trim_answers", 60, lambda: store.exact.trim(time.time())),
+        Chore("trim_requests", 60, lambda: store.decisions.trim(time.time() - kept_s)),
+    ]

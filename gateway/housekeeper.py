@@ -1,0 +1,49 @@
+"""Regular chores of a gateway that remembers, on a thread of their own: write what was counted, drop what is old."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gateway.log import log
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Something to do every so often. `run` may block; what it raises is logged, and the chore comes round again."""
+
+    name: str
+    every_s: float
+    run: Callable[[], object]
+
+
+class Housekeeper:
+    """Owns its thread between `start` and `stop`."""
+
+    def __init__(self, chores: Sequence[Chore]) -> None:
+        self._chores = tuple(chores)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeper", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the chore at hand and wait for the thread to end."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        due = {chore: time.monotonic() + chore.every_s for chore in self._chores}
+        while due:
+            chore = min(due, key=lambda c: due[c])
+            if self._stopping.wait(max(0.0, due[chore] - time.monotonic())):
+                return
+            try:
+                chore.run()
+            except Exception as error:
+                log("error", "chore_failed", chore=chore.name, error=error)
+            due[chore] = time.monotonic() + chore.every_s
