@@ -27,10 +27,10 @@ class _Connection(RequestHandler):
     def data_received(self, data: bytes) -> None:
         if self._request_in_progress and self.transport is not None:
             # Once stopping, aiohttp drops what arrives: an upload under way, or a WebSocket, could never finish.
-            stopping = self._close, self._force_close
+            closing, forced = self._close, self._force_close
             self._close = self._force_close = False
             super().data_received(data)
-            self._close, self._force_close = stopping
+            self._close, self._force_close = self._close or closing, self._force_close or forced
         else:
             super().data_received(data)
         # aiohttp queues the refusal behind the request whose body it broke, and lets that request wait for ever.

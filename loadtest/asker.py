@@ -8,6 +8,7 @@ It refuses to know how results are summed up or shown.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import ssl
 import time
@@ -56,7 +57,7 @@ class Asker:
         self._in_flight = 0
         self._pending = 0  # closed-loop users and next turns that wait for their due instant
         self._launched = 0
-        self._limit = _share(plan.max_requests, plan.processes, index) if plan.max_requests else 0
+        self._limit = _share(plan.max_requests, plan.processes, index) if plan.max_requests else math.inf
         self._start_s = self._warm_until_s = 0.0
         self._ticks = 0
         self._stopping = False
@@ -177,7 +178,7 @@ class Asker:
             self._exhausted = True
 
     def _next_of_user(self, user: int, wait_s: float) -> None:
-        if self._limit and self._launched + self._pending >= self._limit:
+        if self._launched + self._pending >= self._limit:
             return
         choice = self._workload.choose()
         for _ in range(self._plan.processes - 1):

@@ -96,6 +96,7 @@ class Pool:
         self._idle: list[Connection] = []
         self._all: set[Connection] = set()
         self._opening = 0
+        self._openers: set[asyncio.Task[None]] = set()
         self._queue: deque[Exchange] = deque()
         self._closed = False
 
@@ -112,7 +113,9 @@ class Pool:
         elif len(self._all) + self._opening < self._limit:
             exchange.begun_s = exchange.begun_s or now()
             self._opening += 1
-            self._group.create_task(self._open(exchange))
+            task = self._group.create_task(self._open(exchange), name="connect")
+            self._openers.add(task)
+            task.add_done_callback(self._openers.discard)
         else:
             self._queue.append(exchange)
 
@@ -144,8 +147,10 @@ class Pool:
             connection.drop()
 
     def close(self) -> None:
-        """Drop every connection."""
+        """Drop every connection, made or in the making."""
         self._closed = True
+        for task in list(self._openers):
+            task.cancel()
         for connection in list(self._all):
             connection.drop()
 

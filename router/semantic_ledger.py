@@ -15,7 +15,7 @@ from typing import Protocol
 from router.semantic_curve import SCEPTICAL, Line, fit
 from router.semantic_evidence import certified, hidden_wrong_bound
 
-RUNGS = (0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15)
+RUNGS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.27, 0.4)
 """Upper edges of the modelled chance of being wrong. Rung 0 is the safest; beyond the last nothing is ever reused."""
 BINS = 100
 _ALARM_LOG = math.log(1000.0)

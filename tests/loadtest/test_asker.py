@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,34 @@ async def test_the_number_of_requests_bounds_both_kinds_of_run(mock: Any) -> Non
     for more in ({"closed_users": 4}, {"arrivals": Arrivals("poisson", 300.0)}):
         rows, _, _ = await run(plan(mock.url, max_requests=37, duration_s=5.0, **more))
         assert len(rows) == 37
+
+
+async def test_a_process_whose_share_of_a_small_number_is_nothing_sends_nothing(mock: Any) -> None:
+    plans = plan(mock.url, max_requests=1, closed_users=2, duration_s=0.3, processes=2)
+    batches: list[Batch] = []
+    await asyncio.wait_for(Asker(plans, 1, batches.append).run(("127.0.0.1", plans.target.port), now()), 10)
+    assert batches[-1].final and batches[-1].launched == 0
+
+
+async def test_stopping_does_not_wait_for_a_connection_that_never_comes() -> None:
+    # A listening socket whose backlog is full swallows further attempts to connect.
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(("127.0.0.1", port))
+            asked = plan(
+                f"http://127.0.0.1:{port}",
+                arrivals=Arrivals("constant", 20.0),
+                timeout_s=60.0,
+                duration_s=60.0,
+            )
+            _, outcomes, _ = await run(asked, stop_after_s=0.2)
+    assert outcomes and all(outcome.startswith("stopped: ") for outcome in outcomes)
 
 
 async def test_a_conversation_goes_on_after_its_answer(mock: Any, tmp_path: Path) -> None:

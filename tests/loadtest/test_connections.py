@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from loadtest.clock import now
 from loadtest.connections import Pool
@@ -117,18 +114,9 @@ async def test_a_port_where_nobody_listens_is_said_to_refuse(small_server: Calla
 
 
 async def test_https_works_and_an_unknown_certificate_is_refused(
-    small_server: Callable[..., Any], tmp_path: Path
+    small_server: Callable[..., Any], tls: tuple[Path, Path]
 ) -> None:
-    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
-    try:
-        subprocess.run(
-            f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {key} -out {certificate}"
-            " -days 1 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1".split(),
-            check=True,
-            capture_output=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs the openssl program to make a certificate")
+    certificate, key = tls
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(certificate, key)
 

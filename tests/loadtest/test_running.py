@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -32,14 +34,14 @@ async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
         "--ttft-ms", "lognormal:150,0.4", "--token-ms", "uniform:5,15", "--tokens", "uniform:4,12"
     )
     plan = LoadPlan(
-        Target(server.url), WorkloadSpec(model="m", prompt="x"), Arrivals("poisson", 250.0), duration_s=4.0
+        Target(server.url), WorkloadSpec(model="m", prompt="x"), Arrivals("poisson", 350.0), duration_s=2.5
     )
     # A crowded machine can make any run late; a tool that reports wrongly is wrong every time.
     for _ in range(4):
         urllib.request.urlopen(urllib.request.Request(server.url + "/mock/reset", method="POST")).close()
         report = await run_plan(plan, quiet=True)
         truth = server.get("/mock/truth")
-        assert report["requests"]["ok"] == len(truth["latency_s"]) > 800
+        assert report["requests"]["ok"] == len(truth["latency_s"]) > 700
         off = {
             f"{metric} p{p}": report[metric][f"p{p}"]
             / (np.percentile(true_s, p, method="inverted_cdf") * 1e3)
@@ -53,20 +55,20 @@ async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
 
 
 async def test_a_stall_shows_up_in_every_request_it_delayed(serve_mock: Callable[..., Any]) -> None:
-    # Of 6 s the server is silent for 2: a third of the requests wait, evenly from 2 s down to nothing.
-    url = serve_mock("--fault", "2+2:stall").url
+    # Of 3 s the server is silent for 1: a third of the requests wait, evenly from 1 s down to nothing.
+    url = serve_mock("--fault", "1+1:stall").url
     plan = LoadPlan(
         Target(url),
         WorkloadSpec(model="m", prompt="x", stream=False),
-        Arrivals("constant", 100.0),
-        duration_s=6.0,
+        Arrivals("constant", 200.0),
+        duration_s=3.0,
     )
     report = await run_plan(plan, quiet=True)
     assert report["requests"]["ok"] == report["requests"]["measured"]
     found = report["latency_ms"]
-    for p, true_ms in (("p75", 500.0), ("p90", 1400.0), ("p99", 1940.0)):
-        assert found[p] == pytest.approx(true_ms, abs=150.0), p
-    assert found["p50"] < 200.0
+    for p, true_ms in (("p75", 250.0), ("p90", 700.0), ("p99", 970.0)):
+        assert found[p] == pytest.approx(true_ms, abs=100.0), p
+    assert found["p50"] < 100.0
 
 
 async def test_a_closed_loop_hides_the_same_stall_and_so_is_not_the_default(
@@ -77,6 +79,24 @@ async def test_a_closed_loop_hides_the_same_stall_and_so_is_not_the_default(
     report = await run_plan(LoadPlan(Target(url), workload, closed_users=2, duration_s=2.2), quiet=True)
     assert report["latency_ms"]["p95"] < 500 < report["latency_ms"]["max"]
     assert LoadPlan(Target(url)).closed_users == 0
+
+
+async def test_https_is_asked_as_http_is(small_server: Callable[..., Any], tls: tuple[Path, Path]) -> None:
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(*tls)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]))
+            writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 26\r\n\r\n{"choices":[{"text":"a"}]}')
+
+    async with small_server(answer, ssl=server_side) as url:
+        workload, arrivals = WorkloadSpec(model="m", prompt="x", stream=False), Arrivals("constant", 50.0)
+        for verify, outcomes in ((False, {"ok": 19}), (True, {"TLS: certificate verify failed": 19})):
+            target = Target(url, verify_tls=verify)
+            report = await run_plan(LoadPlan(target, workload, arrivals, duration_s=0.395), quiet=True)
+            assert report["outcomes"] == outcomes
 
 
 async def test_goodput_engines_cache_and_cost_reach_the_report(mock: Any) -> None:
@@ -107,10 +127,10 @@ async def test_recorded_traces_replay_at_their_speed(mock: Any, name: str, speed
         WorkloadSpec(model="m", trace_file=path),
         Arrivals("trace"),
         speed=speed,
-        duration_s=4.0,
+        duration_s=2.0,
     )
     report = await run_plan(plan, quiet=True)
-    due = [row for row in read_trace(path) if row.t_s / speed < 4.0]
+    due = [row for row in read_trace(path) if row.t_s / speed < 2.0]
     assert report["requests"]["measured"] == report["requests"]["ok"] == len(due) > 0
     counted = report["models"]["m"]["tokens_in"]
     assert counted == pytest.approx(

@@ -79,7 +79,7 @@ async def test_a_real_servers_capacity_is_found(serve_mock: Any) -> None:
         Target(url),
         WorkloadSpec(model="m", prompt="x", stream=False),
         Arrivals("poisson", 60.0),
-        duration_s=1.0,
+        duration_s=0.8,
     )
     result = await find_knee(
         plan,
@@ -87,7 +87,7 @@ async def test_a_real_servers_capacity_is_found(serve_mock: Any) -> None:
         start_rate=60.0,
         max_rate=2000.0,
         need_share=0.95,
-        precision=0.3,
+        precision=0.9,
         say=lambda line: None,
     )
     assert 60 <= result["knee_per_s"] <= 260
