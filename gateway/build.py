@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -44,6 +45,7 @@ from router.policy import Policy
 from router.retriever import Retriever
 
 if TYPE_CHECKING:
+    from engines.simulated_world import World
     from gateway.memory import Memory
 
 _UPSTREAM = "upstream"
@@ -198,6 +200,7 @@ class Gateway:
             max_example_tokens=few.max_example_tokens,
             with_tools=few.with_tools,
             max_characters=examples.embedding.max_characters,
+            retrieve_deadline_s=examples.retrieve_deadline_ms / 1000,
             small_context_tokens=self._config.engines[settings.engines[0]].context_tokens,
         )
         return FewShot(settings.engines, memory.embedder, retriever, self._threads, knobs)
@@ -253,17 +256,24 @@ def _engine(name: str, settings: OpenAIEngine | SimulatedEngineSettings) -> Engi
         )
     # Only the demo and tests need a world; building one takes time and memory.
     from engines.simulated import SimulatedEngine
-    from engines.simulated_world import World
 
     return SimulatedEngine(
         info,
         role=settings.role,
-        world=World(settings.seed, settings.facts),
+        world=_world(settings.seed, settings.facts),
         ttft_ms=settings.ttft_ms,
         token_ms=settings.token_ms,
         capacity=settings.capacity,
         pace=settings.pace,
     )
+
+
+@lru_cache(maxsize=4)
+def _world(seed: int, facts: int) -> World:
+    """The lead and the understudy live in one world; it never changes, so they share the object."""
+    from engines.simulated_world import World
+
+    return World(seed, facts)
 
 
 def _guard(name: str, engine: Engine, settings: EngineSettings) -> Guard:

@@ -193,6 +193,7 @@ class ExampleSettings(Settings):
     neighbours: int = Field(
         32, ge=1, le=1000, description="Candidates fetched per request before they are filtered."
     )
+    retrieve_deadline_ms: float = Field(50, gt=0, description="A request waits no longer for its neighbours.")
 
 
 class MemorySettings(Settings):
