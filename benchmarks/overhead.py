@@ -1,7 +1,8 @@
 """What does the gateway add to a request? `python benchmarks/overhead.py [--quick] [--markdown FILE] [--json FILE]`.
 
-Side by side in one run, in alternation (A B C, then C B A, and so on): straight to a fast mock upstream, through a bare relay
-on the same libraries (`relay_bare.py`), and through `understudy serve` in several settings, log and all, as its users run it.
+Side by side in one run, in alternation (A B C, then C B A, and so on): straight to a fast mock upstream, through a bare
+relay on the same libraries (`relay_bare.py`), and through `understudy serve` in several settings, log and all, as its users
+run it.
 
 What counts is CPU: the time the kernel had all threads of the measured process on a core, divided by requests or chunks.
 Ratios are formed inside a round, then the median over rounds is shown with the smallest and the largest. Wall times depend
@@ -22,12 +23,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import overhead_report as report
 import uvloop
 from overhead_load import Batch, Streams, ask, chat_request, read_streams
+from overhead_questions import KNOWN_TEXTS, Questions
 from overhead_servers import (
     LOAD_CORE,
     PINNED,
@@ -35,15 +38,13 @@ from overhead_servers import (
     Server,
     answers,
     bare_relay,
-    fetch,
+    bypassed,
     gateway,
     upstream,
 )
 from overhead_upstream import body as upstream_body
 
 PARTS = ("requests", "chunks", "crowd", "start")
-_VERBS = ("repair", "paint", "measure", "clean", "move", "insure", "photograph", "sell")
-_NOUNS = ("garden fence", "old piano", "kitchen sink", "mountain bike", "wooden boat", "attic window")
 
 
 @dataclass(frozen=True)
@@ -80,55 +81,13 @@ class Subject:
     remembers: bool = False
 
 
-class Questions:
-    """Chat bodies: the same one, the same words as something new, or new words altogether. Never two alike by accident."""
-
-    def __init__(self) -> None:
-        self._serial = itertools.count(1)
-
-    def body(self, text: str, *, unlike_any: bool, stream: bool = False) -> bytes:
-        """A chat body; `unlike_any` gives it a seed of its own, which makes it a request never seen before."""
-        fields: dict[str, Any] = {
-            "model": "bench",
-            "messages": [
-                {"role": "system", "content": "You are a helpful assistant. Answer in two sentences."},
-                {"role": "user", "content": text},
-            ],
-            "temperature": 0.2,
-            "max_tokens": 256,
-        }
-        if unlike_any:
-            fields["seed"] = next(self._serial)
-        if stream:
-            fields["stream"] = True
-        return json.dumps(fields).encode()
-
-    def text(self, n: int) -> str:
-        """The n-th text: kinds of questions that come round again with another number in them."""
-        verb, noun = _VERBS[n % len(_VERBS)], _NOUNS[n % len(_NOUNS)]
-        return f"What is the best way to {verb} the {noun} at house number {n} in the spring, and what do I need?"
-
-    def repeated(self) -> Iterator[bytes]:
-        """48 requests, over and over."""
-        known = [chat_request(self.body(self.text(n), unlike_any=False)) for n in range(48)]
-        return itertools.cycle(known)
-
-    def new_with_known_words(self) -> Iterator[bytes]:
-        """Requests that differ in a parameter, so that no stored answer fits, in words that were embedded before."""
-        for n in itertools.count():
-            yield chat_request(self.body(self.text(n % 48), unlike_any=True))
-
-    def new_with_new_words(self) -> Iterator[bytes]:
-        """Requests in words never embedded before."""
-        while True:
-            serial = next(self._serial)
-            yield chat_request(self.body(self.text(1000 + serial), unlike_any=True))
-
-
 async def settle(server: Server) -> None:
     """Wait until everything that was answered is remembered too: that is part of its cost."""
-    while not answers(server.port, "/readyz?settled=1"):
-        await asyncio.sleep(0.05)
+    async with asyncio.timeout(60):
+        while True:
+            if answers(server.port, "/readyz?settled=1"):
+                return
+            await asyncio.sleep(0.05)
 
 
 async def measured(subject: Subject, mock: Server, requests: int) -> dict[str, float]:
@@ -260,7 +219,7 @@ class Bench:
             return await measured(subject, mock, counts.cold_requests if subject.cold else counts.requests)
 
         for subject in subjects:
-            await measured(subject, mock, max(48, counts.requests // 4) if not subject.cold else 8)
+            await measured(subject, mock, max(KNOWN_TEXTS, counts.requests // 4) if not subject.cold else 8)
         before = bypassed(whole)
         found = await in_rounds(subjects, counts.rounds, once)
         self.bypassed = {
@@ -282,7 +241,7 @@ class Bench:
         first_id = itertools.count(0, PACED_STREAMS)
 
         def body(stream: int) -> bytes:
-            return questions.body(questions.text(stream % 48), unlike_any=True, stream=True)
+            return questions.body(questions.text(stream % KNOWN_TEXTS), unlike_any=True, stream=True)
 
         async def once(subject: Subject) -> dict[str, float]:
             before_s = subject.server.cpu_s()
@@ -323,7 +282,7 @@ class Bench:
                         chunks=counts.crowd_chunks,
                         interval_ms=CROWD_INTERVAL_MS,
                         body=lambda n: questions.body(questions.text(n), unlike_any=True, stream=True),
-                        while_open=lambda s=server, to=sizes_mib: to.append(s.rss_mib()),
+                        while_open=partial(_note_size, server, sizes_mib),
                     )
                     check(key, streams)
                     grown_kib = (max(sizes_mib) - before_mib) * 1024
@@ -352,19 +311,16 @@ class Bench:
         return found
 
 
+def _note_size(server: Server, sizes_mib: list[float]) -> None:
+    sizes_mib.append(server.rss_mib())
+
+
 def check(key: str, streams: Streams) -> None:
     """Raises SystemExit unless every stream held exactly its own bytes, in order."""
     if streams.wrong:
         raise SystemExit(
             f"{key}: {len(streams.wrong)} of {streams.streams} streams wrong: {streams.wrong[:3]}"
         )
-
-
-def bypassed(server: Server) -> dict[str, float]:
-    """Stages gone without, by name, from the gateway's own metrics."""
-    lines = fetch(server.port, "/metrics").splitlines()
-    counts = (line.rpartition(" ") for line in lines if line.startswith("understudy_bypassed_total{"))
-    return {name.partition('stage="')[2].rstrip('"}'): float(value) for name, _, value in counts}
 
 
 def machine() -> dict[str, Any]:

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from overhead_upstream import event
@@ -173,7 +174,7 @@ async def read_streams(
         stream = first_id + n
         header = b"x-bench-stream: %d,%d,%g,%g\r\n" % (stream, chunks, interval_ms, interval_ms * n / streams)
         request = chat_request(body(stream), header)
-        _, reader = await loop.create_connection(lambda r=request: _Reader(r), "127.0.0.1", port)
+        _, reader = await loop.create_connection(partial(_Reader, request), "127.0.0.1", port)
         readers.append(reader)
     finished = asyncio.gather(*(reader.done for reader in readers))
     async with asyncio.timeout(limit_s):
@@ -204,7 +205,8 @@ def _not_as_expected(received: bytes, expected: bytes) -> str | None:
 
 def dechunked(framed: bytes) -> tuple[bytes, bool]:
     """The body in chunked framing (RFC 9112 §7.1), and whether its last chunk is there."""
-    pieces, at = [], 0
+    pieces: list[bytes] = []
+    at = 0
     while (line := framed.find(b"\r\n", at)) >= 0:
         size = int(framed[at:line], 16)
         if size == 0:

@@ -208,6 +208,8 @@ def _heading(figures: dict[str, Any]) -> str:
         f"{machine['cpu']}, Python {machine['python']}, {pinned}, load average {machine['load_average']} before the start; "
         f"median (least-most) of {counts['rounds']} rounds of {counts['requests']} requests."
     )
+    if counts["rounds"] == 1:
+        text += " ONE ROUND: this shows that it runs, and nothing else."
     if figures.get("bypassed"):
         text += f" Stages gone without while measuring: {figures['bypassed']}."
     return text

@@ -82,6 +82,13 @@ def fetch(port: int, path: str) -> str:
     return b"".join(parts).decode()
 
 
+def bypassed(server: Server) -> dict[str, float]:
+    """Stages gone without, by name, from the gateway's own metrics."""
+    lines = fetch(server.port, "/metrics").splitlines()
+    counts = (line.rpartition(" ") for line in lines if line.startswith("understudy_bypassed_total{"))
+    return {name.partition('stage="')[2].rstrip('"}'): float(value) for name, _, value in counts}
+
+
 @contextlib.contextmanager
 def started(
     name: str, command: list[str], port: int, log: Path, *, ready_path: str, core: set[int] | None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError
 from engines.guard import RETRYABLE_STATUS
+from engines.sse import begins_with_error
 
 _HELD_BYTES = 256 * 1024
 _TOO_LONG = (b"context_length_exceeded", b"maximum context length", b"max_model_len")
@@ -51,7 +52,8 @@ class Failover:
                 continue
             if reply.status == 400 and self._larger is not None:
                 return await self._or_larger(reply, self._larger)
-            if reply.status not in RETRYABLE_STATUS:
+            another = index + 1 < len(self._tries)
+            if reply.status not in RETRYABLE_STATUS and not (another and await _begins_with_error(reply)):
                 return reply
             self.failures.append(attempt.engine.info.name)
             if held is None:
@@ -87,12 +89,29 @@ class Failover:
         try:
             async for chunk in reply.chunks:
                 body += chunk
-                if len(body) > _HELD_BYTES:
+                if len(body) > _HELD_BYTES or (reply.status < 400 and begins_with_error(body)):
+                    # What follows is let go: no length may promise it.
+                    reply.headers.popall("Content-Length", None)
                     break
         except EngineError:
             reply.headers.popall("Content-Length", None)
         reply.chunks = _once(bytes(body))
         return reply
+
+
+async def _begins_with_error(reply: EngineReply) -> bool:
+    """Whether a stream's first event is an error. The guard has its first chunk in hand, so this waits for nothing."""
+    if reply.status >= 400:
+        return False
+    first = await anext(reply.chunks, b"")
+    reply.chunks = _followed(first, reply.chunks)
+    return begins_with_error(first)
+
+
+async def _followed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

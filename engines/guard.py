@@ -19,6 +19,7 @@ from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut, Unavailable
 from engines.retry_after import retry_after_s
+from engines.sse import begins_with_error
 
 RETRYABLE_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """No other 4xx is ever asked again: the request itself is wrong, or was refused."""
@@ -153,8 +154,7 @@ class Guard:
         else:
             self.breaker.succeeded()
         reply.chunks = _with_first(first, reply.chunks)
-        error_first = first.startswith((b'data: {"error"', b'data:{"error"', b"event: error"))
-        return _Opened(context, reply, error_first)
+        return _Opened(context, reply, begins_with_error(first))
 
 
 class _Guarded:

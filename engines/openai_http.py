@@ -171,15 +171,19 @@ class OpenAIHTTP:
         """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
         protocol = response.connection.protocol if response.connection else None
         content = response.content
+        phase = "first chunk"
         try:
             while chunk := await content.readany():
                 if protocol is not None:
-                    # The limit set on the request was for the first chunk; from here on it is the gap's.
+                    # The limit set on the request was for the first chunk, and so was the timer that is running.
                     protocol.read_timeout = self._timeouts.gap_s
+                    if not content.is_eof():
+                        protocol.start_timeout()
                     protocol = None
+                    phase = "gap"
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._translated(error, began=True) from error
+            raise self._translated(error, began=True, phase=phase) from error
 
     def load(self) -> EngineLoad:
         """Requests now under way here; what else the upstream serves is not known."""
@@ -233,7 +237,7 @@ class OpenAIHTTP:
             headers.update(self._extra_headers)
         return headers
 
-    def _translated(self, error: Exception, *, began: bool) -> EngineError:
+    def _translated(self, error: Exception, *, began: bool, phase: str = "first chunk") -> EngineError:
         """Foreign errors become ours at this border, once. The text names the phase, never a header or a URL's query."""
         name = self.info.name
         where = f"{self._base.host}:{self._base.port}"
@@ -241,9 +245,7 @@ class OpenAIHTTP:
             text = f"No connection to {where} within {self._timeouts.connect_s:g} s."
             return TimedOut(text, phase="connect", engine=name)
         if isinstance(error, aiohttp.SocketTimeoutError):
-            phase, limit = (
-                ("gap", self._timeouts.gap_s) if began else ("first chunk", self._timeouts.first_chunk_s)
-            )
+            limit = self._timeouts.gap_s if phase == "gap" else self._timeouts.first_chunk_s
             return TimedOut(f"The upstream sent nothing for {limit:g} s ({phase}).", phase=phase, engine=name)
         if isinstance(error, TimeoutError):
             text = f"The upstream had not finished after {self._timeouts.total_s:g} s."

@@ -23,6 +23,11 @@ def encode(data: bytes) -> bytes:
     return b"data: " + data + b"\n\n"
 
 
+def begins_with_error(chunk: bytes | bytearray) -> bool:
+    """Whether a stream whose first chunk this is begins with an error event."""
+    return chunk.startswith((b'data: {"error"', b'data:{"error"', b"event: error"))
+
+
 def events(body: bytes) -> Iterator[bytes]:
     """The data of every complete or final event in `body`, in order; comments and other fields are skipped.
 

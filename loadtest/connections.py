@@ -108,10 +108,10 @@ class Pool:
     def submit(self, exchange: Exchange) -> None:
         """Send now if a connection is free or may be opened; otherwise as soon as one is."""
         if self._idle:
-            exchange.begun_s = exchange.begun_s or now()
+            exchange.begun_s = exchange.begun_s or exchange.taken_s
             self._idle.pop().send(exchange)
         elif len(self._all) + self._opening < self._limit:
-            exchange.begun_s = exchange.begun_s or now()
+            exchange.begun_s = exchange.begun_s or exchange.taken_s
             self._opening += 1
             task = self._group.create_task(self._open(exchange), name="connect")
             self._openers.add(task)
@@ -158,6 +158,7 @@ class Pool:
         while self._queue and not self._closed and len(self._all) + self._opening < self._limit:
             exchange = self._queue.popleft()
             if not exchange.ended:
+                exchange.begun_s = exchange.begun_s or now()
                 self.submit(exchange)
 
     async def _open(self, exchange: Exchange) -> None:

@@ -210,13 +210,13 @@ def _number(value: object) -> float:
 
 
 def _cache_status(reader: ResponseReader) -> str:
-    """`hit`, `miss` or "": RFC 9211's Cache-Status where there is one, else the usual X- headers."""
+    """`hit`, `miss`, `bypass` or "": RFC 9211's Cache-Status where there is one, else the usual X- headers."""
     said = reader.header(b"cache-status")
     if said is not None:
         parts = [part.strip() for part in said.split(b",")[-1].split(b";")]
         hit = next((part for part in parts[1:] if part == b"hit" or part.startswith(b"hit=")), b"")
         detail = next((part[7:].strip(b'"') for part in parts[1:] if part.startswith(b"detail=")), b"")
-        word = "hit" if hit and hit != b"hit=?0" else "miss"
+        word = "hit" if hit and hit != b"hit=?0" else "bypass" if b"fwd=bypass" in parts else "miss"
         return f"{word} ({detail.decode('latin-1')})" if detail and word == "hit" else word
     for name in _CACHE_HEADERS:
         if (value := reader.header(name)) is not None:

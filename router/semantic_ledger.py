@@ -18,6 +18,7 @@ from router.semantic_evidence import certified, hidden_wrong_bound
 RUNGS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.27, 0.4)
 """Upper edges of the modelled chance of being wrong. Rung 0 is the safest; beyond the last nothing is ever reused."""
 BINS = 100
+GRACE_CAUGHT = 3
 _ALARM_LOG = math.log(1000.0)
 """An alarm is false at most once in a thousand audits on average."""
 
@@ -82,26 +83,33 @@ class Ledger:
         return next((rung for rung, edge in enumerate(RUNGS) if doubt <= edge), None)
 
     def proven(self, limits: Limits) -> int:
-        """The last rung so far that it and all safer ones together are proven; -1 for none.
+        """The last rung such that the ladder up to it falls into blocks, each of which is proven; -1 for none.
 
-        The confidence is shared over the rungs, so which one is picked does not matter.
+        A block is a run of rungs whose labels, taken together, prove a mean error of at most delta. Blocks keep a
+        thinly labelled safe rung from blocking the rest, and closed rungs, where everything is labelled, from
+        outvoting open ones, where only audits are. The confidence is shared over all possible blocks.
         """
         if self._proven is None:
-            alpha = limits.alpha / 2.0 / len(RUNGS) / ((self.restarts + 1) * (self.restarts + 2) / 2)
-            labelled = wrong = 0
-            self._proven = -1
-            for rung, (count, bad) in enumerate(zip(self.rung_labelled, self.rung_wrong, strict=True)):
-                labelled += count
-                wrong += bad
-                if count and certified(labelled, wrong, limits.delta, alpha):
-                    self._proven = rung
+            rungs = len(RUNGS)
+            alpha = self._share(limits) / (rungs * (rungs + 1) / 2)
+            reached = [True] + [False] * rungs
+            for start in range(rungs):
+                if not reached[start]:
+                    continue
+                labelled = wrong = 0
+                for end in range(start, rungs):
+                    labelled += self.rung_labelled[end]
+                    wrong += self.rung_wrong[end]
+                    if not reached[end + 1] and certified(labelled, wrong, limits.delta, alpha):
+                        reached[end + 1] = True
+            self._proven = max(end for end, is_reached in enumerate(reached) if is_reached) - 1
         return self._proven
 
     def phase(self, limits: Limits) -> Phase:
         """OPEN while one more reuse, even a wrong one, would keep wrong <= delta * reused + grace."""
         if self.restarts >= limits.max_phases:
             return Phase.GIVEN_UP
-        alpha = self._monitor_alpha(limits)
+        alpha = self._share(limits)
         worst = hidden_wrong_bound(self.audited_wrong, limits.audit_share, alpha)
         if worst + 1.0 <= limits.delta * (self.reused + 1) + self.grace(limits):
             return Phase.OPEN
@@ -109,7 +117,7 @@ class Ledger:
 
     def grace(self, limits: Limits) -> float:
         """How many wrong answers must be allowed for, because audits need some to see any."""
-        return 1.0 + hidden_wrong_bound(1, limits.audit_share, self._monitor_alpha(limits))
+        return 1.0 + hidden_wrong_bound(GRACE_CAUGHT, limits.audit_share, self._share(limits))
 
     def add_label(
         self, similarity: float, right: bool, rung: int | None, *, audit: bool, settings: Limits
@@ -126,7 +134,9 @@ class Ledger:
             self.audited += 1
             self.audited_wrong += not right
             rate = min(4.0 * settings.delta, (1.0 + settings.delta) / 2.0)
-            step = math.log((1.0 - rate) / (1.0 - settings.delta)) if right else math.log(rate / settings.delta)
+            step = (
+                math.log((1.0 - rate) / (1.0 - settings.delta)) if right else math.log(rate / settings.delta)
+            )
             self.alarm_log = max(0.0, self.alarm_log) + step
             if self.alarm_log >= _ALARM_LOG or self.phase(settings) is Phase.OVER_BUDGET:
                 self.restart()
@@ -144,5 +154,5 @@ class Ledger:
         self.alarm_log = 0.0
         self._proven = None
 
-    def _monitor_alpha(self, limits: Limits) -> float:
+    def _share(self, limits: Limits) -> float:
         return limits.alpha / 2.0 / ((self.restarts + 1) * (self.restarts + 2) / 2)

@@ -124,7 +124,11 @@ class SemanticReuse:
         """The entry's line: the tenant's, widened by how much entries differ, moved by what was seen of this one."""
         prior = self.ledger.line().widened(self.settings.entry_sd, 0.5)
         latest = entry[-self.settings.entry_memory :]
-        return fit(prior, [(o.similarity, float(o.right), float(not o.right)) for o in latest]) if latest else prior
+        return (
+            fit(prior, [(o.similarity, float(o.right), float(not o.right)) for o in latest])
+            if latest
+            else prior
+        )
 
     def observed(self, decision: Explore, similarity: float, right: bool | None) -> Observation:
         """Count what a comparison said; gives the observation to keep with the entry.

@@ -5,101 +5,261 @@ Knows rows. Which pair deserves to become an example, and which example helps, i
 
 from __future__ import annotations
 
-import json
+import collections
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from typing import Any
 
+from store import example_rows
+from store.accounting import Ledger
+from store.admitting import admit
 from store.database import Database
-from store.records import Change, Example, NewExample, Unembedded, Vector
+from store.example_rows import SELECT, as_example
+from store.records import Admitted, Change, Example, Kind, NewExample, Totals, Unembedded, Vector
+from store.twins import TwinRule
 from store.vectors import from_blob, to_blob
+
+_CHUNK_IN_FLIGHT = 2
 
 
 class ExampleBank:
     """Adds, reads and removes examples. Every read names a tenant or is for the store's own housekeeping."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, twin_rule: TwinRule | None = None) -> None:
         self._db = db
+        self._twin_rule = twin_rule or TwinRule()
         self._listeners: list[Callable[[], None]] = []
-        self._uses: dict[int, tuple[int, float]] = {}
-        self._uses_lock = threading.Lock()
+        self.ledger = Ledger(db)
+        """Uses, gain and judgements: noted here, written by `flush_uses`."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have `listener` called on the writer's thread after each commit of ours that changed the log. Be quick."""
         self._listeners.append(listener)
 
-    def add(self, new: NewExample) -> Future[Example]:
-        """Keep a pair. The future gives it with its id and place in the log, once committed.
+    # ---- in
 
-        Adding the same (tenant, request_id) again gives the example that is there already; an empty request_id is
-        never the same. Raises BadVector or StoreBusy at once.
+    def admit(self, new: NewExample) -> Future[Admitted]:
+        """Keep a pair, or merge it into its twin. The future tells what became of it, once that is committed.
+
+        The same (tenant, request_id) again gives the example that stands for it already, also when it was merged; an
+        empty request_id is never the same. Without `new.neighbours` nothing is merged. Raises BadVector, ValueError
+        (a quality outside 0 to 1) or StoreBusy at once.
         """
-        blob = None if new.vector is None else to_blob(new.vector)
-        created_at_s = time.time()
+        job = self._admission(new)
+        return self._db.write(job, after=self._tell)
 
-        def insert(connection: sqlite3.Connection) -> Example:
-            if new.request_id:
-                row = connection.execute(
-                    _SELECT + " WHERE tenant = ? AND request_id = ? AND request_id <> ''",
-                    (new.tenant, new.request_id),
-                ).fetchone()
-                if row is not None:
-                    return Example(*row)
-            seq = _next_seq(connection)
-            id = connection.execute(
-                _INSERT,
-                (
-                    seq,
-                    new.tenant,
-                    new.scope,
-                    new.source_engine,
-                    new.request_id,
-                    created_at_s,
-                    new.prompt_tokens,
-                    new.completion_tokens,
-                    new.embedding_version,
-                    blob,
-                    new.question,
-                    new.answer,
-                    new.embedded_text,
-                ),
-            ).lastrowid
-            assert id is not None
-            return Example(
-                id,
-                seq,
-                new.tenant,
-                new.scope,
-                new.question,
-                new.answer,
-                new.source_engine,
-                created_at_s,
-                new.prompt_tokens,
-                new.completion_tokens,
+    def add(self, new: NewExample) -> Future[Example]:
+        """`admit`, for who only wants the example that stands for the pair."""
+        job = self._admission(new)
+        return self._db.write(lambda connection: job(connection).example, after=self._tell)
+
+    def admit_many(self, news: Sequence[NewExample]) -> Future[list[Admitted]]:
+        """`admit` for some hundreds of pairs in one transaction: all of them, or none and the future's exception."""
+        jobs = [self._admission(new) for new in news]
+        return self._db.write(lambda connection: [job(connection) for job in jobs], after=self._tell)
+
+    def admit_each(self, news: Iterable[NewExample], *, chunk: int = 256) -> Iterator[Admitted]:
+        """Take pairs in as they are read, for an import of any size; gives each one's fate in order, once committed.
+
+        At most three chunks are in memory. Blocks; stopping early leaves what was given out, and up to two chunks
+        more. Raises what `admit` raises; what was given out before then stays committed.
+        """
+        in_flight: collections.deque[Future[list[Admitted]]] = collections.deque()
+        waiting: list[NewExample] = []
+        for new in news:
+            waiting.append(new)
+            if len(waiting) >= chunk:
+                in_flight.append(self.admit_many(waiting))
+                waiting = []
+                if len(in_flight) >= _CHUNK_IN_FLIGHT:
+                    yield from in_flight.popleft().result()
+        if waiting:
+            in_flight.append(self.admit_many(waiting))
+        for future in in_flight:
+            yield from future.result()
+
+    def set_vector(self, id: int, vector: Vector, version: str) -> Future[bool]:
+        """Give an example its vector; the change takes a new place in the log. False if the example is gone.
+
+        Raises BadVector or StoreBusy at once.
+        """
+        blob = to_blob(vector)
+
+        def update(connection: sqlite3.Connection) -> bool:
+            row = connection.execute("SELECT length(vector) FROM examples WHERE id = ?", (id,)).fetchone()
+            if row is None:
+                return False
+            connection.execute(
+                "UPDATE examples SET vector = ?, embedding_version = ?, seq = ? WHERE id = ?",
+                (blob, version, example_rows.next_seq(connection), id),
             )
+            if row[0] != len(blob):
+                connection.execute(
+                    "UPDATE example_accounts SET size_bytes = size_bytes + ? WHERE id = ?",
+                    (len(blob) - (row[0] or 0), id),
+                )
+                example_rows.refresh_worth(connection, id)
+            return True
 
-        return self._db.write(insert, after=self._tell)
+        return self._db.write(update, after=self._tell)
 
-    def by_ids(self, tenant: str, ids: Sequence[int]) -> list[Example]:
+    def update(
+        self,
+        tenant: str,
+        id: int,
+        *,
+        answer: str | None = None,
+        kind: Kind | None = None,
+        contributor: str | None = None,
+        pinned: bool | None = None,
+        flagged: bool | None = None,
+        served_from_s: float | None = None,
+    ) -> Future[Example | None]:
+        """Change what is named of a tenant's example; gives it as it is then, None if the tenant has no such example.
+
+        A new answer takes the old one's judgements with it. Raises StoreBusy at once.
+        """
+        changes = {
+            "kind": kind,
+            "contributor": contributor,
+            "pinned": pinned,
+            "flagged": flagged,
+            "served_from_s": served_from_s,
+        }
+
+        def change(connection: sqlite3.Connection) -> Example | None:
+            found = example_rows.these(connection, tenant, [id])
+            if not found:
+                return None
+            for column, value in changes.items():
+                if value is not None:
+                    connection.execute(f"UPDATE example_accounts SET {column} = ? WHERE id = ?", (value, id))  # noqa: S608
+            if answer is not None and answer != found[0].answer:
+                connection.execute("UPDATE examples SET answer = ? WHERE id = ?", (answer, id))
+                grown = len(answer.encode()) - len(found[0].answer.encode())
+                connection.execute(
+                    "UPDATE example_accounts SET size_bytes = size_bytes + ?, quality_sum = 0, quality_count = 0"
+                    " WHERE id = ?",
+                    (grown, id),
+                )
+                example_rows.refresh_worth(connection, id)
+            return example_rows.these(connection, tenant, [id])[0]
+
+        return self._db.write(change)
+
+    # ---- out
+
+    def by_ids(self, tenant: str, ids: Sequence[int], *, serving: bool = True) -> list[Example]:
         """The tenant's examples with these ids, in the order asked for.
 
-        Ids that are gone, or that belong to another tenant, are left out.
+        Ids that are gone, or that belong to another tenant, are left out; so are those still in quarantine, unless
+        `serving` is false.
         """
-        if not ids:
-            return []
+        found = example_rows.these(self._db.read(), tenant, ids)
+        now_s = time.time()
+        return [example for example in found if not serving or example.served_from_s <= now_s]
+
+    def get(self, tenant: str, id: int) -> Example | None:
+        """One example of the tenant's, in quarantine or not; None if the tenant has no such example."""
+        found = example_rows.these(self._db.read(), tenant, [id])
+        return found[0] if found else None
+
+    def page(
+        self, tenant: str, *, after_id: int = 0, limit: int = 100, kind: Kind | None = None
+    ) -> list[Example]:
+        """The tenant's next examples by id, at most `limit`, of one kind if it is named: for lists and exports."""
+        of_kind = {
+            None: "",
+            "observed": " AND a.kind = 'observed'",
+            "demonstration": " AND a.kind = 'demonstration'",
+        }
         rows = self._db.read().execute(
-            _SELECT_THESE,
-            (json.dumps(list(ids)), tenant),
+            SELECT + " WHERE a.tenant = ? AND a.id > ?" + of_kind[kind] + " ORDER BY a.id LIMIT ?",
+            (tenant, after_id, limit),
         )
-        found = {row[0]: Example(*row) for row in rows.fetchall()}
-        return [found[id] for id in ids if id in found]
+        return [as_example(row) for row in rows.fetchall()]
+
+    def contributed(self, tenant: str, contributor: str) -> int:
+        """How many of the tenant's examples came from a contributor; an empty one is nobody."""
+        row: tuple[int] = (
+            self._db.read()
+            .execute(
+                "SELECT count(*) FROM example_accounts WHERE tenant = ? AND contributor = ? AND contributor <> ''",
+                (tenant, contributor),
+            )
+            .fetchone()
+        )
+        return row[0]
+
+    def count(self, tenant: str | None = None) -> int:
+        """How many examples there are, of one tenant or of all. Costs no scan."""
+        if tenant is not None:
+            return self.totals(tenant).examples
+        row: tuple[int] = (
+            self._db.read().execute("SELECT coalesce(sum(examples), 0) FROM example_totals").fetchone()
+        )
+        return row[0]
+
+    def totals(self, tenant: str) -> Totals:
+        """How many examples a tenant has, and their size. Costs no scan."""
+        row = (
+            self._db.read()
+            .execute("SELECT examples, size_bytes FROM example_totals WHERE tenant = ?", (tenant,))
+            .fetchone()
+        )
+        return Totals(*row) if row else Totals(0, 0)
+
+    def tenants(self) -> dict[str, int]:
+        """Every tenant that has examples, and how many. Costs no scan."""
+        return dict(self._db.read().execute("SELECT tenant, examples FROM example_totals").fetchall())
+
+    # ---- away
+
+    def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]:
+        """Remove the tenant's examples with these ids; gives how many there were.
+
+        Their text is overwritten in the file and, once the write-ahead log has been emptied, gone from there too:
+        that is set off after the commit; `Database.scrub` waits for it.
+        """
+        wanted = sorted(set(ids))
+        return self.write_removal(lambda connection: example_rows.remove(connection, tenant, wanted))
+
+    def remove_contributor(self, tenant: str, contributor: str) -> Future[int]:
+        """Remove every example of the tenant's whose texts came from a contributor; gives how many. See `remove`.
+
+        Raises ValueError for an empty contributor, which would mean everybody unknown.
+        """
+        if not contributor:
+            raise ValueError("an empty contributor is nobody: name one, or remove the tenant")
+        return self._remove_where("tenant = ? AND contributor = ? AND contributor <> ''", tenant, contributor)
+
+    def remove_tenant(self, tenant: str) -> Future[int]:
+        """Remove everything a tenant has here; gives how many examples that was. See `remove`."""
+        return self._remove_where("tenant = ?", tenant)
+
+    def _remove_where(self, condition: str, tenant: str, *values: str) -> Future[int]:
+        def delete(connection: sqlite3.Connection) -> int:
+            found = connection.execute(
+                f"SELECT id FROM example_accounts WHERE {condition} ORDER BY id",  # noqa: S608 - our own constants
+                (tenant, *values),
+            ).fetchall()
+            return example_rows.remove(connection, tenant, [id for (id,) in found])
+
+        return self.write_removal(delete)
+
+    def write_removal(self, job: Callable[[sqlite3.Connection], int]) -> Future[int]:
+        """Write a job that removes examples and gives how many; followers hear of it and the text is overwritten."""
+        return self._db.write(job, after=self._scrub_and_tell)
+
+    # ---- the log
 
     def tail(self, after_seq: int, limit: int = 1000, tenant: str | None = None) -> list[Change]:
         """The next changes in the log's order, at most `limit`; of one tenant, if it is named.
 
-        An example stands at the place of its latest change, so what changed twice is met once.
+        An example stands at the place of its latest change, so what changed twice is met once. Old removals are
+        dropped: see `dropped`.
         """
         if tenant is None:
             rows = self._db.read().execute(_TAIL, {"after": after_seq, "limit": limit})
@@ -117,103 +277,64 @@ class ExampleBank:
         row: tuple[int] = self._db.read().execute("SELECT last_seq FROM example_sequence").fetchone()
         return row[0]
 
-    def tenants(self) -> dict[str, int]:
-        """Every tenant that has examples, and how many."""
-        rows = self._db.read().execute("SELECT tenant, count(*) FROM examples GROUP BY tenant").fetchall()
-        return dict(rows)
-
     def database_id(self) -> str:
         """Which database this bank is in: what was derived from another one does not belong to it."""
         return self._db.database_id()
 
-    def without_vector(self, version: str, limit: int = 100, after_id: int = 0) -> list[Unembedded]:
-        """Examples that have no vector of this embedding version, by id: what a background job has left to embed."""
+    def dropped(self, after_seq: int) -> dict[str, int]:
+        """Tenants of whose removals some beyond `after_seq` are no longer in the log, and up to which place.
+
+        Who has followed to `after_seq` only must read such a tenant anew from the beginning. To be asked after
+        `tail`, never before: what is dropped in between then shows.
+        """
         rows = self._db.read().execute(
-            "SELECT id, tenant, embedded_text FROM examples"
-            " WHERE id > ? AND (vector IS NULL OR embedding_version <> ?) ORDER BY id LIMIT ?",
-            (after_id, version, limit),
+            "SELECT tenant, up_to_seq FROM dropped_removals WHERE up_to_seq > ?", (after_seq,)
         )
-        return [Unembedded(*row) for row in rows.fetchall()]
+        return dict(rows.fetchall())
 
-    def set_vector(self, id: int, vector: Vector, version: str) -> Future[bool]:
-        """Give an example its vector; the change takes a new place in the log. False if the example is gone.
+    def without_vector(self, version: str, limit: int = 100, after_id: int = 0) -> list[Unembedded]:
+        """Examples that have no vector of this embedding version, by id: what a background job has left to embed.
 
-        Raises BadVector or StoreBusy at once.
+        Costs nothing when there are none, however large the bank.
         """
-        blob = to_blob(vector)
+        connection = self._db.read()
+        found: dict[int, Unembedded] = {}
 
-        def update(connection: sqlite3.Connection) -> bool:
-            if connection.execute("SELECT 1 FROM examples WHERE id = ?", (id,)).fetchone() is None:
-                return False
-            connection.execute(
-                "UPDATE examples SET vector = ?, embedding_version = ?, seq = ? WHERE id = ?",
-                (blob, version, _next_seq(connection), id),
+        def take(condition: str, *values: Any) -> None:
+            rows = connection.execute(
+                f"SELECT id, tenant, embedded_text FROM examples WHERE {condition} AND id > ? ORDER BY id LIMIT ?",  # noqa: S608
+                (*values, after_id, limit),
             )
-            return True
+            found.update({row[0]: Unembedded(*row) for row in rows.fetchall()})
 
-        return self._db.write(update, after=self._tell)
+        take("vector IS NULL")
+        for (other,) in connection.execute(_VERSIONS).fetchall():
+            if other is not None and other != version:
+                take("embedding_version = ?", other)
+        return [found[id] for id in sorted(found)[:limit]]
 
-    def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]:
-        """Remove the tenant's examples with these ids; gives how many there were.
-
-        Their text is overwritten in the file and, once the write-ahead log has been emptied, gone from there too:
-        that is set off after the commit; `Database.scrub` waits for it.
-        """
-        wanted = json.dumps(list(ids))
-
-        def delete(connection: sqlite3.Connection) -> int:
-            found = connection.execute(
-                "SELECT id FROM examples WHERE id IN (SELECT value FROM json_each(?)) AND +tenant = ? ORDER BY id",
-                (wanted, tenant),
-            ).fetchall()
-            return _delete(connection, tenant, [id for (id,) in found])
-
-        return self._db.write(delete, after=self._scrub_and_tell)
-
-    def remove_tenant(self, tenant: str) -> Future[int]:
-        """Remove everything a tenant has here; gives how many examples that was. See `remove`."""
-
-        def delete(connection: sqlite3.Connection) -> int:
-            found = connection.execute(
-                "SELECT id FROM examples WHERE tenant = ? ORDER BY id", (tenant,)
-            ).fetchall()
-            return _delete(connection, tenant, [id for (id,) in found])
-
-        return self._db.write(delete, after=self._scrub_and_tell)
-
-    def count(self, tenant: str | None = None) -> int:
-        """How many examples there are, of one tenant or of all."""
-        if tenant is None:
-            cursor = self._db.read().execute("SELECT count(*) FROM examples")
-        else:
-            cursor = self._db.read().execute("SELECT count(*) FROM examples WHERE tenant = ?", (tenant,))
-        row: tuple[int] = cursor.fetchone()
-        return row[0]
+    # ---- accounts
 
     def note_use(self, ids: Sequence[int]) -> None:
         """Note that these examples were sent to an engine just now. Only counted here; `flush_uses` writes."""
-        now_s = time.time()
-        with self._uses_lock:
-            for id in ids:
-                uses, _ = self._uses.get(id, (0, 0.0))
-                self._uses[id] = (uses + 1, now_s)
+        self.ledger.note_use(ids)
 
     def flush_uses(self) -> Future[None] | None:
-        """Hand the noted uses to the writer; None if there are none. Call it now and then, and before closing."""
-        with self._uses_lock:
-            noted, self._uses = self._uses, {}
-        if not noted:
-            return None
-        rows = [(uses, last_used_at_s, id) for id, (uses, last_used_at_s) in noted.items()]
+        """Hand everything the ledger noted to the writer; None if there is nothing, else the last job's future.
 
-        def update(connection: sqlite3.Connection) -> None:
-            connection.executemany(
-                "UPDATE examples SET uses = uses + ?, last_used_at_s = max(coalesce(last_used_at_s, 0), ?)"
-                " WHERE id = ?",
-                rows,
-            )
+        Call it now and then, and before closing.
+        """
+        written = self.ledger.flush()
+        return written[-1] if written else None
 
-        return self._db.write(update)
+    # ---- inside
+
+    def _admission(self, new: NewExample) -> Callable[[sqlite3.Connection], Admitted]:
+        blob = None if new.vector is None else to_blob(new.vector)
+        if new.quality is not None and not 0.0 <= new.quality <= 1.0:
+            raise ValueError(f"a quality of {new.quality}: between 0 and 1 is right")
+        now_s = time.time()
+        return lambda connection: admit(connection, new, blob, now_s, self._twin_rule)
 
     def _tell(self, _: object) -> None:
         for listener in self._listeners:
@@ -225,33 +346,12 @@ class ExampleBank:
             self._db.scrub_soon()
 
 
-def _next_seq(connection: sqlite3.Connection) -> int:
-    row: tuple[int] = connection.execute(
-        "UPDATE example_sequence SET last_seq = last_seq + 1 RETURNING last_seq"
-    ).fetchone()
-    return row[0]
-
-
-def _delete(connection: sqlite3.Connection, tenant: str, ids: list[int]) -> int:
-    for id in ids:
-        connection.execute(
-            "INSERT INTO removed_examples (seq, example_id, tenant) VALUES (?, ?, ?)",
-            (_next_seq(connection), id, tenant),
-        )
-        connection.execute("DELETE FROM examples WHERE id = ?", (id,))
-    return len(ids)
-
-
-_SELECT = (
-    "SELECT id, seq, tenant, scope, question, answer, source_engine, created_at_s, prompt_tokens, completion_tokens"
-    " FROM examples"
-)
-# The plus keeps SQLite from walking all of the tenant's rows to find a handful by their ids (2 ms against 20 us).
-_SELECT_THESE = _SELECT + " WHERE id IN (SELECT value FROM json_each(?)) AND +tenant = ?"  # noqa: S608 - a constant
-_INSERT = (
-    "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens,"
-    " completion_tokens, embedding_version, vector, question, answer, embedded_text)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# Walks from one version to the next by the index, where DISTINCT would read every entry.
+_VERSIONS = (
+    "WITH RECURSIVE versions (version) AS ("
+    "SELECT min(embedding_version) FROM examples UNION ALL"
+    " SELECT (SELECT min(embedding_version) FROM examples WHERE embedding_version > version) FROM versions"
+    " WHERE version IS NOT NULL) SELECT version FROM versions"
 )
 _TAIL = (
     "SELECT * FROM (SELECT seq, tenant, id, vector, 0, embedding_version FROM examples"

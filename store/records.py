@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Vector = npt.NDArray[np.float32]
 """A unit-length embedding, shape (dimensions,)."""
+
+Kind = Literal["observed", "demonstration"]
+"""Met in traffic, or given as the right answer by a person: an observation never takes a demonstration's place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,28 @@ class NewExample:
     request_id: str
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    kind: Kind = "observed"
+    contributor: str = ""
+    """Opaque id of the key or user it came from, so that all of theirs can be removed; empty when unknown."""
+    pinned: bool = False
+    """Never evicted, and never overwritten by a twin."""
+    served_from_s: float = 0.0
+    """Quarantine: not returned for serving before this time (Unix seconds); 0 is at once."""
+    quality: float | None = None
+    """A judgement of this answer, 0 to 1, if there is one already."""
+    neighbours: tuple[tuple[int, float], ...] = ()
+    """(example id, cosine similarity) of the nearest of this tenant, among which a twin is looked for: see store.twins.
+
+    Empty: the pair is kept as it is. Ids that are gone, or of another tenant or scope, are passed over.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One row of the bank. `seq` is its place in the log: workers fold rows into their index in this order."""
+    """One row of the bank. `seq` is its place in the log: workers fold rows into their index in this order.
+
+    What decays is given with the time it was true at: store.accounting.decayed brings it to now.
+    """
 
     id: int
     seq: int
@@ -46,6 +67,53 @@ class Example:
     created_at_s: float
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    request_id: str = ""
+    embedding_version: str = ""
+    kind: Kind = "observed"
+    contributor: str = ""
+    pinned: bool = False
+    flagged: bool = False
+    """It has a twin whose answer disagrees: the same question, two answers."""
+    merged: int = 0
+    """How many agreeing pairs were merged into this one."""
+    served_from_s: float = 0.0
+    size_bytes: int = 0
+    """Its texts, its vector, and 1,024 for its row and its place in the index."""
+    uses: int = 0
+    last_used_at_s: float | None = None
+    used: float = 0.0
+    """Decayed use at `used_at_s`."""
+    used_at_s: float = 0.0
+    gain: float = 0.0
+    """Decayed gain G(e) at `gain_at_s`."""
+    gain_at_s: float = 0.0
+    quality_sum: float = 0.0
+    quality_count: int = 0
+    """Judgements of this answer."""
+
+    @property
+    def quality(self) -> float | None:
+        """The mean of the judgements, 0 to 1; None without any."""
+        return self.quality_sum / self.quality_count if self.quality_count else None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What became of a pair that was handed to the bank."""
+
+    example: Example
+    """The example that now stands for it."""
+    outcome: Literal["added", "known", "merged", "replaced", "disagrees"]
+    """known: this request was kept before. merged: an agreeing twin stands for it. replaced: it took the place of its
+    twin's texts. disagrees: added, and flagged with its twin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How much a tenant has in the bank."""
+
+    examples: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

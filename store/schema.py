@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -40,6 +41,8 @@ def migrate(connection: sqlite3.Connection, folder: Path = MIGRATIONS_FOLDER) ->
     for file in files:
         migrations(name=file.stem)(_runs(file))
 
+    # Whether SQLite brings a logarithm depends on how it was built.
+    connection.create_function("ln", 1, math.log, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         wrapped = sqlite_utils.Database(connection, recursive_triggers=False, execute_plugins=False)
@@ -68,15 +71,19 @@ def _applied(connection: sqlite3.Connection) -> list[str]:
 
 
 def numbered_files(folder: Path) -> list[Path]:
-    """The migrations of a folder, in order: 0001_*.sql, 0002_*.sql and so on, without a gap.
+    """The migrations of a folder, in order: 0001_*.sql, 0002_*.sql and so on; a number may be left out.
 
-    Raises SchemaError for a name out of order.
+    Raises SchemaError for a name out of order, a number used twice, or no migrations at all.
     """
     files = sorted(folder.glob("*.sql"))
-    for number, file in enumerate(files, start=1):
+    numbers: dict[str, str] = {}
+    for file in files:
         found = _NUMBERED.fullmatch(file.name)
-        if found is None or int(found[1]) != number:
-            raise SchemaError(f"migration {file.name!r} should be called {number:04d}_<what_it_does>.sql")
+        if found is None:
+            raise SchemaError(f"migration {file.name!r} should be called NNNN_<what_it_does>.sql")
+        if found[1] in numbers:
+            raise SchemaError(f"migrations {numbers[found[1]]!r} and {file.name!r} have the same number")
+        numbers[found[1]] = file.name
     if not files:
         raise SchemaError(f"no migrations in {folder}: the installation is incomplete")
     return files

@@ -12,7 +12,9 @@ from loadtest.commands.options import make_plan, plan_options
 
 @click.command("peers")
 @plan_options
-@click.option("--only", multiple=True, help="Only these peers: nginx, relay, litellm or an adapter's name.")
+@click.option(
+    "--only", multiple=True, help="Only these peers: understudy, nginx, relay, litellm or an adapter's name."
+)
 @click.option(
     "--adapter",
     "adapters",

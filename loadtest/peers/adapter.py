@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ class Peer:
 
     def found_at(self) -> str | None:
         """The program's full path, or None where it is not installed."""
-        return shutil.which(self.program)
+        beside_python = str(Path(sys.executable).parent)
+        return shutil.which(self.program) or shutil.which(self.program, path=beside_python)
 
 
 def filled(text: str, values: dict[str, str]) -> str:

@@ -57,6 +57,22 @@ general_settings:
 
 BUILT_IN = (
     Peer(
+        name="understudy",
+        program="understudy",
+        command=(
+            "{program}",
+            "serve",
+            "--upstream",
+            "{upstream}/v1",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "{port}",
+        ),
+        ready_path="/readyz",
+        note="this project's gateway, transparent, remembering nothing",
+    ),
+    Peer(
         name="nginx",
         program="nginx",
         command=("{program}", "-p", "{folder}", "-c", "{config}", "-e", "{folder}/error.log"),

@@ -28,7 +28,7 @@ def charts(report: dict[str, Any]) -> list[tuple[str, str, Any]]:
             (
                 "Latency over time",
                 "By when requests were due; slices with few requests are noisy.",
-                _percentiles(line),
+                _percentiles(line, report),
             ),
             (
                 "How latency is distributed",
@@ -79,8 +79,18 @@ def _rates(line: dict[str, Any], report: dict[str, Any]) -> Any:
         "side": "right",
         "showgrid": False,
         "rangemode": "tozero",
+        "tickmode": "auto",  # otherwise plotly puts its ticks at the other axis's grid lines
+        "nticks": 6,
     }
-    return layout(figure, "s after the start", "requests/s", yaxis2=axis, yaxis={"rangemode": "tozero"})
+    _mark_warm_up(figure, report)
+    return layout(
+        figure,
+        "s after the start",
+        "requests/s",
+        yaxis2=axis,
+        yaxis={"rangemode": "tozero"},
+        xaxis={"rangemode": "tozero"},
+    )
 
 
 def _mark_warm_up(figure: Any, report: dict[str, Any]) -> None:
@@ -90,13 +100,16 @@ def _mark_warm_up(figure: Any, report: dict[str, Any]) -> None:
         )
 
 
-def _percentiles(line: dict[str, Any]) -> Any:
+def _percentiles(line: dict[str, Any], report: dict[str, Any]) -> Any:
     import plotly.graph_objects as go
 
     figure = go.Figure()
     for key, colour in (("p50", _GREEN), ("p90", _ORANGE), ("p99", _RED)):
         figure.add_scatter(x=_times(line), y=line[key], name=key, line={"color": colour})
-    return layout(figure, "s after the start", "latency, ms", yaxis={"type": "log"})
+    _mark_warm_up(figure, report)
+    return layout(
+        figure, "s after the start", "latency, ms", yaxis={"type": "log"}, xaxis={"rangemode": "tozero"}
+    )
 
 
 def _cdf(report: dict[str, Any]) -> Any:

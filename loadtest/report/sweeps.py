@@ -70,7 +70,13 @@ def sweep_page(result: dict[str, Any]) -> str:
         for key, name in (("p50_ms", "p50"), ("p99_ms", "p99")):
             chart.add_scatter(x=rates, y=[line[key] for line in lines], name=name, mode="lines+markers")
         if result["knee_per_s"]:
-            chart.add_vline(x=result["knee_per_s"], line_dash="dash", annotation_text="knee")
+            # A trace, not a marked line: plotly misplaces the text of those on logarithmic axes.
+            heights = [line["p50_ms"] for line in lines] + [line["p99_ms"] for line in lines]
+            known = [height for height in heights if height]
+            knee = [result["knee_per_s"]] * 2
+            chart.add_scatter(
+                x=knee, y=[min(known), max(known)], name="knee", mode="lines", line={"dash": "dash"}
+            )
         layout(chart, "requests/s", "latency, ms", 420, yaxis={"type": "log"}, xaxis={"type": "log"})
     head = "".join(f"<th>{column}</th>" for column in columns)
     body = "".join(

@@ -245,6 +245,18 @@ def test_a_stream_that_stalls_ends_in_an_error_event(impatient: Gateway, upstrea
     assert not answer.whole and b"sent nothing for 0.5 s (gap)" in answer.body
 
 
+def test_a_head_without_a_body_is_still_waiting_for_its_first_chunk(
+    impatient: Gateway, upstream: Upstream
+) -> None:
+    def script(call: Call) -> None:
+        call.begin()
+        assert call.hung_up()
+
+    upstream.plays(script)
+    answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT)
+    assert not answer.whole and b"sent nothing for 0.5 s (first chunk)" in answer.body
+
+
 def test_a_slow_but_steady_stream_outlives_every_limit(impatient: Gateway, upstream: Upstream) -> None:
     def script(call: Call) -> None:
         call.begin()

@@ -69,6 +69,7 @@ def test_every_way_of_ending_has_its_name(data: bytes, closed: bool, said: str) 
         (b"cache-status: understudy; hit; detail=exact", "hit (exact)"),
         (b"Cache-Status: cdn; fwd=miss, understudy; hit", "hit"),
         (b"cache-status: understudy; fwd=miss; stored", "miss"),
+        (b"cache-status: understudy; fwd=bypass", "bypass"),
         (b"x-cache: HIT", "hit"),
         (b"x-cache: MISS from x", "miss"),
         (b"x-other: 1", ""),

@@ -144,7 +144,7 @@ def test_braces_of_a_configuration_survive() -> None:
 
 
 def test_the_command_names_what_it_does_not_know(load: Callable[..., Any]) -> None:
-    assert "known are nginx, relay, litellm" in load("peers", "--only", "kong").stderr
+    assert "known are understudy, nginx, relay, litellm" in load("peers", "--only", "kong").stderr
     assert "NAME=PATH" in load("peers", "--find", "kong=/x").stderr
 
 

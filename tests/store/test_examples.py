@@ -137,9 +137,7 @@ def test_uses_are_counted_behind_and_written_together(bank: ExampleBank, db: Dat
     noted = bank.flush_uses()
     assert noted is not None
     noted.result(30)
-    rows = (
-        db.read().execute("SELECT uses, last_used_at_s > created_at_s FROM examples ORDER BY id").fetchall()
-    )
+    rows = [(e.uses, int((e.last_used_at_s or 0) > e.created_at_s)) for e in bank.by_ids("a1", [one, two])]
     assert rows == [(2, 1), (1, 1)]
     assert bank.flush_uses() is None
 

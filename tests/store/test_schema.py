@@ -35,22 +35,22 @@ def test_a_failed_migration_leaves_nothing_of_itself_and_names_itself(tmp_path: 
     before = tables(path)
     folder = folder_with(
         tmp_path,
-        m0002_more="CREATE TABLE extra (a);\nINSERT INTO extra VALUES (1);\nINSERT INTO missing VALUES (1);\n",
+        m9002_more="CREATE TABLE extra (a);\nINSERT INTO extra VALUES (1);\nINSERT INTO missing VALUES (1);\n",
     )
 
     with pytest.raises(
-        SchemaError, match=r"0002_more failed at 'INSERT INTO missing.*no such table: missing"
+        SchemaError, match=r"9002_more failed at 'INSERT INTO missing.*no such table: missing"
     ):
         Database.open(path, migrations=folder)
 
     assert tables(path) == before
-    (folder / "0002_more.sql").write_text("CREATE TABLE extra (a);")
+    (folder / "9002_more.sql").write_text("CREATE TABLE extra (a);")
     Database.open(path, migrations=folder).close()
     assert tables(path) == before | {"extra"}
 
 
 def test_a_first_opening_that_fails_leaves_no_half_a_schema(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, m0002_bad="CREATE TABLE broken (;")
+    folder = folder_with(tmp_path, m9002_bad="CREATE TABLE broken (;")
 
     with pytest.raises(SchemaError):
         Database.open(tmp_path / "a.db", migrations=folder)
@@ -60,9 +60,9 @@ def test_a_first_opening_that_fails_leaves_no_half_a_schema(tmp_path: Path) -> N
 
 def test_a_database_from_a_later_version_is_refused_and_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    Database.open(path, migrations=folder_with(tmp_path, m0002_later="CREATE TABLE later (a);")).close()
+    Database.open(path, migrations=folder_with(tmp_path, m9002_later="CREATE TABLE later (a);")).close()
 
-    with pytest.raises(DatabaseTooNew, match=r"0002_later.*later version"):
+    with pytest.raises(DatabaseTooNew, match=r"9002_later.*later version"):
         Database.open(path)
 
     assert "later" in tables(path)
@@ -94,10 +94,19 @@ def test_processes_that_start_at_once_migrate_once(tmp_path: Path) -> None:
     assert len(set(said)) == 1
 
 
-def test_a_gap_in_the_numbers_is_not_passed_over(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, m0003_third="SELECT 1;")
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("m0001_again", "'0001_again.sql' and '0001_start.sql' have the same number"),
+        ("m3_third", "'3_third.sql' should be called NNNN_"),
+    ],
+)
+def test_a_migration_without_a_number_of_its_own_is_not_passed_over(
+    tmp_path: Path, name: str, problem: str
+) -> None:
+    folder = folder_with(tmp_path, **{name: "SELECT 1;"})
 
-    with pytest.raises(SchemaError, match=r"'0003_third.sql' should be called 0002_"):
+    with pytest.raises(SchemaError, match=problem):
         numbered_files(folder)
 
 

@@ -1,0 +1,119 @@
+"""From a request and its right answer, given by a person or a file, to an example: the same digest as for served requests.
+
+The one place where given pairs are admitted or refused, for the API and for imports. Embeds nothing and stores nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from engines.chat import ChatRequest, estimated_tokens, message_text
+from router.admission import Admission, Contributor, Finished, Origin
+from router.digest import question, scope
+from store.secret import derive
+
+_ID_CHARACTERS = 32
+
+
+class NotAdmitted(Exception):
+    """The pair may not become an example; `reason` is the code that router.admission gives, `detail` what kind was found."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(
+            _WHY.get(reason, "a rule of this gateway refuses it") + (f" ({detail})" if detail else "")
+        )
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Digested:
+    """What an example is made of."""
+
+    scope: str
+    question: str
+    answer: str
+    embedded_text: str
+    prompt_tokens: int
+    completion_tokens: int
+    """Both estimated."""
+    served_from_s: float = 0.0
+
+
+def digested(
+    chat: ChatRequest,
+    answer: str,
+    admission: Admission,
+    origin: Origin,
+    *,
+    finish_reason: str = "stop",
+    contributor: Contributor | None = None,
+) -> Digested:
+    """Digest a given pair; what is kept may be redacted. Raises NotAdmitted. About a millisecond of CPU."""
+    verdict = admission.judge(
+        Finished(
+            chat=chat,
+            status=200,
+            complete=True,
+            opted_out=False,
+            from_reference=False,
+            question=question(chat.messages),
+            answer=answer,
+            finish_reason=finish_reason,
+            choices=1,
+            calls_tools=False,
+            origin=origin,
+            contributor=contributor,
+        )
+    )
+    if verdict.reason is not None:
+        raise NotAdmitted(verdict.reason, verdict.detail)
+    return Digested(
+        scope=scope(chat),
+        question=verdict.question,
+        answer=verdict.answer,
+        embedded_text=verdict.embedded_text,
+        prompt_tokens=sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages),
+        completion_tokens=estimated_tokens(verdict.answer),
+        served_from_s=verdict.held_until_s or 0.0,
+    )
+
+
+def as_chat(fields: Mapping[str, Any]) -> ChatRequest:
+    """A request that nobody sends on: only its fields count."""
+    model = fields.get("model")
+    return ChatRequest(
+        b"",
+        fields,
+        model if isinstance(model, str) else "",
+        fields["messages"],
+        stream=False,
+        include_usage=False,
+    )
+
+
+def content_id(secret: bytes, chat: ChatRequest, answer: str) -> str:
+    """A name for a request and its answer: the same for the same, telling nothing of either without the secret."""
+    turns = [[str(m.get("role")), message_text(m.get("content"))] for m in chat.messages]
+    content = orjson.dumps([turns, chat.fields.get("response_format"), answer], option=orjson.OPT_SORT_KEYS)
+    return derive(secret, "content of an example", content.decode())[:_ID_CHARACTERS]
+
+
+_WHY = {
+    "empty": "there is no user turn with text in it, or the answer is empty",
+    "too_short": "the question or the answer is too short to teach anything",
+    "too_long": "the question or the answer is longer than memory.examples.max_chars",
+    "tool_calls": "it carries tools, and an example must be words only",
+    "not_plain_text": "it holds something other than text, such as an image or a tool's output",
+    "not_text": "it holds characters that are no text",
+    "cut_short": "the answer did not end by itself (finish reason other than 'stop')",
+    "secrets": "it holds what looks like a credential",
+    "private_data": "it holds what looks like personal data",
+    "instructions": "it reads like instructions to a model rather than an example",
+    "hollow_answer": "without the personal data in it little of the answer is left",
+    "contributor_cap": "this contributor has as many examples here as one may have",
+    "contributor_rate": "this contributor has given many examples within the hour",
+}

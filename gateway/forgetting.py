@@ -1,0 +1,87 @@
+"""Deletes what is remembered of a tenant, or of one key or user of it. Used by the API and by `understudy forget`. Blocks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from gateway.contributor import is_from, user_digest
+from store.contributors import contributors
+from store.imports import ImportCursors
+from store.memory import Memory as Store
+from store.snapshots import Snapshots
+
+_AGAIN_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was deleted."""
+
+    examples: int
+    answers: int
+    """Exact answers. They do not say whose request they answered, so those of the whole tenant go."""
+    requests: int
+    """Rows of the request log; only a whole tenant's. They hold no content and name neither key nor user."""
+
+
+class Forgetter:
+    """Over an open store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def contributor(
+        self,
+        tenant: str,
+        *,
+        key_id: str = "",
+        user: str = "",
+        drop_index: bool = False,
+        timeout_s: float = 60.0,
+    ) -> Forgotten:
+        """Delete the examples that came with a key, or with requests that named a user, and the tenant's exact answers.
+
+        `drop_index` also drops the tenant's index and its snapshot, in which removed vectors would stay until the next
+        rebuild. See `erase` for what SQLite may still hold. Raises what writing raises, TimeoutError among it.
+        """
+        store = self._store
+        digest = user_digest(store.secret, tenant, user) if user else None
+        whose = [
+            n for n in contributors(store.db, tenant) if is_from(n, key_id=key_id or None, digest=digest)
+        ]
+        removing = [store.examples.remove_contributor(tenant, name) for name in whose]
+        forgetting = store.exact.forget_tenant(tenant)
+        examples = sum(removed.result(timeout_s) for removed in removing)
+        answers = forgetting.result(timeout_s)
+        if store.follower is not None:
+            store.follower.wait_for(store.examples.last_seq(), timeout_s)
+        if drop_index:
+            self._drop_index(tenant)
+        return Forgotten(examples, answers, 0)
+
+    def tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
+        """Delete everything of a tenant but its keys. Raises as `contributor` does."""
+        store = self._store
+        ImportCursors(store.db).forget_tenant(tenant).result(timeout_s)
+        done = store.forget_tenant(tenant, timeout_s)
+        self._drop_index(tenant)
+        return Forgotten(done.examples, done.answers, done.requests)
+
+    def erase(self, timeout_s: float = 60.0) -> bool:
+        """Write the database file anew without what was deleted; False while another process reads the old one on and on.
+
+        Takes seconds per gigabyte, during which every process's writes wait.
+        """
+        until_s = time.monotonic() + timeout_s
+        erased = self._store.db.erase().result(timeout_s)
+        while not erased and time.monotonic() < until_s:
+            time.sleep(_AGAIN_S)
+            erased = self._store.db.scrub().result(timeout_s)
+        return erased
+
+    def _drop_index(self, tenant: str) -> None:
+        if self._store.indexes is not None:
+            self._store.indexes.forget(tenant)
+        else:
+            Snapshots(self._store.db.path.parent / "index").remove(tenant)

@@ -1,0 +1,324 @@
+"""`/v1/examples`: demonstrations in, and a tenant's own examples out, listed and deleted.
+
+An example is named by its request: the decision id that its answer carried, or the id a demonstration was given. Whatever is not
+the caller's own does not exist here: 404, so that nobody can learn what others have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+from urllib.parse import parse_qs, unquote
+
+from aiohttp import web
+
+from engines.chat import ChatRequest
+from gateway.contributor import contributor, user_of
+from gateway.demonstration import NotAdmitted, as_chat, content_id, digested
+from gateway.forgetting import Forgetter
+from gateway.journey import Journey, Outcome
+from gateway.log import log
+from gateway.middleware import Handler
+from gateway.openai_error import RequestError
+from gateway.own_response import json_response
+from gateway.wire import read_body, read_chat_request, read_json
+from router.admission import Admission
+from store.database import StoreBusy
+from store.records import Admitted, Example, Kind, NewExample, Vector
+from store.secret import derive
+
+PATH = "/examples"
+_MAX_PAGE = 100
+_MAX_KEY_CHARACTERS = 255
+_NEIGHBOURS = 8
+_ID_CHARACTERS = 32
+
+
+class Bank(Protocol):
+    """What is needed of store.examples.ExampleBank."""
+
+    def admit(self, new: NewExample) -> Future[Admitted]: ...
+
+    def update(self, tenant: str, id: int, *, pinned: bool | None = ...) -> Future[Example | None]: ...
+
+    def page(
+        self, tenant: str, *, after_id: int = ..., limit: int = ..., kind: Kind | None = ...
+    ) -> Sequence[Example]: ...
+
+    def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]: ...
+
+
+class Embedder(Protocol):
+    """What is needed of router.embedder.Embedder."""
+
+    @property
+    def version(self) -> str: ...
+
+    def embed_blocking(self, text: str) -> Vector: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What the endpoints work on."""
+
+    bank: Bank
+    find: Callable[[str, str], Example | None]
+    """The tenant's example that stands for a request."""
+    admission: Admission
+    embedder: Embedder
+    nearest: Callable[[str, Vector, int], list[tuple[int, float]]]
+    followed: Callable[[int], object]
+    """Waits until this process's index has followed the log up to a place."""
+    forgetter: Forgetter
+    secret: bytes
+    max_json_bytes: int
+
+
+class Examples:
+    """Everything at and below `/examples`. Without a shelf, examples are switched off."""
+
+    def __init__(self, shelf: Shelf | None) -> None:
+        self._shelf = shelf
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """See gateway.middleware.Handler. Raises RequestError."""
+        if self._shelf is None:
+            raise RequestError(
+                "This gateway keeps no examples: memory.examples.enabled is off.",
+                status=404,
+                code="examples_disabled",
+            )
+        path, _, query = target.partition("?")
+        name = unquote(path[len(PATH) :].strip("/"))
+        match request.method, name:
+            case "POST", "":
+                status, content = await self._give(self._shelf, request, journey)
+            case "GET", "":
+                status, content = 200, await self._page(self._shelf, _query(query), journey)
+            case "GET", _:
+                status, content = 200, _shown(await self._find(self._shelf, name, journey))
+            case "DELETE", "":
+                status, content = 200, await self._forget(self._shelf, _query(query), journey)
+            case "DELETE", _:
+                status, content = 200, await self._remove(self._shelf, name, journey)
+            case _:
+                raise RequestError(
+                    f"{PATH} does not take {request.method}.", status=405, code="method_not_allowed"
+                )
+        journey.outcome, journey.status = Outcome.ANSWERED, status
+        return json_response(content, status=status)
+
+    async def _give(
+        self, shelf: Shelf, request: web.BaseRequest, journey: Journey
+    ) -> tuple[int, dict[str, Any]]:
+        body = await read_body(request, shelf.max_json_bytes)
+        fields = await read_json(request, body, shelf.max_json_bytes)
+        if fields is None:
+            raise RequestError(
+                "This content encoding cannot be read here.", status=415, code="invalid_encoding"
+            )
+        pinned = _checked(fields)
+        chat = as_chat(read_chat_request(body, fields).fields)
+        try:
+            # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
+            digest = await asyncio.to_thread(
+                digested, chat, fields["answer"], shelf.admission, "demonstration"
+            )
+        except NotAdmitted as refused:
+            raise RequestError(
+                f"This pair cannot become an example: {refused}.", code=f"not_admitted_{refused.reason}"
+            ) from None
+        new = NewExample(
+            tenant=journey.tenant,
+            scope=digest.scope,
+            question=digest.question,
+            answer=digest.answer,
+            embedded_text=digest.embedded_text,
+            vector=None,
+            embedding_version=shelf.embedder.version,
+            source_engine="demonstration",
+            request_id=_request_id(shelf.secret, request, chat, fields["answer"]),
+            prompt_tokens=digest.prompt_tokens,
+            completion_tokens=digest.completion_tokens,
+            kind="demonstration",
+            contributor=contributor(shelf.secret, journey.tenant, journey.key_id, user_of(fields)),
+            pinned=pinned,
+            served_from_s=digest.served_from_s,
+        )
+        try:
+            admitted = await asyncio.to_thread(_keep, shelf, new)
+        except StoreBusy:
+            raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
+        kept = admitted.example
+        same = (kept.question, kept.answer, kept.scope) == (new.question, new.answer, new.scope)
+        if admitted.outcome == "known" and kept.request_id == new.request_id and not same:
+            raise RequestError(
+                "This Idempotency-Key was used before for another request or answer.",
+                status=409,
+                code="idempotency_conflict",
+                param="Idempotency-Key",
+            )
+        return 201, _shown(kept)
+
+    async def _page(self, shelf: Shelf, query: dict[str, str], journey: Journey) -> dict[str, Any]:
+        _only(query, "after", "limit", "kind")
+        kind = query.get("kind")
+        if kind not in (None, "observed", "demonstration"):
+            raise RequestError(
+                f"'kind' is {kind[:40]!r}; it must be observed or demonstration.",
+                code="invalid_value",
+                param="kind",
+            )
+        limit = _limit(query.get("limit", "20"))
+        after_id = 0
+        if "after" in query:
+            after_id = (await self._find(shelf, query["after"], journey, param="after")).id
+        found = await asyncio.to_thread(
+            shelf.bank.page, journey.tenant, after_id=after_id, limit=limit + 1, kind=kind
+        )
+        shown = [_shown(example) for example in found[:limit]]
+        return {
+            "object": "list",
+            "data": shown,
+            "first_id": shown[0]["id"] if shown else None,
+            "last_id": shown[-1]["id"] if shown else None,
+            "has_more": len(found) > limit,
+        }
+
+    async def _find(self, shelf: Shelf, name: str, journey: Journey, *, param: str | None = None) -> Example:
+        found = await asyncio.to_thread(shelf.find, journey.tenant, name) if name else None
+        if found is None:
+            raise RequestError(
+                f"No example has the id {name[:100]!r}.", status=404, code="example_not_found", param=param
+            )
+        return found
+
+    async def _remove(self, shelf: Shelf, name: str, journey: Journey) -> dict[str, Any]:
+        found = await self._find(shelf, name, journey)
+        removed = await asyncio.wrap_future(shelf.bank.remove(journey.tenant, [found.id]))
+        if not removed:
+            raise RequestError(f"No example has the id {name[:100]!r}.", status=404, code="example_not_found")
+        return {"id": found.request_id, "object": "example.deleted", "deleted": True}
+
+    async def _forget(self, shelf: Shelf, query: dict[str, str], journey: Journey) -> dict[str, Any]:
+        _only(query, "user", "key")
+        user, key_id = query.get("user", ""), query.get("key", "")
+        if bool(user) == bool(key_id):
+            raise RequestError(
+                "Say whose examples to delete: either ?user=... or ?key=... (a key's id, not its secret).",
+                code="missing_required_parameter",
+                param="user",
+            )
+        forgotten = await asyncio.to_thread(
+            shelf.forgetter.contributor, journey.tenant, user=user, key_id=key_id
+        )
+        return {
+            "object": "examples.deleted",
+            "deleted": forgotten.examples,
+            "exact_answers_deleted": forgotten.answers,
+        }
+
+
+def mounted(examples: Examples, otherwise: Handler | None) -> Handler:
+    """`examples` at and below its path, everything else as before."""
+
+    async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        path = target.partition("?")[0]
+        if path == PATH or path.startswith(PATH + "/"):
+            return await examples(request, target, journey)
+        if otherwise is not None:
+            return await otherwise(request, target, journey)
+        raise RequestError(
+            "No default upstream is configured, and this endpoint is not one of the gateway's own.",
+            status=404,
+            code="unknown_url",
+        )
+
+    return handle
+
+
+def _keep(shelf: Shelf, new: NewExample) -> Admitted:
+    try:
+        vector = shelf.embedder.embed_blocking(new.embedded_text)
+    except Exception as error:
+        # Kept without a vector: the background pass embeds it.
+        log("warning", "embedding_failed", error=error)
+    else:
+        near = shelf.nearest(new.tenant, vector, _NEIGHBOURS)
+        new = replace(new, vector=vector, neighbours=tuple(near))
+    admitted = shelf.bank.admit(new).result()
+    kept = admitted.example
+    if new.pinned and not kept.pinned:
+        kept = shelf.bank.update(new.tenant, kept.id, pinned=True).result() or kept
+    shelf.followed(kept.seq)
+    return replace(admitted, example=kept)
+
+
+def _checked(fields: dict[str, Any]) -> bool:
+    """Whether it is to be pinned. Raises RequestError. Other fields may be those of any chat request."""
+    if not isinstance(fields.get("answer"), str):
+        raise RequestError("'answer' must be a string.", code="invalid_type", param="answer")
+    pinned = fields.get("pinned", False)
+    if not isinstance(pinned, bool):
+        raise RequestError("'pinned' must be true or false.", code="invalid_type", param="pinned")
+    return pinned
+
+
+def _request_id(secret: bytes, request: web.BaseRequest, chat: ChatRequest, answer: str) -> str:
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return f"demo-{content_id(secret, chat, answer)}"
+    if not key or len(key) > _MAX_KEY_CHARACTERS:
+        raise RequestError(
+            f"Idempotency-Key has {len(key)} characters; 1 to {_MAX_KEY_CHARACTERS} are right.",
+            code="invalid_idempotency_key",
+            param="Idempotency-Key",
+        )
+    return f"demo-{derive(secret, 'idempotency key', key)[:_ID_CHARACTERS]}"
+
+
+def _shown(example: Example) -> dict[str, Any]:
+    return {
+        "id": example.request_id,
+        "object": "example",
+        "created_at": int(example.created_at_s),
+        "kind": example.kind,
+        "question": example.question,
+        "answer": example.answer,
+        "scope": example.scope,
+        "source": example.source_engine,
+        "pinned": example.pinned,
+        "flagged": example.flagged,
+        "merged": example.merged,
+        "uses": example.uses,
+        "quality": example.quality,
+        "served_from": int(example.served_from_s),
+        "prompt_tokens": example.prompt_tokens,
+        "completion_tokens": example.completion_tokens,
+    }
+
+
+def _query(query: str) -> dict[str, str]:
+    found = parse_qs(query, keep_blank_values=True, errors="replace") if query else {}
+    return {name: values[-1] for name, values in found.items()}
+
+
+def _only(query: dict[str, str], *known: str) -> None:
+    unknown = sorted(set(query) - set(known))
+    if unknown:
+        raise RequestError(
+            f"Unknown query parameter '{unknown[0][:60]}'. Known: {', '.join(known)}.",
+            code="unknown_parameter",
+            param=unknown[0][:60],
+        )
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= _MAX_PAGE):
+        raise RequestError(
+            f"'limit' is {text[:40]!r}; it must be 1 to {_MAX_PAGE}.", code="invalid_value", param="limit"
+        )
+    return int(text)

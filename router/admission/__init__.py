@@ -1,0 +1,27 @@
+"""Which answers may become examples, and with what text. The entry is Admission.judge; everything else serves it."""
+
+from router.admission.chain import FORM_RULES, REASONS, Admission, form_refusal
+from router.admission.contributors import Contributor, ContributorLimits
+from router.admission.finished import AdmissionSettings, Finished, Mode, Origin, Twin, TwinOf, Verdict
+
+__all__ = [
+    "FORM_RULES",
+    "REASONS",
+    "Admission",
+    "AdmissionSettings",
+    "Contributor",
+    "ContributorLimits",
+    "Finished",
+    "Mode",
+    "Origin",
+    "Twin",
+    "TwinOf",
+    "Verdict",
+    "form_refusal",
+    "refusal",
+]
+
+
+def refusal(finished: Finished) -> str | None:
+    """Why the pair may not be kept as it stands, under the default settings, or None."""
+    return form_refusal(finished, AdmissionSettings())

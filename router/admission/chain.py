@@ -1,0 +1,153 @@
+"""Which answers may become examples: a chain of small named rules, each with its reason, cheapest first.
+
+Costs CPU in proportion to the text and runs off the request path, on whichever thread calls: nothing here has state, so any
+number of threads may share one Admission. See docs/admission.md for the rules' reasons and measurements.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from router.admission import contributors
+from router.admission.credentials import credentials
+from router.admission.finished import AdmissionSettings, Finished, TwinOf, Verdict
+from router.admission.instructions import instructions
+from router.admission.private_data import private_data
+from router.admission.spans import Redacted, Span, TooMany, redacted
+from router.digest import carries_tools, cut, is_plain_text
+
+Rule = Callable[[Finished, AdmissionSettings], bool]
+"""Whether to refuse."""
+
+
+def _wrong_engine(f: Finished, settings: AdmissionSettings) -> bool:
+    allowed = settings.engines
+    if "any" in allowed or f.origin in allowed:
+        return False
+    good = f.quality is not None and f.quality >= settings.good_quality
+    return not (f.from_reference and "reference" in allowed) and not (good and "judged_good" in allowed)
+
+
+def _judged_bad(f: Finished, settings: AdmissionSettings) -> bool:
+    return f.quality is not None and f.quality < 1 - settings.good_quality
+
+
+def _too_long(f: Finished, settings: AdmissionSettings) -> bool:
+    limit = settings.max_characters if f.max_characters is None else f.max_characters
+    return len(f.question) > limit or len(f.answer) > limit
+
+
+def _too_short(f: Finished, settings: AdmissionSettings) -> bool:
+    return (
+        len(f.question.strip()) < settings.min_question_characters
+        or len(f.answer.strip()) < settings.min_answer_characters
+    )
+
+
+def _not_text(f: Finished, settings: AdmissionSettings) -> bool:
+    return any(
+        "\ud800" <= c <= "\udfff" or c == "\0"
+        for t in (f.question, f.answer)
+        if not t.isascii() or "\0" in t
+        for c in t
+    )
+
+
+FORM_RULES: tuple[tuple[str, Rule], ...] = (
+    ("opted_out", lambda f, s: f.opted_out),
+    ("opted_out_key", lambda f, s: f.key_opted_out),
+    ("opted_out_model", lambda f, s: f.model_opted_out),
+    ("error", lambda f, s: not 200 <= f.status < 300),
+    ("incomplete", lambda f, s: not f.complete),
+    ("not_the_reference", _wrong_engine),
+    ("judged_bad", _judged_bad),
+    ("several_choices", lambda f, s: f.choices != 1),
+    ("tool_calls", lambda f, s: f.calls_tools or carries_tools(f.chat)),
+    ("not_plain_text", lambda f, s: not is_plain_text(f.chat.messages)),
+    ("cut_short", lambda f, s: f.finish_reason != "stop"),
+    ("empty", lambda f, s: not f.question.strip() or not f.answer.strip()),
+    ("too_short", _too_short),
+    ("too_long", _too_long),
+    ("not_text", _not_text),
+)
+"""(reason to refuse, test), in order: who said no comes first, what it costs to find out grows."""
+
+REASONS: tuple[str, ...] = (
+    *(reason for reason, _ in FORM_RULES),
+    *("contributor_cap", "contributor_rate", "secrets", "instructions", "private_data", "hollow_answer"),
+    "near_duplicate",
+)
+"""Every reason to refuse, in the order in which the rules are asked. Only the first that applies is given."""
+
+
+class Admission:
+    """The whole chain under fixed settings. Immutable; thread-safe."""
+
+    def __init__(self, settings: AdmissionSettings | None = None) -> None:
+        self.settings = settings or AdmissionSettings()
+
+    def judge(self, finished: Finished, twin_of: TwinOf | None = None, now_s: float | None = None) -> Verdict:
+        """Admitted or not, and with what text. Never raises for what a client or an engine may have written.
+
+        Around a millisecond of CPU for an ordinary pair, linear in its length; the search itself holds no GIL. `twin_of`
+        is called at most once, last, with the embedded text. `now_s` is seconds since the epoch.
+        """
+        settings = self.settings
+        reason = form_refusal(finished, settings)
+        if reason is None and finished.contributor is not None:
+            reason = contributors.refusal(finished.contributor, settings.contributors)
+        verdict = Verdict(reason) if reason is not None else self._read(finished.question, finished.answer)
+        if not verdict.admitted:
+            return verdict
+        held = None
+        if finished.contributor is not None:
+            now_s = time.time() if now_s is None else now_s
+            held = contributors.held_until_s(finished.contributor, settings.contributors, now_s)
+        verdict = replace(verdict, held_until_s=held)
+        return _beside_its_twin(verdict, twin_of, settings)
+
+    def _read(self, question: str, answer: str) -> Verdict:
+        settings = self.settings
+        texts = (question, answer)
+        none: tuple[list[Span], list[Span]] = ([], [])
+        secret = none if settings.secrets == "off" else (credentials(question), credentials(answer))
+        if any(secret) and settings.secrets == "refuse":
+            return Verdict("secrets", _kinds(secret))
+        if settings.instructions == "refuse":
+            family = next(filter(None, map(instructions, texts)), None)
+            if family is not None:
+                return Verdict("instructions", family)
+        private = none if settings.private_data == "off" else (private_data(question), private_data(answer))
+        if any(private) and settings.private_data == "refuse":
+            return Verdict("private_data", _kinds(private))
+        try:
+            clean = redacted(question, answer, secret[0] + private[0], secret[1] + private[1])
+        except TooMany:
+            return Verdict("private_data", "too_many")
+        return self._kept(clean)
+
+    def _kept(self, clean: Redacted) -> Verdict:
+        if clean.hollow:
+            return Verdict("hollow_answer", " ".join(clean.kinds))
+        embedded = cut(clean.question, self.settings.embedded_characters)
+        return Verdict(None, "", clean.question, clean.answer, embedded, clean.kinds)
+
+
+def form_refusal(finished: Finished, settings: AdmissionSettings) -> str | None:
+    """The first rule about form, sender or outcome that refuses, or None. Reads no text."""
+    return next((reason for reason, refuses in FORM_RULES if refuses(finished, settings)), None)
+
+
+def _beside_its_twin(verdict: Verdict, twin_of: TwinOf | None, settings: AdmissionSettings) -> Verdict:
+    twin = None if twin_of is None else twin_of(verdict.embedded_text)
+    if twin is None or twin.similarity < settings.twin_similarity:
+        return verdict
+    if twin.agrees:
+        return Verdict("near_duplicate", twin=twin.id)
+    return replace(verdict, twin=twin.id)
+
+
+def _kinds(found: tuple[list[Span], list[Span]]) -> str:
+    return " ".join(sorted({span.kind for spans in found for span in spans}))

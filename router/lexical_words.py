@@ -1,0 +1,131 @@
+"""The word lists behind the lexical gates: closed classes of words whose change turns a question into another.
+
+Data only, for the languages named. What needs no list (numbers, names, symbols, order) is in router/lexical_gates.py
+and works in any script.
+"""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _mapping(text: str) -> dict[str, str]:
+    return {key: value for key, _, value in (pair.partition("=") for pair in text.split())}
+
+
+NEGATIONS = _words("""
+    no not never none nobody nothing nowhere neither nor without cannot except unless hardly barely aint isnt
+    arent wasnt werent dont doesnt didnt wont wouldnt cant couldnt shouldnt mustnt neednt hasnt havent hadnt
+    nicht kein keine keinen keinem keiner keines nie niemals nichts ohne niemand weder niet geen nooit niets
+    zonder ne pas jamais rien aucun aucune sans ni nunca nada ningún ninguna ninguno sin non mai nessun nessuno
+    niente senza não nem nenhum nenhuma sem не нет ни никогда без ні ніколи nigdy bez nikdy değil yok hayır asla
+    inte ingen aldrig utan ikke uden
+""")
+"""English, German, Dutch, French, Spanish, Italian, Portuguese, Russian, Ukrainian, Polish, Czech,
+Turkish, Swedish, Danish."""
+AUXILIARIES = _words("is are was were do does did would could should must need has have had might ought")
+"""With "nt" behind them they negate."""
+NEGATION_CHARACTERS = frozenset("不没無无非未别莫勿否")
+NEGATION_ENDINGS = ("ない", "ません", "なかった", "않", "없", "아니")
+"""Japanese and Korean negate inside the word: counted wherever they occur."""
+
+NUMBER_WORDS = _mapping("""
+    zero=0 eins=1 two=2 zwei=2 deux=2 three=3 drei=3 trois=3 tres=3 four=4 vier=4 quatre=4 cuatro=4 five=5
+    fünf=5 cinq=5 cinco=5 sechs=6 seis=6 seven=7 sieben=7 sept=7 siete=7 eight=8 acht=8 huit=8 ocho=8 nine=9
+    neun=9 neuf=9 nueve=9 ten=10 zehn=10 dix=10 diez=10 dieci=10 eleven=11 elf=11 onze=11 twelve=12 zwölf=12
+    douze=12 doce=12 six=6 twenty=20 thirty=30 fifty=50 hundred=100 thousand=1000 million=1e6 billion=1e9
+    half=0.5 third=1/3 quarter=0.25 double=x2 twice=x2 triple=x3 first=#1 second=#2 fourth=#4 fifth=#5
+    last=#last
+""")
+"""Without "one", "un", "eine" and the like, which are articles far more often than numbers."""
+
+UNITS = _words("""
+    mm cm m km inch inches in ft foot feet yard yards mile miles mg g kg gram grams kilogram kilograms kilo
+    kilos lb lbs pound pounds oz ounce ounces ton tons tonne tonnes ml l liter liters litre litres gallon
+    gallons cup cups pint pints ms sec second seconds min minute minutes hour hours day days week weeks month
+    months year years decade decades century celsius fahrenheit kelvin degree degrees radian radians byte bytes
+    kb mb gb tb kib mib gib bit bits mbps watt watts kw kwh volt volts amp amps hz khz mhz ghz percent % ‰ $ € £
+    ¥ ₹ usd eur gbp inr jpy cny dollar dollars euro euros rupee rupees yen yuan acre acres hectare hectares
+    calorie calories kcal joule joules psi bar pascal mph kph
+""")
+TIME_UNITS = _words("""
+    second minute hour day week month year decade century degree cup bit yard foot ton
+""")
+"""These count only beside a number: "these days" measures nothing."""
+UNIT_NAMES = _mapping("""
+    inches=inch in= feet=foot ft=foot yards=yard miles=mile gram=g grams=g kilogram=kg kilograms=kg kilo=kg
+    kilos=kg lbs=lb pound=lb pounds=lb ounce=oz ounces=oz tons=ton tonne=ton tonnes=ton liter=l liters=l litre=l
+    litres=l gallons=gallon cups=cup pints=pint sec= second= seconds=second min=minute minutes=minute hours=hour
+    days=day weeks=week months=month years=year decades=decade degrees=degree radians=radian bytes=byte bits=bit
+    watts=watt volts=volt amps=amp percent=% $=usd dollar=usd dollars=usd €=eur euro=eur euros=eur £=gbp ₹=inr
+    rupee=inr rupees=inr ¥=jpy yen=jpy yuan=cny acres=acre hectares=hectare calories=calorie kcal=calorie
+    joules=joule m= l= g= bar=
+""")
+"""One name per unit; an empty name means the word is too often something else to count."""
+
+CALENDAR = _words("""
+    january february march april june july august september october november december monday tuesday wednesday
+    thursday friday saturday sunday today tomorrow yesterday tonight morning afternoon evening night weekend
+    weekday spring summer autumn winter januar februar märz mai juni juli oktober dezember montag dienstag
+    mittwoch donnerstag freitag samstag sonntag heute morgen gestern janvier février mars avril juin juillet
+    août septembre octobre novembre décembre lundi mardi mercredi jeudi vendredi samedi dimanche hier demain
+    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre lunes martes
+    miércoles jueves viernes sábado domingo hoy mañana ayer
+""")
+
+QUESTION_WORDS = _mapping("""
+    who=who whom=who whose=whose when=when where=where why=why wer=who wem=who wen=who wann=when wo=where
+    wohin=where woher=where warum=why wieso=why qui=who quand=when où=where pourquoi=why quién=who quien=who
+    cuándo=when cuando=when dónde=where donde=where cuánto=how_much cuántos=how_much кто=who когда=when
+    где=where куда=where почему=why зачем=why сколько=how_much 谁=who 哪里=where 哪儿=where 为什么=why 多少=how_much
+    几=how_much combien=how_much wieviel=how_much wieviele=how_much
+""")
+HOW_KINDS = _mapping("""
+    many=how_much much=how_much long=how_long far=how_far old=how_old often=how_often big=how_big tall=how_big
+    fast=how_fast soon=when
+""")
+"""What follows "how" asks for a quantity; plain how, what and which paraphrase each other and are left alone."""
+
+OPPOSITES = frozenset(
+    frozenset(pair.split("/"))
+    for pair in _words("""
+    increase/decrease increases/decreases increasing/decreasing raise/lower rise/fall up/down upper/lower
+    above/below over/under before/after start/stop start/end begin/end beginning/end open/close opened/closed
+    opening/closing on/off enable/disable enabled/disabled activate/deactivate add/remove insert/delete
+    create/delete install/uninstall include/exclude accept/reject accepted/rejected allow/deny allow/block
+    allow/forbid allowed/forbidden block/unblock lock/unlock buy/sell buying/selling lend/borrow send/receive
+    sent/received push/pull import/export upload/download encode/decode encrypt/decrypt compress/decompress
+    serialize/deserialize login/logout connect/disconnect attach/detach join/leave win/lose gain/lose gain/loss
+    profit/loss deposit/withdraw deposit/withdrawal credit/debit pass/fail succeed/fail success/failure live/die
+    birth/death alive/dead male/female man/woman men/women boy/girl boys/girls guy/girl guys/girls guy/woman
+    husband/wife father/mother brother/sister son/daughter boyfriend/girlfriend him/her he/she his/her good/bad
+    best/worst better/worse advantage/disadvantage advantages/disadvantages pros/cons pro/con benefit/drawback
+    positive/negative true/false right/wrong right/left correct/incorrect legal/illegal possible/impossible
+    high/low higher/lower highest/lowest big/small bigger/smaller biggest/smallest large/small larger/smaller
+    largest/smallest long/short longer/shorter longest/shortest tall/short fast/slow faster/slower
+    fastest/slowest early/late earliest/latest old/new older/newer old/young oldest/youngest hot/cold warm/cool
+    hard/easy hard/soft difficult/easy strong/weak heavy/light rich/poor cheap/expensive cheapest/expensive
+    safe/dangerous public/private internal/external inside/outside indoor/outdoor input/output minimum/maximum
+    minimize/maximize min/max more/less more/fewer most/least many/few all/none always/never everyone/nobody
+    everything/nothing same/different similar/different like/dislike love/hate agree/disagree approve/decline
+    physical/virtual real/fake manual/automatic major/minor even/odd ascending/descending horizontal/vertical
+    row/column north/south east/west northern/southern eastern/western for/against front/back top/bottom
+    first/last next/previous push/pop read/write wake/sleep freeze/melt cause/prevent causes/prevents help/harm
+    arrive/depart arrival/departure hire/fire employer/employee teacher/student doctor/patient parent/child
+    question/answer client/server host/guest domestic/international single/married singular/plural past/future
+    asset/liability supply/demand vorher/nachher mehr/weniger groß/klein alt/neu gut/schlecht links/rechts
+    kaufen/verkaufen öffnen/schließen plus/moins avant/après grand/petit ouvrir/fermer acheter/vendre más/menos
+    antes/después abrir/cerrar comprar/vender
+    """)
+)
+NEGATIVE_PREFIXES = _words("un in im il ir dis non mis de anti counter a не без des dé")
+
+FUNCTION_WORDS = _words("""
+    a an the of in on at by to for from and or is are was were be been am do does did can could should would
+    will shall may might must i me my you your we our it its this that these those there so as if then than
+    please with about into what which how he she they them their his her has have had get got any some very just
+    also der die das ein eine und oder ist sind le la les un une des du de et ou est sont el los las una y o es
+    son en que
+""")

@@ -1,0 +1,196 @@
+"""What an example has been good for: uses, gain and judgements, counted at once and written behind, in batches.
+
+The arithmetic stands in pure functions; the ledger collects increments until it is told to write them. Knows no text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from store.database import Database
+
+DECAY_PER_HOUR = 0.9
+DECAY_RATE_PER_S = -math.log(DECAY_PER_HOUR) / 3600.0
+
+_BATCH_EXAMPLES = 500
+
+
+def decayed(value: float, as_of_s: float, now_s: float) -> float:
+    """A value that was true at `as_of_s`, at `now_s`: times 0.9 per hour between (SPEC §2; EchoLM §4.3.2)."""
+    return value * math.exp(-DECAY_RATE_PER_S * (now_s - as_of_s))
+
+
+def accumulated(value: float, as_of_s: float, amount: float, at_s: float) -> tuple[float, float]:
+    """Add `amount`, which came at `at_s`, to a decaying sum; gives the sum and the time at which it is true.
+
+    The time never goes back, and the order in which amounts arrive does not matter: a sum of 0.9^(age in hours) x
+    amount is the same whoever adds first (forward decay: Cormode et al., "Forward Decay", ICDE 2009).
+    """
+    if not value:
+        return amount, at_s
+    until_s = max(as_of_s, at_s)
+    return decayed(value, as_of_s, until_s) + decayed(amount, at_s, until_s), until_s
+
+
+def gain(model_cost: float, quality: float) -> float:
+    """What improving an example might have brought at one use: cost of the model that had to answer x (1 - quality).
+
+    G(e) of EchoLM §4.3.1. Both between 0 and 1: the model's cost over the dearest model's, and the quality of the
+    answer that was given with the example's help. Accumulated per use and decayed (see `accumulated`), so that what is
+    used often, needs a dear model and is answered badly comes first. Raises ValueError outside 0 to 1.
+    """
+    for name, value in (("model cost", model_cost), ("quality", quality)):
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"a normalised {name} of {value}: between 0 and 1 is right")
+    return model_cost * (1.0 - quality)
+
+
+def worth(
+    used: float, used_at_s: float, seen_at_s: float, quality_sum: float = 0.0, quality_count: int = 0
+) -> float:
+    """The logarithm of an example's utility, referred to 1970, so that it need not be computed anew as time passes.
+
+    Utility at time t = (decayed use + one decayed use for having been seen, when added or last merged) x quality, where
+    quality = (sum of judgements + 1) / (count + 2), hence 1/2 for what nobody judged. All examples decay alike,
+    so their order is the same at any t; exp(worth - DECAY_RATE_PER_S x t) is the utility at t.
+    """
+    until_s = max(used_at_s, seen_at_s) if used else seen_at_s
+    weight = decayed(1.0, seen_at_s, until_s) + (decayed(used, used_at_s, until_s) if used else 0.0)
+    quality = (quality_sum + 1.0) / (quality_count + 2.0)
+    return math.log(weight) + math.log(quality) + DECAY_RATE_PER_S * until_s
+
+
+@dataclass(slots=True)
+class _Noted:
+    uses: int = 0
+    last_used_at_s: float = 0.0
+    used: float = 0.0
+    used_at_s: float = 0.0
+    gain: float = 0.0
+    gain_at_s: float = 0.0
+    quality_sum: float = 0.0
+    quality_count: int = 0
+
+
+class Ledger:
+    """What one process noted since it last wrote. Every method may be called from any thread and touches no disk.
+
+    Several processes may write for the same example: what is written are increments, added up inside the write
+    transaction. What was noted and not yet flushed is lost with the process: at most what one flush interval holds.
+    """
+
+    def __init__(self, db: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._db = db
+        self._clock = clock
+        self._noted: dict[int, _Noted] = {}
+        self._lock = threading.Lock()
+
+    def note_use(self, ids: Sequence[int]) -> None:
+        """These examples were sent to an engine just now."""
+        now_s = self._clock()
+        with self._lock:
+            for id in ids:
+                noted = self._of(id)
+                noted.uses += 1
+                noted.last_used_at_s = max(noted.last_used_at_s, now_s)
+                noted.used, noted.used_at_s = accumulated(noted.used, noted.used_at_s, 1.0, now_s)
+
+    def note_gain(self, ids: Sequence[int], amount: float) -> None:
+        """A use of these examples left room for `amount` of improvement each: see `gain`."""
+        now_s = self._clock()
+        with self._lock:
+            for id in ids:
+                noted = self._of(id)
+                noted.gain, noted.gain_at_s = accumulated(noted.gain, noted.gain_at_s, amount, now_s)
+
+    def note_quality(self, id: int, quality: float) -> None:
+        """An example's own answer was judged, 0 to 1. Raises ValueError outside."""
+        if not 0.0 <= quality <= 1.0:
+            raise ValueError(f"a normalised quality of {quality}: between 0 and 1 is right")
+        with self._lock:
+            noted = self._of(id)
+            noted.quality_sum += quality
+            noted.quality_count += 1
+
+    def flush(self) -> list[Future[None]]:
+        """Hand what was noted to the writer, in jobs of bounded size; empty if there is nothing.
+
+        Raises StoreBusy or StoreClosed; what could not be handed over is kept for the next flush.
+        """
+        with self._lock:
+            noted, self._noted = self._noted, {}
+        written: list[Future[None]] = []
+        items = list(noted.items())
+        for start in range(0, len(items), _BATCH_EXAMPLES):
+            batch = items[start : start + _BATCH_EXAMPLES]
+            try:
+                written.append(self._db.write(lambda connection, batch=batch: _write(connection, batch)))  # type: ignore[misc]
+            except BaseException:
+                self._take_back(items[start:])
+                raise
+        return written
+
+    def _of(self, id: int) -> _Noted:
+        noted = self._noted.get(id)
+        if noted is None:
+            noted = self._noted[id] = _Noted()
+        return noted
+
+    def _take_back(self, items: Sequence[tuple[int, _Noted]]) -> None:
+        with self._lock:
+            for id, old in items:
+                new = self._of(id)
+                new.uses += old.uses
+                new.last_used_at_s = max(new.last_used_at_s, old.last_used_at_s)
+                new.used, new.used_at_s = accumulated(new.used, new.used_at_s, old.used, old.used_at_s)
+                new.gain, new.gain_at_s = accumulated(new.gain, new.gain_at_s, old.gain, old.gain_at_s)
+                new.quality_sum += old.quality_sum
+                new.quality_count += old.quality_count
+
+
+def _write(connection: sqlite3.Connection, batch: Sequence[tuple[int, _Noted]]) -> None:
+    increments = dict(batch)
+    rows = connection.execute(
+        "SELECT id, used, used_at_s, gain, gain_at_s, quality_sum, quality_count, seen_at_s, size_bytes"
+        " FROM example_accounts WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(increments)),),
+    ).fetchall()
+    written = []
+    for id, used, used_at_s, gained, gain_at_s, quality_sum, quality_count, seen_at_s, size_bytes in rows:
+        noted = increments[id]
+        if noted.used:
+            used, used_at_s = accumulated(used, used_at_s, noted.used, noted.used_at_s)
+        if noted.gain:
+            gained, gain_at_s = accumulated(gained, gain_at_s, noted.gain, noted.gain_at_s)
+        quality_sum += noted.quality_sum
+        quality_count += noted.quality_count
+        value = worth(used, used_at_s, seen_at_s, quality_sum, quality_count)
+        written.append(
+            (
+                noted.uses,
+                noted.last_used_at_s or None,
+                used,
+                used_at_s,
+                gained,
+                gain_at_s,
+                quality_sum,
+                quality_count,
+                value,
+                value - math.log(size_bytes),
+                id,
+            )
+        )
+    connection.executemany(
+        "UPDATE example_accounts SET uses = uses + ?,"
+        " last_used_at_s = nullif(max(coalesce(last_used_at_s, 0), coalesce(?, 0)), 0),"
+        " used = ?, used_at_s = ?, gain = ?, gain_at_s = ?, quality_sum = ?, quality_count = ?,"
+        " worth = ?, worth_per_byte = ? WHERE id = ?",
+        written,
+    )

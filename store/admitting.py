@@ -1,0 +1,81 @@
+"""What becomes of a pair on its way in: known already, merged into its twin, put in its twin's place, or added.
+
+Runs inside a write job. Finds no neighbours: whoever embeds the pair asks the index and hands them over.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from store import example_rows
+from store.records import Admitted, Example, NewExample
+from store.twins import TwinRule, agrees, same_question
+
+
+def admit(
+    connection: sqlite3.Connection, new: NewExample, blob: bytes | None, now_s: float, rule: TwinRule
+) -> Admitted:
+    """Keep a pair once. Twins are looked for among `new.neighbours` of the same tenant and scope only."""
+    known = example_rows.by_request(connection, new.tenant, new.request_id)
+    if known is not None:
+        return Admitted(known, "known")
+    twins = _twins(connection, new, rule)
+    agreeing = next((twin for twin in twins if agrees(twin.answer, new.answer, rule)), None)
+    if agreeing is not None:
+        return _merge(connection, agreeing, new, blob, now_s)
+    added = example_rows.insert(connection, new, blob, now_s)
+    if not twins:
+        return Admitted(added, "added")
+    for id in (added.id, *(twin.id for twin in twins)):
+        connection.execute("UPDATE example_accounts SET flagged = 1 WHERE id = ?", (id,))
+    return Admitted(_now(connection, added), "disagrees")
+
+
+def _twins(connection: sqlite3.Connection, new: NewExample, rule: TwinRule) -> list[Example]:
+    near = [id for id, similarity in new.neighbours if similarity >= rule.min_similarity]
+    return [
+        example
+        for example in example_rows.these(connection, new.tenant, near)
+        if example.scope == new.scope
+        and same_question(example.question, new.question, len(new.embedded_text))
+    ]
+
+
+def _merge(
+    connection: sqlite3.Connection, twin: Example, new: NewExample, blob: bytes | None, now_s: float
+) -> Admitted:
+    replaces = _takes_the_place(twin, new, now_s)
+    gone_id = twin.request_id if replaces else new.request_id
+    if replaces:
+        example_rows.replace_texts(connection, twin, new, blob, now_s)
+    if gone_id:
+        connection.execute(
+            "INSERT OR IGNORE INTO merged_requests (tenant, request_id, example_id, merged_at_s) VALUES (?, ?, ?, ?)",
+            (new.tenant, gone_id, twin.id, now_s),
+        )
+    connection.execute(
+        "UPDATE example_accounts SET merged = merged + 1, seen_at_s = max(seen_at_s, ?) WHERE id = ?",
+        (now_s, twin.id),
+    )
+    example_rows.refresh_worth(connection, twin.id)
+    return Admitted(_now(connection, twin), "replaced" if replaces else "merged")
+
+
+def _takes_the_place(twin: Example, new: NewExample, now_s: float) -> bool:
+    """Whether the newcomer's texts stand for both from now on: the freshest, unless the older one is better or held."""
+    if twin.pinned:
+        return False
+    if twin.kind != new.kind:
+        return new.kind == "demonstration"
+    if new.served_from_s > max(now_s, twin.served_from_s):
+        # A newcomer in quarantine would take with it what is being served.
+        return False
+    if new.vector is None or new.embedding_version != twin.embedding_version:
+        return False
+    old_quality = 0.5 if twin.quality is None else twin.quality
+    return (0.5 if new.quality is None else new.quality) >= old_quality
+
+
+def _now(connection: sqlite3.Connection, example: Example) -> Example:
+    (current,) = example_rows.these(connection, example.tenant, [example.id])
+    return current

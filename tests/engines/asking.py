@@ -1,0 +1,61 @@
+"""Engines over a scripted upstream, and the asking of them, as the tests of guard, failover and engine need it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from multidict import CIMultiDict
+
+from engines.breaker import Breaker
+from engines.engine import Engine, EngineInfo, EngineReply, EngineRequest
+from engines.guard import Guard, Limits
+from engines.openai_http import OpenAIHTTP, Timeouts
+
+QUICK = Timeouts(connect_s=2, first_chunk_s=2, gap_s=2, total_s=10)
+
+
+def request(body: bytes = b"{}", target: str = "/chat/completions") -> EngineRequest:
+    return EngineRequest("POST", target, CIMultiDict({"Content-Type": "application/json"}), body)
+
+
+def closed_port() -> int:
+    """A port nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+@asynccontextmanager
+async def engine(port: int, name: str = "e", timeouts: Timeouts = QUICK) -> AsyncIterator[OpenAIHTTP]:
+    """An engine whose base URL is the upstream's, closed afterwards."""
+    made = OpenAIHTTP(EngineInfo(name), f"http://127.0.0.1:{port}/v1", timeouts=timeouts)
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+@asynccontextmanager
+async def guarded(
+    port: int,
+    limits: Limits | None = None,
+    breaker: Breaker | None = None,
+    *,
+    name: str = "e",
+    timeouts: Timeouts = QUICK,
+) -> AsyncIterator[Guard]:
+    """The same behind a guard whose first wait is short."""
+    async with engine(port, name, timeouts) as inner:
+        yield Guard(inner, limits or Limits(first_wait_s=0.01), breaker)
+
+
+async def asked(engine: Engine, what: EngineRequest | None = None) -> tuple[int, bytes]:
+    """Ask; the status and the whole body."""
+    async with engine.stream(what or request()) as reply:
+        return reply.status, await read(reply)
+
+
+async def read(reply: EngineReply) -> bytes:
+    return b"".join([chunk async for chunk in reply.chunks])

@@ -1,0 +1,212 @@
+"""Several engines in turn, each of them real: until a first chunk is here, and never after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from engines.errors import ConnectFailed, StreamBroken, TimedOut
+from engines.failover import Failover, Try
+from engines.guard import Limits
+from engines.openai_http import Timeouts
+from tests.engines.asking import closed_port, guarded, read, request
+from tests.flow.upstream import Call, Upstream
+
+ONCE = Limits(attempts=1)
+TOO_LONG = b'{"error":{"message":"This model\'s maximum context length is 8192 tokens","code":"context_length_exceeded"}}'
+
+
+@pytest.fixture
+def second() -> Iterator[Upstream]:
+    upstream = Upstream()
+    upstream.plays(lambda call: call.answer(b"second"))
+    yield upstream
+    upstream.forget()
+    upstream.close()
+
+
+@asynccontextmanager
+async def tries(*ports: int, timeouts: Timeouts | None = None) -> AsyncIterator[list[Try]]:
+    """One guarded engine per port, named by its place."""
+    from contextlib import AsyncExitStack
+
+    async with AsyncExitStack() as stack:
+        made = []
+        for place, port in enumerate(ports):
+            options = {"timeouts": timeouts} if timeouts else {}
+            guard = await stack.enter_async_context(guarded(port, ONCE, name=f"engine{place}", **options))
+            made.append(Try(guard, request(b'{"to":%d}' % place)))
+        yield made
+
+
+async def test_the_first_that_answers_is_the_one(upstream: Upstream, second: Upstream) -> None:
+    upstream.plays(lambda call: call.answer(b"first"))
+    async with tries(upstream.port, second.port) as both:
+        failover = Failover(both)
+        async with failover as reply:
+            assert await read(reply) == b"first" and reply.engine == "engine0"
+    assert failover.index == 0 and failover.failures == [] and not second.calls
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+async def test_the_next_is_asked_with_its_own_request(
+    upstream: Upstream, second: Upstream, status: int
+) -> None:
+    upstream.plays(lambda call: call.answer(b"busy", status))
+    async with tries(upstream.port, second.port) as both:
+        failover = Failover(both)
+        async with failover as reply:
+            assert await read(reply) == b"second" and reply.engine == "engine1"
+    assert failover.index == 1 and failover.failures == ["engine0"]
+    assert second.calls[0].body == b'{"to":1}'
+
+
+async def test_a_dead_engine_is_passed_over(second: Upstream) -> None:
+    async with tries(closed_port(), second.port) as both, Failover(both) as reply:
+        assert await read(reply) == b"second"
+
+
+async def test_a_slow_engine_is_passed_over(upstream: Upstream, second: Upstream) -> None:
+    def silent(call: Call) -> None:
+        assert call.hung_up()
+
+    upstream.plays(silent)
+    async with tries(upstream.port, second.port, timeouts=Timeouts(2, 0.2, 2, 10)) as both:
+        async with Failover(both) as reply:
+            assert await read(reply) == b"second"
+    assert await asyncio.to_thread(upstream.call().was_left, 3)
+
+
+async def test_a_stream_that_begins_with_an_error_is_passed_over(
+    upstream: Upstream, second: Upstream
+) -> None:
+    def overloaded(call: Call) -> None:
+        call.begin()
+        call.chunk(b'data: {"error":{"message":"overloaded"}}\n\n')
+        assert call.hung_up()
+
+    upstream.plays(overloaded)
+    async with tries(upstream.port, second.port) as both:
+        failover = Failover(both)
+        async with failover as reply:
+            assert await read(reply) == b"second"
+    assert failover.failures == ["engine0"]
+
+
+async def test_nothing_is_tried_once_a_chunk_is_out(upstream: Upstream, second: Upstream) -> None:
+    def cut(call: Call) -> None:
+        call.begin()
+        call.chunk(b"data: 1\n\n")
+
+    upstream.plays(cut)
+    async with tries(upstream.port, second.port) as both, Failover(both) as reply:
+        with pytest.raises(StreamBroken):
+            await read(reply)
+    assert not second.calls
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422])
+async def test_a_request_that_is_wrong_is_wrong_everywhere(
+    upstream: Upstream, second: Upstream, status: int
+) -> None:
+    upstream.plays(lambda call: call.answer(b"wrong", status))
+    async with tries(upstream.port, second.port) as both, Failover(both) as reply:
+        assert (reply.status, await read(reply)) == (status, b"wrong")
+    assert not second.calls
+
+
+async def test_when_all_fail_the_first_error_answer_is_passed_on(
+    upstream: Upstream, second: Upstream
+) -> None:
+    headers = [("Content-Type", "text/html"), ("Retry-After", "9")]
+    upstream.plays(lambda call: call.answer(b"<h1>busy</h1>", 503, headers))
+    second.plays(lambda call: call.answer(b"also busy", 500))
+    async with tries(closed_port(), upstream.port, second.port) as all_three:
+        failover = Failover(all_three)
+        async with failover as reply:
+            assert (reply.status, await read(reply)) == (503, b"<h1>busy</h1>")
+            assert reply.headers["Retry-After"] == "9"
+    assert failover.index == 1 and failover.failures == ["engine0", "engine1", "engine2"]
+
+
+async def test_a_stream_that_began_with_an_error_is_passed_on_when_all_fail(upstream: Upstream) -> None:
+    def overloaded(call: Call) -> None:
+        call.begin()
+        call.chunk(b'data: {"error":{"message":"overloaded"}}\n\n')
+        assert call.hung_up()
+
+    upstream.plays(overloaded)
+    async with tries(upstream.port, closed_port()) as both, Failover(both) as reply:
+        assert await read(reply) == b'data: {"error":{"message":"overloaded"}}\n\n'
+
+
+async def test_without_any_answer_the_first_reason_is_raised(upstream: Upstream) -> None:
+    upstream.plays(lambda call: call.reset())
+    async with tries(closed_port(), upstream.port) as both:
+        with pytest.raises(ConnectFailed, match="Connection refused"):
+            async with Failover(both):
+                pass
+
+
+async def test_a_huge_error_answer_is_held_in_part_and_promises_no_more(upstream: Upstream) -> None:
+    upstream.plays(lambda call: call.answer(b"x" * 2_000_000, 503))
+    async with tries(upstream.port, closed_port()) as both, Failover(both) as reply:
+        body = await read(reply)
+        assert 256 * 1024 < len(body) < 1_000_000
+        assert "Content-Length" not in reply.headers
+
+
+async def test_a_request_too_long_goes_to_the_larger_engine(upstream: Upstream, second: Upstream) -> None:
+    upstream.plays(lambda call: call.answer(TOO_LONG, 400))
+    async with tries(upstream.port, second.port) as (small, large):
+        failover = Failover([small], larger=large)
+        async with failover as reply:
+            assert await read(reply) == b"second"
+        assert failover.index == 1
+
+
+async def test_another_400_goes_straight_back_even_so(upstream: Upstream, second: Upstream) -> None:
+    body = b'{"error":{"message":"content policy","code":"content_filter"}}'
+    upstream.plays(lambda call: call.answer(body, 400))
+    async with tries(upstream.port, second.port) as (small, large), Failover([small], larger=large) as reply:
+        assert (reply.status, await read(reply)) == (400, body)
+        assert reply.headers["Content-Length"] == str(len(body))
+    assert not second.calls
+
+
+async def test_a_larger_engine_that_is_dead_leaves_the_first_answer(upstream: Upstream) -> None:
+    upstream.plays(lambda call: call.answer(TOO_LONG, 400))
+    async with (
+        tries(upstream.port, closed_port()) as (small, large),
+        Failover([small], larger=large) as reply,
+    ):
+        assert (reply.status, await read(reply)) == (400, TOO_LONG)
+
+
+async def test_leaving_closes_whoever_answers(upstream: Upstream, second: Upstream) -> None:
+    def endless(call: Call) -> None:
+        call.begin()
+        call.chunk(b"data: 1\n\n")
+        assert call.hung_up()
+
+    second.plays(endless)
+    async with tries(closed_port(), second.port) as both:
+        async with Failover(both) as reply:
+            await anext(reply.chunks)
+        assert await asyncio.to_thread(second.call().was_left, 3)
+        assert [attempt.engine.load().in_flight for attempt in both] == [0, 0]
+
+
+async def test_timeouts_keep_their_name_through_it(upstream: Upstream) -> None:
+    def silent(call: Call) -> None:
+        assert call.hung_up()
+
+    upstream.plays(silent)
+    async with tries(upstream.port, timeouts=Timeouts(2, 0.2, 2, 10)) as one:
+        with pytest.raises(TimedOut) as late:
+            async with Failover(one):
+                pass
+    assert late.value.phase == "first chunk" and late.value.status == 504

@@ -1,0 +1,156 @@
+"""Server-sent events on bytes: any line ending, any split, and how a stream says that it is over."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.sse import Tail, begins_with_error, encode, events
+
+DONE = b"data: [DONE]\n\n"
+
+
+def chunk(content: str = "a", finish: str | None = None, index: int = 0) -> bytes:
+    choice = {"index": index, "delta": {"content": content}, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+def ends(*chunks: bytes) -> bool:
+    tail = Tail()
+    for piece in chunks:
+        tail.feed(piece)
+    return tail.finished()
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
+def test_lines_may_end_in_any_way(newline: bytes) -> None:
+    body = newline.join(
+        [b": hello", b"data: a", b"data:b", b"id: 7", b"", b"", b"event: x", b"data:  c", b"", b""]
+    )
+    assert list(events(body)) == [b"a\nb", b" c"]
+
+
+def test_a_bom_is_ignored_and_a_last_event_needs_no_blank_line() -> None:
+    assert list(events(b"\xef\xbb\xbfdata: a\n\ndata: b")) == [b"a", b"b"]
+
+
+def test_an_event_without_data_is_none() -> None:
+    assert list(events(b"event: ping\n\n: comment\n\nretry: 5\n\n")) == []
+
+
+@given(st.lists(st.binary(max_size=40).filter(lambda b: b"\n" not in b and b"\r" not in b)))
+def test_what_is_encoded_is_read_back(data: list[bytes]) -> None:
+    assert list(events(b"".join(map(encode, data)))) == data
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        DONE,
+        b"data: [DONE]",
+        b"data: [DONE]\n",
+        b"data: [DONE]\r\n\r\n",
+        b"data:[DONE]\r\r",
+        DONE + b": bye\n\n",
+        chunk(finish="stop"),
+        chunk(finish="stop") + b'data: {"choices":[],"usage":{"total_tokens":3}}\n\n',
+        b'data: {"error":{"message":"x"}}\n\n',
+        b'event: error\ndata: {"type":"error"}\n\n',
+        b'event: response.completed\ndata: {"type":"response.completed"}\n\n',
+        b'data: {"type":"response.failed"}\n\n',
+        b'data: {"type":"response.incomplete"}\n\n',
+        b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+        b'data: {"type": "response.completed", "text": "' + b"x" * 100_000 + b'"}\n\n',
+        b'event: response.completed\r\ndata: {"type":"response.completed","a":"'
+        + b"x" * 100_000
+        + b'"}\r\n\r\n',
+    ],
+)
+@pytest.mark.parametrize("before", [b"", chunk(), chunk() * 2000], ids=["alone", "one before", "many before"])
+def test_a_stream_that_says_it_is_over_is_finished(before: bytes, ending: bytes) -> None:
+    assert ends(before, ending)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        b"",
+        b": only a comment\n\n",
+        chunk(),
+        chunk("[DONE]"),
+        chunk("\ndata: [DONE]\n\n"),
+        chunk('{"finish_reason":"stop"}'),
+        chunk('"response.completed" message_stop'),
+        b"data: [DONE",
+        b"data: [DON\n\n",
+        b"data: not json [DONE]\n\n",
+        b'data: {"choices":[{"finish_reason":"stop"}]',
+        chunk(finish="stop") + chunk(index=1),
+        b'data: {"choices":[],"usage":{}}\n\n',
+        b"data: 7\n\n",
+        b'data: {"type":"response.output_text.delta","delta":"' + b"x" * 100_000 + b'"}\n\n',
+        b'data: {"type":"response.completed","a":"' + b"x" * 100_000,
+        b'data: {"choices":[{"index":0,"delta":{"content":"'
+        + b"[DONE] " * 5000
+        + b'"},"finish_reason":null}]}\n\n',
+    ],
+)
+@pytest.mark.parametrize("before", [b"", chunk(), chunk() * 2000], ids=["alone", "one before", "many before"])
+def test_a_stream_that_does_not_is_not(before: bytes, ending: bytes) -> None:
+    assert not ends(before, ending)
+
+
+def test_a_large_event_in_the_middle_is_forgotten_again() -> None:
+    large = b'data: {"type":"response.completed","a":"' + b"x" * 100_000 + b'"}\n\n'
+    assert not ends(large, chunk())
+    assert not ends(large, chunk() * 500)
+    assert ends(large, chunk() * 500, DONE)
+
+
+pieces = st.sampled_from(
+    [
+        DONE,
+        b": c\n\n",
+        chunk(),
+        chunk("x" * 9000),
+        chunk("x" * 40_000),
+        chunk(finish="stop"),
+        chunk(index=1),
+        b'data: {"choices":[],"usage":{}}\n\n',
+        b'data: {"type":"response.completed","a":"' + b"y" * 50_000 + b'"}\n\n',
+        b'data: {"error":{}}\r\n\r\n',
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(pieces, min_size=1, max_size=8), st.data())
+def test_how_the_bytes_are_cut_does_not_matter(parts: list[bytes], data: st.DataObject) -> None:
+    body = b"".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
+    bounds = [0, *cuts, len(body)]
+    split = [body[a:b] for a, b in itertools.pairwise(bounds)]
+    assert ends(*split) == ends(body)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.binary(max_size=3000), max_size=60))
+def test_no_bytes_ever_raise_and_little_is_kept(chunks: list[bytes]) -> None:
+    tail = Tail()
+    for piece in chunks:
+        tail.feed(piece)
+    assert tail.finished() in (True, False)
+    assert tail.began == bool(chunks)
+    assert sum(map(len, tail._kept)) <= 5 * 8192
+
+
+def test_a_stream_may_begin_with_an_error() -> None:
+    assert begins_with_error(b'data: {"error":{"message":"x"}}\n\n')
+    assert begins_with_error(b'data:{"error"')
+    assert begins_with_error(b"event: error\ndata: {}\n\n")
+    assert not begins_with_error(chunk("error"))
+    assert not begins_with_error(b"")

@@ -1,0 +1,78 @@
+"""The gateway's own server in this process, around any handler, for tests that need no child process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from gateway.config import Listen
+from gateway.journey import Journey
+from gateway.keys import Anybody
+from gateway.middleware import Door, Handler
+from gateway.openai_error import RequestError
+from gateway.run import bind
+from gateway.server import serve
+
+Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class OneHandler:
+    """Routes everything to one handler, with the target as it came."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def find(self, method: str, target: str) -> tuple[Handler, str, bool]:
+        if target.startswith("/404"):
+            raise RequestError("Not here.", status=404, code="unknown_url")
+        return self._handler, target, True
+
+
+@asynccontextmanager
+async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
+    """The port on which `handler` answers."""
+    settings = Listen(**{"grace_s": 0.5, **listen})
+    with bind("127.0.0.1", 0) as sock:
+        stop, listening = asyncio.Event(), asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(serve(handler, settings, sock=sock, stop=stop, listening=listening.set))
+            await listening.wait()
+            try:
+                yield sock.getsockname()[1]
+            finally:
+                stop.set()
+
+
+@asynccontextmanager
+async def door(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Journey]]]:
+    """The port of a door before `handler`, and the journeys that have ended."""
+    ended: list[Journey] = []
+    began: list[None] = []
+    through = Door(OneHandler(handler), Anybody(), began=lambda: began.append(None), ended=ended.append)
+    async with served(through, **listen) as port:
+        yield port, ended
+    assert len(began) == len(ended)
+
+
+async def exchange(port: int, data: bytes) -> bytes:
+    """Send bytes; everything that comes back until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+def get(target: str = "/x", *headers: str, method: str = "GET", body: bytes = b"") -> bytes:
+    """A request after which the server closes."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: x", "Connection: close", *headers]
+    if body:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + body

@@ -1,0 +1,82 @@
+"""Which handler a target finds."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+
+from gateway.app import RouteTable
+from gateway.journey import Journey
+from gateway.openai_error import RequestError
+
+
+async def health(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+    raise NotImplementedError
+
+
+async def chat(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+    raise NotImplementedError
+
+
+async def everything(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+    raise NotImplementedError
+
+
+def table(*prefixes: str, otherwise: bool = True) -> RouteTable:
+    return RouteTable(
+        prefixes=prefixes or ("/v1",),
+        own={("GET", "/healthz"): health},
+        endpoints={("POST", "/chat/completions"): chat},
+        otherwise=everything if otherwise else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "handler", "rest", "needs_key"),
+    [
+        ("GET", "/healthz", health, "/healthz", False),
+        ("GET", "/healthz?x", health, "/healthz?x", False),
+        ("POST", "/v1/chat/completions", chat, "/chat/completions", True),
+        ("POST", "/v1/chat/completions?x=%20", chat, "/chat/completions?x=%20", True),
+        ("GET", "/v1/chat/completions", everything, "/chat/completions", True),
+        ("POST", "/v1/chat/completions/", everything, "/chat/completions/", True),
+        ("POST", "/v1//chat/completions", everything, "//chat/completions", True),
+        ("GET", "/v1", everything, "", True),
+        ("GET", "/v1?x", everything, "?x", True),
+        ("GET", "/v1/healthz", everything, "/healthz", True),
+    ],
+)
+def test_a_target_finds_its_handler(
+    method: str, target: str, handler: object, rest: str, needs_key: bool
+) -> None:
+    assert table().find(method, target) == (handler, rest, needs_key)
+
+
+@pytest.mark.parametrize(
+    "target", ["/", "/v2/x", "/v1x", "/V1/x", "/models", "/x?/v1/", "*", "/healthz/", "//v1/x"]
+)
+def test_elsewhere_is_404_and_says_where_requests_go(target: str) -> None:
+    with pytest.raises(RequestError, match="below /v1") as refused:
+        table().find("GET", target)
+    assert (refused.value.status, refused.value.code) == (404, "unknown_url")
+
+
+def test_own_pages_take_only_their_method() -> None:
+    with pytest.raises(RequestError) as refused:
+        table().find("POST", "/healthz")
+    assert refused.value.status == 405
+
+
+def test_several_prefixes_and_a_trailing_slash() -> None:
+    routes = table("/openai/v1/", "/v1")
+    assert routes.find("GET", "/openai/v1/models")[1] == "/models"
+    assert routes.find("GET", "/v1/models")[1] == "/models"
+    with pytest.raises(RequestError, match="/openai/v1 or /v1"):
+        routes.find("GET", "/x")
+
+
+def test_without_an_upstream_other_endpoints_are_404() -> None:
+    routes = table(otherwise=False)
+    assert routes.find("POST", "/v1/chat/completions")[0] is chat
+    with pytest.raises(RequestError, match="No default upstream"):
+        routes.find("GET", "/v1/files")

@@ -1,0 +1,55 @@
+"""How a client steers the gateway, request by request."""
+
+from __future__ import annotations
+
+import pytest
+from multidict import CIMultiDict
+
+from gateway.controls import NONE, Controls, read_controls
+from gateway.openai_error import RequestError
+
+
+def read(fields: dict[str, object] | None = None, **headers: str) -> Controls:
+    return read_controls(CIMultiDict({k.replace("_", "-"): v for k, v in headers.items()}), fields or {})
+
+
+def test_nothing_said_is_nothing_asked() -> None:
+    assert read() is NONE
+    assert read({"store": True, "model": "m"}, accept="*/*") is NONE
+
+
+@pytest.mark.parametrize("value", ["no-store", "No-Store", "max-age=0, no-store", "no-store=1"])
+def test_no_store_in_every_spelling(value: str) -> None:
+    assert read(cache_control=value).no_store is True
+
+
+def test_store_false_in_the_body_is_no_store() -> None:
+    assert read({"store": False}) == Controls(no_store=True)
+    assert read({"store": None}).no_store is False
+    assert read({"store": 0}).no_store is False
+
+
+def test_no_cache_reads_nothing_but_may_keep() -> None:
+    assert read(cache_control="no-cache") == Controls(no_cache=True)
+    assert read(cache_control="no-cache, no-store") == Controls(no_cache=True, no_store=True)
+
+
+def test_other_directives_mean_nothing_here() -> None:
+    assert read(cache_control="max-age=60, x-no-store") == Controls()
+
+
+def test_an_engine_may_be_named() -> None:
+    assert read(x_understudy_engine="big").engine == "big"
+    assert read(x_understudy_engine="").engine is None
+
+
+@pytest.mark.parametrize(("value", "number"), [("0", 0), ("5", 5), ("999", 999)])
+def test_examples_are_a_whole_number(value: str, number: int) -> None:
+    assert read(x_understudy_examples=value).max_examples == number
+
+
+@pytest.mark.parametrize("value", ["", "-1", "1.5", "many", "1000", "١", "0x1", " 1"])
+def test_anything_else_is_400_and_names_the_header(value: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        read(x_understudy_examples=value)
+    assert refused.value.status == 400 and refused.value.param == "x-understudy-examples"

@@ -1,0 +1,130 @@
+"""The log: JSON lines from a thread of its own, that never slow a request and never tell a secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+
+import pytest
+
+from gateway import log as module
+from gateway.journey import Journey, Outcome
+from gateway.log import LineWriter, RequestLog, log, set_level
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """What is logged, in order."""
+    read: list[dict[str, object]] = []
+
+    class Direct(LineWriter):
+        def write(self, line: bytes | object) -> None:
+            read.append(json.loads(line if isinstance(line, bytes) else line()))  # type: ignore[operator]
+
+    monkeypatch.setattr(module, "WRITER", Direct(io.BytesIO()))
+    yield read
+    set_level("info")
+
+
+def journey() -> Journey:
+    return Journey("id1", 1.0, 1_700_000_000.0, "POST", "/v1/chat/completions")
+
+
+def test_lines_from_many_threads_arrive_whole_and_in_each_ones_order() -> None:
+    sink = io.BytesIO()
+    writer = LineWriter(sink)
+
+    def write(name: int) -> None:
+        for n in range(200):
+            writer.write(b"%d %d" % (name, n))
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    writer.close()
+    rows = [tuple(map(int, row.split())) for row in sink.getvalue().splitlines()]
+    assert len(rows) == 1000
+    for name in range(5):
+        assert [n for who, n in rows if who == name] == list(range(200))
+
+
+class _Stuck(io.RawIOBase):
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def write(self, data: object) -> int:
+        self.go.wait(10)
+        return 0
+
+
+def test_a_sink_that_blocks_blocks_nobody_and_what_is_lost_is_counted() -> None:
+    sink = _Stuck()
+    writer = LineWriter(sink)  # type: ignore[arg-type]
+    writer.write(b"first")
+    time.sleep(0.2)
+    for _ in range(30_000):
+        writer.write(b"x")
+    assert writer.dropped >= 10_000
+    sink.go.set()
+    writer.close()
+
+
+def test_a_sink_that_is_gone_ends_nothing() -> None:
+    sink = io.BytesIO()
+    writer = LineWriter(sink)
+    sink.close()
+    writer.write(b"x")
+    writer.close()
+    assert writer.dropped >= 1
+
+
+def test_a_line_that_cannot_be_made_is_counted_and_the_next_is_written() -> None:
+    sink = io.BytesIO()
+    writer = LineWriter(sink)
+    writer.write(lambda: b"%d" % (1 // 0))
+    writer.write(b"next")
+    writer.close()
+    assert sink.getvalue() == b"next\n" and writer.dropped == 1
+
+
+def test_levels(lines: list[dict[str, object]]) -> None:
+    log("debug", "unseen")
+    log("warning", "seen", name="x")
+    set_level("error")
+    log("warning", "unseen")
+    assert [(line["level"], line["event"]) for line in lines] == [("warning", "seen")]
+
+
+def test_an_exception_is_named_and_placed_but_never_quoted(lines: list[dict[str, object]]) -> None:
+    try:
+        raise ValueError("Bearer sk-canary")
+    except ValueError as error:
+        log("error", "failed", error=error)
+    assert lines[0]["error"] == "ValueError" and "test_log.py" in str(lines[0]["at"])
+    assert "canary" not in json.dumps(lines)
+
+
+def test_a_request_is_one_line(lines: list[dict[str, object]]) -> None:
+    one = journey()
+    one.outcome, one.status, one.engine, one.model = Outcome.ANSWERED, 200, "big", "gpt"
+    one.waited, one.ended, one.first_chunk = 0.1, 1.25, 1.2
+    one.policy, one.reason, one.example_ids, one.stages = "few_shot", "familiar", (1, 2), {"embed": 0.003}
+    one.prompt_tokens, one.completion_tokens, one.cost_usd = 10, 2, 0.5
+    one.bypassed.append("exact:OSError")
+    RequestLog().write(one)
+    (line,) = lines
+    assert line["event"] == "request" and line["request"] == "id1" and line["status"] == 200
+    assert line["total_ms"] == 250 and line["waited_ms"] == 100 and line["first_chunk_ms"] == 200
+    assert line["examples"] == 2 and line["stages_ms"] == {"embed": 3} and line["cost_usd"] == 0.5
+    assert line["bypassed"] == ["exact:OSError"] and line["outcome"] == "answered"
+
+
+def test_long_paths_and_models_are_cut(lines: list[dict[str, object]]) -> None:
+    one = journey()
+    one.path, one.model = "/" + "x" * 5000, "m" * 5000
+    RequestLog().write(one)
+    assert len(str(lines[0]["path"])) == 200 and len(str(lines[0]["model"])) == 200

@@ -1,0 +1,135 @@
+"""The process: connections that answer in OpenAI's shape, limits, and an ordered stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+from aiohttp import web
+
+from gateway.run import bind
+from gateway.server import stop_on_signals
+from tests.gateway.serving import exchange, get, served
+
+
+async def echo(request: web.BaseRequest) -> web.StreamResponse:
+    return web.Response(body=await request.read())
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "words"),
+    [
+        (b"nonsense\r\n\r\n", 400, b"not valid HTTP"),
+        (get("/" + "a" * 40_000), 431, b"longer than"),
+        (get("/x", "X-Long: " + "a" * 40_000), 431, b"longer than"),
+        (get("/x", *[f"X-{n}: 1" for n in range(500)]), 400, b"not valid HTTP"),
+    ],
+    ids=["nonsense", "long line", "long header", "many headers"],
+)
+async def test_what_the_parser_refuses_is_answered_in_openai_shape(
+    asked: bytes, status: int, words: bytes
+) -> None:
+    async with served(echo) as port:
+        head, _, body = (await exchange(port, asked)).partition(b"\r\n\r\n")
+    assert int(head.split(b" ")[1]) == status
+    assert body.startswith(b'{"error":{"message":"') and words in body and b'"code":"bad_http"' in body
+
+
+async def test_the_header_limit_is_configured() -> None:
+    async with served(echo, max_header_kib=1) as port:
+        assert (await exchange(port, get("/x", "X-Long: " + "a" * 2000))).startswith(b"HTTP/1.0 431")
+        assert (await exchange(port, get("/x", "X-Long: " + "a" * 900))).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("first", [b"", b"1\r\na\r\n"])
+async def test_a_body_whose_framing_breaks_fails_the_request_that_waits_for_it(first: bytes) -> None:
+    """aiohttp 3.14 tells nobody: without our own connection class the request waits for ever."""
+    failed: list[str] = []
+
+    async def reads(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return web.Response(body=await request.read())
+        except Exception as error:
+            failed.append(str(error))
+            raise
+
+    async with served(reads) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + first)
+        await asyncio.sleep(0.05)
+        writer.write(b"zz\r\n")
+        async with asyncio.timeout(5):
+            await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    assert failed == ["The request body is not valid HTTP."]
+
+
+async def test_a_stop_lets_an_upload_finish() -> None:
+    """aiohttp drops what arrives once it is stopping; an upload under way must still come in."""
+    begun = asyncio.Event()
+
+    async def reads(request: web.BaseRequest) -> web.StreamResponse:
+        begun.set()
+        return web.Response(body=b"%d" % len(await request.read()))
+
+    async def ask(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
+        await begun.wait()
+        stopping.set()
+        await asyncio.sleep(0.1)
+        writer.write(b"x" * 100_000)
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        return answer
+
+    stopping = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        async with served(reads, grace_s=10) as port:
+            asking = group.create_task(ask(port))
+            await stopping.wait()
+    assert asking.result().endswith(b"\r\n\r\n100000")
+
+
+async def test_a_stop_cuts_what_takes_longer_than_the_grace_period() -> None:
+    async def endless(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        begun.set()
+        while True:
+            await response.write(b"x")
+            await asyncio.sleep(0.01)
+
+    begun = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        async with served(endless, grace_s=0.2) as port:
+            asking = group.create_task(exchange(port, get()))
+            await begun.wait()
+    assert not asking.result().endswith(b"0\r\n\r\n")
+
+
+async def test_the_first_signal_asks_and_leaves_the_second_to_the_system() -> None:
+    stop = asyncio.Event()
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        stop_on_signals(stop)
+        signal.raise_signal(signal.SIGTERM)
+        async with asyncio.timeout(5):
+            await stop.wait()
+        assert signal.getsignal(signal.SIGTERM) == signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+def test_a_port_is_bound_once_unless_it_is_shared() -> None:
+    with bind("127.0.0.1", 0) as first:
+        first.listen()
+        with pytest.raises(OSError, match="in use"):
+            bind("127.0.0.1", first.getsockname()[1])
+    with bind("127.0.0.1", 0, shared=True) as one, bind("127.0.0.1", one.getsockname()[1], shared=True):
+        pass

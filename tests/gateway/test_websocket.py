@@ -1,0 +1,35 @@
+"""Which requests are WebSocket handshakes; what the tunnel then does is shown over real sockets in tests/flow."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+
+from gateway.journey import Journey
+from gateway.websocket import wants_upgrade
+from tests.gateway.serving import door, exchange, get
+
+
+async def says(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+    response = web.Response(text=str(wants_upgrade(request)))
+    response.force_close()
+    return response
+
+
+@pytest.mark.parametrize(
+    ("headers", "wanted"),
+    [
+        (["Connection: Upgrade", "Upgrade: websocket"], True),
+        (["Connection: keep-alive, upgrade", "Upgrade: WebSocket"], True),
+        (["Connection: keep-alive", "Connection: Upgrade", "Upgrade: websocket"], True),
+        (["Upgrade: websocket"], False),
+        (["Connection: keep-alive", "Upgrade: websocket"], False),
+        (["Connection: Upgrade"], False),
+        (["Connection: Upgrade", "Upgrade: h2c"], False),
+        (["Connection: not-upgrade", "Upgrade: websocket"], False),
+    ],
+)
+async def test_a_handshake_is_what_asks_this_hop(headers: list[str], wanted: bool) -> None:
+    asked = get("/realtime", *headers).replace(b"Connection: close\r\n", b"")
+    async with door(says) as (port, _):
+        assert (await exchange(port, asked)).endswith(str(wanted).encode())
