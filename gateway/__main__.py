@@ -1,4 +1,4 @@
-"""The command line: `understudy serve | demo | check | keys | load`."""
+"""The command line: `understudy serve | demo | check | import | export | forget | keys | load`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ _COMMANDS = {
     "serve": ("gateway.commands_serve", "serve", "Run the gateway."),
     "demo": ("gateway.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
     "check": ("gateway.commands_check", "check", "Validate a configuration and print what it comes to."),
+    "import": (
+        "gateway.commands_import",
+        "import_",
+        "Read past requests and answers into the bank of examples.",
+    ),
+    "export": ("gateway.commands_export", "export", "Write the bank of examples as JSON lines."),
+    "forget": (
+        "gateway.commands_forget",
+        "forget",
+        "Delete what is remembered of a tenant, a key or a user.",
+    ),
     "keys": ("gateway.commands_keys", "keys", "Create, list and revoke API keys."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }

@@ -28,6 +28,7 @@ from gateway.config import (
 )
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
+from gateway.handlers.examples import Examples, Shelf, mounted
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.journey import Journey
@@ -120,6 +121,9 @@ class Gateway:
             endpoints["GET", "/models"] = Models(self._config.models, self._upstream, self._keys)
         if passthrough and self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough)
+        otherwise = self._everything_else(passthrough) if passthrough else None
+        if self.memory or not passthrough:
+            otherwise = mounted(Examples(self._shelf()), otherwise)
         return RouteTable(
             prefixes=listen.prefixes,
             own={
@@ -128,7 +132,7 @@ class Gateway:
                 ("GET", "/metrics"): health.metrics,
             },
             endpoints=endpoints,
-            otherwise=self._everything_else(passthrough) if passthrough else None,
+            otherwise=otherwise,
         )
 
     def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
@@ -158,6 +162,14 @@ class Gateway:
             max_json_bytes=max_json_bytes,
             max_kept_bytes=self._kept_bytes(),
         )
+
+    def _shelf(self) -> Shelf | None:
+        memory = self.memory
+        if memory is None or memory.embedder is None or self._config.memory is None:
+            return None
+        from gateway.example_shelf import shelf
+
+        return shelf(memory, self._config.memory.examples, int(self._config.listen.max_json_mib * 2**20))
 
     def _kept_bytes(self) -> int:
         # A stream is several times the size of the answer in it.

@@ -1,4 +1,4 @@
-"""Deletes what is remembered of a tenant, or of one key or user of it. Used by the API and by `understudy forget`. Blocks."""
+"""Deletes what is remembered of a tenant, or of one key or user of it. For the API and `understudy forget`. Blocks."""
 
 from __future__ import annotations
 

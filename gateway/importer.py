@@ -1,7 +1,7 @@
 """From lines to rows: reads, digests, and commits them some hundreds at a time, noting after each batch how far it came.
 
-A row's name is a digest of its content, so that what is read twice is kept once; the cursor only saves reading again. Killed at
-any moment, nothing that was reported as done is lost. Prints nothing: it tells a `Listener`.
+A row's name is a digest of its content, so that what is read twice is kept once; the cursor only saves reading again.
+Killed at any moment, nothing that was reported as done is lost. Prints nothing: it tells a `Listener`.
 """
 
 from __future__ import annotations

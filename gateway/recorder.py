@@ -29,6 +29,7 @@ from store.records import ExactAnswer, NewExample, RequestRecord, Vector
 
 _QUEUE_JOURNEYS = 10_000
 _GZIP_OR_ZLIB = 47
+_GATHER_S = 0.002
 
 
 class ExactSink(Protocol):
@@ -113,7 +114,7 @@ class Recorder:
         return self.settled()
 
     def _run(self) -> None:
-        while (journey := self._queue.get()) is not None:
+        while (journey := self._next()) is not None:
             try:
                 self._record(journey)
             except Exception as error:
@@ -124,6 +125,15 @@ class Recorder:
                 journey.answer = None
                 self._queue.task_done()
         self._queue.task_done()
+
+    def _next(self) -> Journey | None:
+        if self._queue.empty():
+            journey = self._queue.get()
+            # Let a few more gather: waking up for each one makes this thread and the event loop fight over the
+            # interpreter, and costs a request more than all of its recording.
+            time.sleep(_GATHER_S)
+            return journey
+        return self._queue.get()
 
     def _record(self, journey: Journey) -> None:
         answer = journey.answer

@@ -37,9 +37,7 @@ LONGEST = 800
 _NUMBER = re.compile(r"\d+(?:[.,:/\u2019']\d+)*")
 _TOKEN = re.compile(r"\d+(?:[.,:/\u2019']\d+)*|[^\W\d_]+(?:['\u2019][^\W\d_]+)*|[$€£¥₹%‰]")
 _QUOTED = re.compile(r"`([^`]+)`|\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|「([^」]+)」")
-_MACHINE = re.compile(
-    r"\S*(?:[\\@_=<>^|~{}\[\]*]|/\S*[/.]|(?<!\S)/|#\w|\w\.\w|\+\+|--|\w\+|\d[^\W\d_]|[^\W\d_]\d)\S*"
-)
+_MACHINE = re.compile(r"[\\@_=<>^|~{}\[\]*]|\w[#+]|#\w|\w\.\w|--|^-\d|\d[^\W\d_]|[^\W\d_]\d|^[-+/%]$")
 _SENTENCE_START = re.compile(r"(?:^|[.!?。！？:\n]\s*)[\"'(\[“«]*(\w+)")
 _OR_NOT = re.compile(r"\b(?:or|and) (?:why not|if not|not)\b")
 _APOSTROPHES = str.maketrans("", "", "'\u2019")
@@ -84,7 +82,7 @@ def traits(text: str) -> Traits:
         tuple(word for word in words if word in CALENDAR),
         _asks(text, words),
         tuple("".join(groups).strip().casefold() for groups in _QUOTED.findall(text)),
-        tuple(found.strip(".,;:!?()\"'").casefold() for found in _MACHINE.findall(text)),
+        _machine(text),
         _names(text, starts),
         tuple(words),
     )
@@ -166,6 +164,16 @@ def _asks(text: str, words: list[str]) -> frozenset[str]:
             if not word.isascii() and len(word) < 4 and word in text
         }
     return frozenset(asks)
+
+
+def _machine(text: str) -> tuple[str, ...]:
+    """What is written for machines, whole: code, paths, addresses, versions, operators. Case is folded, no more."""
+    pieces = (piece.strip(".,;:!?()\"'") for piece in text.split())
+    return tuple(
+        piece.casefold()
+        for piece in pieces
+        if _MACHINE.search(piece) or piece.count("/") > 1 or (len(piece) > 1 and piece[0] == "/")
+    )
 
 
 def _names(text: str, starts: set[int]) -> tuple[str, ...]:

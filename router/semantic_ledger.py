@@ -1,29 +1,39 @@
 """What a tenant's comparisons added up to, and which rungs of the ladder they prove.
 
-Counts only: a histogram of similarities, labels per rung, answers given out, audits and how many were wrong. Everything
-here can be rebuilt from rows and never crosses a tenant, an embedding version or a delta, because each has a ledger of
-its own. Refuses to know entries and texts.
+Counts only: a histogram of similarities, labels per rung, answers given out, audits and how many were wrong. All of it can
+be rebuilt from rows, and none crosses a tenant, an embedding version or a policy, because each has a ledger of its
+own. Refuses to know entries, texts and where the rows are kept.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from router.semantic_curve import SCEPTICAL, Line, fit
 from router.semantic_evidence import certified, hidden_wrong_bound
 
+Counts = Mapping[tuple[str, int], int]
+"""(kind, slot) to how many. Kinds: right and wrong per hundredth of similarity, labelled and mistaken per rung, and reused,
+audited, audited_wrong, restart in slot 0."""
+
 RUNGS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.27, 0.4)
-"""Upper edges of the modelled chance of being wrong. Rung 0 is the safest; beyond the last nothing is ever reused."""
+"""Upper edges of how doubtful a candidate looks to the model. Rung 0 is the safest; beyond the last nothing is reused."""
 BINS = 100
 GRACE_CAUGHT = 3
+"""So many wrong audits are forgiven before a phase has reused enough to pay for them: fewer would stop honest traffic."""
 _ALARM_LOG = math.log(1000.0)
 """An alarm is false at most once in a thousand audits on average."""
+_ALARM_RATIO = 4.0
+_FIRST_PHASE = 0.8
+"""Most traffic never sees a second phase, so the first gets most of the confidence."""
 
 
-class Phase(enum.Enum):
+class Standing(enum.Enum):
     """Whether the monitor lets anything be reused."""
 
     OPEN = "open"
@@ -44,45 +54,65 @@ class Limits(Protocol):
     def max_phases(self) -> int: ...
 
 
-@dataclass(slots=True)
-class Ledger:
-    """The counts, and what follows from them."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Counts to be kept, and the phase they belong to."""
 
-    right: list[float] = field(default_factory=lambda: [0.0] * BINS)
-    """Per hundredth of similarity."""
-    wrong: list[float] = field(default_factory=lambda: [0.0] * BINS)
-    rung_labelled: list[int] = field(default_factory=lambda: [0] * len(RUNGS))
-    rung_wrong: list[int] = field(default_factory=lambda: [0] * len(RUNGS))
-    reused: int = 0
-    audited: int = 0
-    audited_wrong: int = 0
-    alarm_log: float = 0.0
-    restarts: int = 0
-    _line: Line | None = None
-    _labels: int = 0
-    _line_at: int = 0
-    _proven: int | None = None
+    phase: int
+    counts: Counts
+
+
+class Ledger:
+    """The counts, and what follows from them. Not thread-safe."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.phase = 0
+        """How often every proof was taken back."""
+        self._shape: Counter[tuple[str, int]] = Counter()
+        self._now: Counter[tuple[str, int]] = Counter()
+        self._labels = 0
+        self._alarm_log = 0.0
+        self._line: Line | None = None
+        self._line_at = 0
+        self._proven: int | None = None
+
+    def restore(self, by_phase: Mapping[int, Counts]) -> None:
+        """Take these counts for the truth: what all workers wrote, this one included. The alarm keeps its memory."""
+        phase = max(by_phase, default=0)
+        if phase != self.phase:
+            self._alarm_log = 0.0
+        self.phase = phase
+        self._shape.clear()
+        for counts in by_phase.values():
+            self._shape.update({key: n for key, n in counts.items() if key[0] in ("right", "wrong")})
+        self._now = Counter(
+            {key: n for key, n in by_phase.get(phase, {}).items() if key[0] not in ("right", "wrong")}
+        )
+        self._labels = self._shape.total()
+        self._line, self._proven = None, None
+
+    def count(self, kind: str, slot: int = 0) -> int:
+        """One of this phase's counts; of all phases for right and wrong."""
+        return (self._shape if kind in ("right", "wrong") else self._now)[kind, slot]
 
     def line(self) -> Line:
         """The tenant's line. Fitted anew whenever the labels have grown by a twentieth."""
         if self._line is None or self._labels >= self._line_at * 1.05 + 1:
+            bins = sorted({slot for _, slot in self._shape})
             self._line = fit(
                 SCEPTICAL,
-                [
-                    ((bin + 0.5) / BINS, right, wrong)
-                    for bin, (right, wrong) in enumerate(zip(self.right, self.wrong, strict=True))
-                    if right or wrong
-                ],
+                [((bin + 0.5) / BINS, self._shape["right", bin], self._shape["wrong", bin]) for bin in bins],
             )
             self._line_at = self._labels
         return self._line
 
     def rung(self, lower: float) -> int | None:
-        """The rung of a candidate whose band ends at `lower`; None beyond the last."""
+        """The rung of a candidate whose chance of being right is at least `lower`; None beyond the last."""
         doubt = 1.0 - lower
         return next((rung for rung, edge in enumerate(RUNGS) if doubt <= edge), None)
 
-    def proven(self, limits: Limits) -> int:
+    def proven(self) -> int:
         """The last rung such that the ladder up to it falls into blocks, each of which is proven; -1 for none.
 
         A block is a run of rungs whose labels, taken together, prove a mean error of at most delta. Blocks keep a
@@ -91,68 +121,99 @@ class Ledger:
         """
         if self._proven is None:
             rungs = len(RUNGS)
-            alpha = self._share(limits) / (rungs * (rungs + 1) / 2)
+            # Half of the confidence for blocks that begin at the safest rung, half for all others.
+            first, other = self._alpha() / (2 * rungs), self._alpha() / (rungs * (rungs - 1))
             reached = [True] + [False] * rungs
             for start in range(rungs):
                 if not reached[start]:
                     continue
                 labelled = wrong = 0
                 for end in range(start, rungs):
-                    labelled += self.rung_labelled[end]
-                    wrong += self.rung_wrong[end]
-                    if not reached[end + 1] and certified(labelled, wrong, limits.delta, alpha):
+                    labelled += self._now["labelled", end]
+                    wrong += self._now["mistaken", end]
+                    alpha = other if start else first
+                    if not reached[end + 1] and certified(labelled, wrong, self.limits.delta, alpha):
                         reached[end + 1] = True
             self._proven = max(end for end, is_reached in enumerate(reached) if is_reached) - 1
         return self._proven
 
-    def phase(self, limits: Limits) -> Phase:
+    def standing(self) -> Standing:
         """OPEN while one more reuse, even a wrong one, would keep wrong <= delta * reused + grace."""
-        if self.restarts >= limits.max_phases:
-            return Phase.GIVEN_UP
-        alpha = self._share(limits)
-        worst = hidden_wrong_bound(self.audited_wrong, limits.audit_share, alpha)
-        if worst + 1.0 <= limits.delta * (self.reused + 1) + self.grace(limits):
-            return Phase.OPEN
-        return Phase.OVER_BUDGET
+        if self.phase >= self.limits.max_phases:
+            return Standing.GIVEN_UP
+        if self.hidden_wrong() + 1.0 <= self.limits.delta * (self._now["reused", 0] + 1) + self.grace():
+            return Standing.OPEN
+        return Standing.OVER_BUDGET
 
-    def grace(self, limits: Limits) -> float:
-        """How many wrong answers must be allowed for, because audits need some to see any."""
-        return 1.0 + hidden_wrong_bound(GRACE_CAUGHT, limits.audit_share, self._share(limits))
+    def hidden_wrong(self) -> float:
+        """How many of this phase's reused answers were wrong, at most."""
+        return hidden_wrong_bound(self._now["audited_wrong", 0], self.limits.audit_share, self._alpha())
+
+    def grace(self) -> float:
+        """How many wrong answers must be allowed for before reuse has paid for any: audits are blind to so few."""
+        return 1.0 + hidden_wrong_bound(GRACE_CAUGHT, self.limits.audit_share, self._alpha())
 
     def add_label(
-        self, similarity: float, right: bool, rung: int | None, *, audit: bool, settings: Limits
-    ) -> None:
-        """Count a comparison; `audit` if the candidate would have been reused but for the coin."""
-        bin = min(max(int(similarity * BINS), 0), BINS - 1)
-        (self.right if right else self.wrong)[bin] += 1.0
-        self._labels += 1
-        self._proven = None
+        self, similarity: float, right: bool, rung: int | None, *, audit: bool
+    ) -> tuple[Written, ...]:
+        """Count a comparison; `audit` if the candidate would have been reused but for the coin.
+
+        Gives what to keep: a second part when this label made the monitor take every proof back.
+        """
+        counts: Counter[tuple[str, int]] = Counter()
+        counts["right" if right else "wrong", min(max(int(similarity * BINS), 0), BINS - 1)] += 1
         if rung is not None:
-            self.rung_labelled[rung] += 1
-            self.rung_wrong[rung] += not right
+            counts["labelled", rung] += 1
+            counts["mistaken", rung] += not right
         if audit:
-            self.audited += 1
-            self.audited_wrong += not right
-            rate = min(4.0 * settings.delta, (1.0 + settings.delta) / 2.0)
-            step = (
-                math.log((1.0 - rate) / (1.0 - settings.delta)) if right else math.log(rate / settings.delta)
-            )
-            self.alarm_log = max(0.0, self.alarm_log) + step
-            if self.alarm_log >= _ALARM_LOG or self.phase(settings) is Phase.OVER_BUDGET:
-                self.restart()
+            counts["audited", 0] += 1
+            counts["audited_wrong", 0] += not right
+            self._hear(right)
+        counts = +counts
+        self._add(counts)
+        written = Written(self.phase, counts)
+        if self._alarm_log >= _ALARM_LOG or self.standing() is Standing.OVER_BUDGET:
+            return written, self.restart()
+        return (written,)
 
-    def add_reuse(self) -> None:
+    def add_reuse(self) -> Written:
         """Count an answer given out unseen."""
-        self.reused += 1
+        counts = {("reused", 0): 1}
+        self._add(counts)
+        return Written(self.phase, counts)
 
-    def restart(self) -> None:
+    def restart(self) -> Written:
         """Take every proof back: rungs must be earned again from labels that come after this."""
-        self.restarts += 1
-        self.rung_labelled = [0] * len(RUNGS)
-        self.rung_wrong = [0] * len(RUNGS)
-        self.reused = self.audited = self.audited_wrong = 0
-        self.alarm_log = 0.0
+        self.phase += 1
+        self._alarm_log = 0.0
+        self._now.clear()
         self._proven = None
+        counts = {("restart", 0): 1}
+        self._add(counts)
+        return Written(self.phase, counts)
 
-    def _share(self, limits: Limits) -> float:
-        return limits.alpha / 2.0 / ((self.restarts + 1) * (self.restarts + 2) / 2)
+    def _add(self, counts: Counts) -> None:
+        for key, count in counts.items():
+            if key[0] in ("right", "wrong"):
+                self._shape[key] += count
+                self._labels += count
+            else:
+                self._now[key] += count
+                if key[0] == "labelled":
+                    self._proven = None
+
+    def _hear(self, right: bool) -> None:
+        """One step of a CUSUM against "wrong at most a share delta of the time" (an e-detector: Shin, Ramdas, Rinaldo 2023).
+
+        Each factor has mean at most 1 while the chance of being wrong is at most delta, so the product since the
+        best moment to start exceeds 1000 after a thousand audits or more, on average.
+        """
+        delta = self.limits.delta
+        rate = min(_ALARM_RATIO * delta, (1.0 + delta) / 2.0)
+        step = math.log((1.0 - rate) / (1.0 - delta)) if right else math.log(rate / delta)
+        self._alarm_log = max(0.0, self._alarm_log) + step
+
+    def _alpha(self) -> float:
+        """The confidence of this phase's ladder, and of its monitor: over all phases each spends half of alpha."""
+        share = _FIRST_PHASE if self.phase == 0 else (1.0 - _FIRST_PHASE) * 6.0 / (math.pi * self.phase) ** 2
+        return self.limits.alpha / 2.0 * share

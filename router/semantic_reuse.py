@@ -14,7 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from router.semantic_curve import Line, fit
-from router.semantic_ledger import Ledger, Phase
+from router.semantic_ledger import Ledger, Standing, Written
+
+_SLOPE_SD = 0.5
+"""How much entries differ in slope: small, so that one odd comparison cannot turn "nearer is safer" round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,14 @@ class ReuseSettings:
     """Below this similarity nothing is compared: it would cost a comparison and could never be reused."""
     max_phases: int = 5
     """How often the monitor may stop reuse before only a person can allow it again."""
+
+    @property
+    def policy(self) -> str:
+        """Names everything the counts depend on: a change of any part starts from nothing."""
+        return (
+            f"v1 delta={self.delta:g} alpha={self.alpha:g} audit={self.audit_share:g} own={self.own_observations}"
+            f" memory={self.entry_memory} sd={self.entry_sd:g} z={self.band_z:g} above={self.compare_above:g}"
+        )
 
     def __post_init__(self) -> None:
         """Raises ValueError naming the setting that is out of range."""
@@ -89,32 +100,39 @@ class Explore:
         return self.reason == "audit"
 
 
-class SemanticReuse:
-    """Decides for one tenant, one embedding version and one delta. Not thread-safe; nothing here waits."""
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What to keep after a comparison: an observation with its entry, counts with the tenant."""
 
-    def __init__(self, settings: ReuseSettings, ledger: Ledger) -> None:
+    observation: Observation
+    written: tuple[Written, ...]
+
+
+class SemanticReuse:
+    """Decides for one tenant, one embedding version and one policy. Not thread-safe; nothing here waits."""
+
+    def __init__(self, settings: ReuseSettings, ledger: Ledger | None = None) -> None:
         self.settings = settings
-        self.ledger = ledger
+        self.ledger = ledger or Ledger(settings)
 
     def decide(self, entry: Sequence[Observation], similarity: float, rng: random.Random) -> Reuse | Explore:
         """What to do about an entry with these observations (oldest first) at this similarity.
 
-        A similarity that is not finite explores. Gates are the caller's: ask them first, and ask the model without
-        comparing if one blocks.
+        `rng` must be unpredictable to clients. A similarity that is not finite explores. Gates are the caller's: where
+        one blocks, ask the model without asking here.
         """
-        settings = self.settings
+        settings, ledger = self.settings, self.ledger
         if not math.isfinite(similarity) or similarity < settings.compare_above:
             return Explore("far", None, 1.0, compare=False)
-        line = self.line(entry)
-        lower = line.lower(similarity, settings.band_z)
-        rung = self.ledger.rung(lower)
         if len(entry) < settings.own_observations:
-            return Explore("new_entry", None, 1.0, compare=True, lower=lower)
+            return Explore("new_entry", None, 1.0, compare=True)
+        lower = self.line(entry).lower(similarity, settings.band_z)
+        rung = ledger.rung(lower)
         if rung is None:
             return Explore("unsure", None, 1.0, compare=True, lower=lower)
-        if self.ledger.phase(settings) is not Phase.OPEN:
+        if ledger.standing() is not Standing.OPEN:
             return Explore("stopped", rung, 1.0, compare=True, lower=lower)
-        if rung > self.ledger.proven(settings):
+        if rung > ledger.proven():
             return Explore("unproven", rung, 1.0, compare=True, lower=lower)
         if rng.random() < settings.audit_share:
             return Explore("audit", rung, settings.audit_share, compare=True, lower=lower)
@@ -122,7 +140,7 @@ class SemanticReuse:
 
     def line(self, entry: Sequence[Observation]) -> Line:
         """The entry's line: the tenant's, widened by how much entries differ, moved by what was seen of this one."""
-        prior = self.ledger.line().widened(self.settings.entry_sd, 0.5)
+        prior = self.ledger.line().widened(self.settings.entry_sd, _SLOPE_SD)
         latest = entry[-self.settings.entry_memory :]
         return (
             fit(prior, [(o.similarity, float(o.right), float(not o.right)) for o in latest])
@@ -130,15 +148,18 @@ class SemanticReuse:
             else prior
         )
 
-    def observed(self, decision: Explore, similarity: float, right: bool | None) -> Observation:
-        """Count what a comparison said; gives the observation to keep with the entry.
+    def observed(self, decision: Explore, similarity: float, right: bool | None) -> Learnt:
+        """Count what a comparison said after `decision`, which must have asked for one (ValueError otherwise).
 
-        None, a comparison that could not tell, counts as wrong: answers that are hard to judge must not look good.
+        None, a comparison that could not tell, counts as wrong: answers that are hard to judge must not look good. A
+        comparison that never came about, because the model failed, is not reported at all.
         """
+        if not decision.compare:
+            raise ValueError(f"a decision to explore because {decision.reason!r} asked for no comparison")
         label = right is True
-        self.ledger.add_label(similarity, label, decision.rung, audit=decision.audit, settings=self.settings)
-        return Observation(similarity, label)
+        written = self.ledger.add_label(similarity, label, decision.rung, audit=decision.audit)
+        return Learnt(Observation(similarity, label), written)
 
-    def reused(self) -> None:
-        """Count one answer given out."""
-        self.ledger.add_reuse()
+    def reused(self) -> Written:
+        """Count one answer given out: call it before the first byte leaves, so that a crash cannot forget it."""
+        return self.ledger.add_reuse()

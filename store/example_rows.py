@@ -200,8 +200,11 @@ def refresh_worth(connection: sqlite3.Connection, id: int) -> None:
     )
 
 
-def remove(connection: sqlite3.Connection, tenant: str, ids: Iterable[int]) -> int:
-    """Remove these examples of the tenant; of each a place in the log stays. Gives how many there were."""
+def remove(connection: sqlite3.Connection, tenant: str, ids: Iterable[int], *, erase: bool) -> int:
+    """Remove these examples of the tenant; of each a place in the log stays. Gives how many there were.
+
+    `erase` tells whoever follows the log that the vectors have to leave their files, too.
+    """
     count = 0
     now_s = time.time()
     for id in ids:
@@ -210,8 +213,8 @@ def remove(connection: sqlite3.Connection, tenant: str, ids: Iterable[int]) -> i
         ).rowcount:
             connection.execute("DELETE FROM examples WHERE id = ?", (id,))
             connection.execute(
-                "INSERT INTO removed_examples (seq, example_id, tenant, removed_at_s) VALUES (?, ?, ?, ?)",
-                (next_seq(connection), id, tenant, now_s),
+                "INSERT INTO removed_examples (seq, example_id, tenant, removed_at_s, erase) VALUES (?, ?, ?, ?, ?)",
+                (next_seq(connection), id, tenant, now_s, erase),
             )
             count += 1
     return count

@@ -224,7 +224,9 @@ class ExampleBank:
         that is set off after the commit; `Database.scrub` waits for it.
         """
         wanted = sorted(set(ids))
-        return self.write_removal(lambda connection: example_rows.remove(connection, tenant, wanted))
+        return self.write_removal(
+            lambda connection: example_rows.remove(connection, tenant, wanted, erase=True)
+        )
 
     def remove_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """Remove every example of the tenant's whose texts came from a contributor; gives how many. See `remove`.
@@ -245,7 +247,7 @@ class ExampleBank:
                 f"SELECT id FROM example_accounts WHERE {condition} ORDER BY id",  # noqa: S608 - our own constants
                 (tenant, *values),
             ).fetchall()
-            return example_rows.remove(connection, tenant, [id for (id,) in found])
+            return example_rows.remove(connection, tenant, [id for (id,) in found], erase=True)
 
         return self.write_removal(delete)
 
@@ -268,8 +270,10 @@ class ExampleBank:
                 _TAIL_OF_TENANT, {"after": after_seq, "limit": limit, "tenant": tenant}
             )
         return [
-            Change(seq, of, id, None if blob is None else from_blob(blob), bool(removed), version)
-            for seq, of, id, blob, removed, version in rows.fetchall()
+            Change(
+                seq, of, id, None if blob is None else from_blob(blob), bool(removed), version, bool(erase)
+            )
+            for seq, of, id, blob, removed, version, erase in rows.fetchall()
         ]
 
     def last_seq(self) -> int:
@@ -354,18 +358,18 @@ _VERSIONS = (
     " WHERE version IS NOT NULL) SELECT version FROM versions"
 )
 _TAIL = (
-    "SELECT * FROM (SELECT seq, tenant, id, vector, 0, embedding_version FROM examples"
+    "SELECT * FROM (SELECT seq, tenant, id, vector, 0, embedding_version, 0 FROM examples"
     " WHERE seq > :after ORDER BY seq LIMIT :limit)"
     " UNION ALL "
-    "SELECT * FROM (SELECT seq, tenant, example_id, NULL, 1, '' FROM removed_examples"
+    "SELECT * FROM (SELECT seq, tenant, example_id, NULL, 1, '', erase FROM removed_examples"
     " WHERE seq > :after ORDER BY seq LIMIT :limit)"
     " ORDER BY 1 LIMIT :limit"
 )
 _TAIL_OF_TENANT = (
-    "SELECT * FROM (SELECT seq, tenant, id, vector, 0, embedding_version FROM examples"
+    "SELECT * FROM (SELECT seq, tenant, id, vector, 0, embedding_version, 0 FROM examples"
     " WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit)"
     " UNION ALL "
-    "SELECT * FROM (SELECT seq, tenant, example_id, NULL, 1, '' FROM removed_examples"
+    "SELECT * FROM (SELECT seq, tenant, example_id, NULL, 1, '', erase FROM removed_examples"
     " WHERE tenant = :tenant AND seq > :after ORDER BY seq LIMIT :limit)"
     " ORDER BY 1 LIMIT :limit"
 )

@@ -23,7 +23,7 @@ class Exported:
 
 
 def exported(db: Database, tenant: str) -> Iterator[Exported]:
-    """All of a tenant's examples, oldest first. What is added meanwhile comes last; what is removed meanwhile may be missing."""
+    """All of a tenant's examples, oldest first. What is added meanwhile comes last."""
     after_id = 0
     while True:
         rows = (

@@ -23,6 +23,7 @@ class ChangeSource(Protocol):
     """The log of examples, as a follower reads it: an ExampleBank."""
 
     def tail(self, after_seq: int, limit: int = ..., tenant: str | None = ...) -> list[Change]: ...
+    def dropped(self, after_seq: int) -> dict[str, int]: ...
     def last_seq(self) -> int: ...
     def tenants(self) -> dict[str, int]: ...
     def database_id(self) -> str: ...
@@ -51,6 +52,7 @@ class IndexFollower:
         self._news = threading.Event()
         self._progress = threading.Condition()
         self._folded_seq = -1
+        self._reloaded: dict[str, int] = {}
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.last_error: Exception | None = None
@@ -93,8 +95,9 @@ class IndexFollower:
             return True
         self._stopping.set()
         self._news.set()
+        rebuilt = self._indexes.close(timeout_s)
         thread.join(timeout_s)
-        return not thread.is_alive()
+        return rebuilt and not thread.is_alive()
 
     def _run(self) -> None:
         save_at_s = time.monotonic() + self._save_every_s
@@ -130,6 +133,7 @@ class IndexFollower:
             for tenant in self._indexes.wanted():
                 self._indexes.load(tenant)
             changes = self._bank.tail(self._folded_seq, _PAGE)
+            self._reload_what_was_missed()
             if changes:
                 self._indexes.fold(changes)
             with self._progress:
@@ -138,6 +142,15 @@ class IndexFollower:
                 self._progress.notify_all()
             if len(changes) < _PAGE:
                 return
+
+    def _reload_what_was_missed(self) -> None:
+        for tenant, up_to_seq in self._bank.dropped(self._folded_seq).items():
+            if self._reloaded.get(tenant, 0) < up_to_seq:
+                _log.warning(
+                    "removals of tenant %s were dropped before they were seen: it is read anew", tenant
+                )
+                self._indexes.reload(tenant)
+                self._reloaded[tenant] = up_to_seq
 
     def _bring_in_all(self) -> None:
         seq = self._bank.last_seq()

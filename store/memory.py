@@ -100,6 +100,22 @@ class Memory:
             self.indexes.forget(tenant)
         return Forgotten(examples, answers, requests, self.db.erase().result(timeout_s))
 
+    def forget_contributor(self, tenant: str, contributor: str, timeout_s: float = 300.0) -> Forgotten:
+        """Delete every example that came from one contributor of a tenant, and overwrite it, also in the index's files.
+
+        The tenant's exact answers go all of them, since they do not say whose they were and come back by themselves; its
+        log of requests holds no text and stays. Waits for a rebuild of the tenant's index; not for the event loop. Other
+        workers' snapshots are without it when their next one is written. Raises what writing raises, ValueError for
+        an empty contributor, and TimeoutError.
+        """
+        removing = self.examples.remove_contributor(tenant, contributor)
+        forgetting = self.exact.forget_tenant(tenant)
+        examples, answers = removing.result(timeout_s), forgetting.result(timeout_s)
+        if self.indexes is not None and self.follower is not None:
+            self.follower.wait_for(self.examples.last_seq(), timeout_s)
+            self.indexes.purge(tenant, self.examples.database_id())
+        return Forgotten(examples, answers, 0, self.db.erase().result(timeout_s))
+
     def close(self, timeout_s: float = 10.0) -> bool:
         """Write what waits, save the snapshots, close. True if everything was written within `timeout_s` seconds."""
         drained = self.db.drain(timeout_s)

@@ -127,6 +127,8 @@ class Change:
     """None when removed, and while the example still waits for its embedding."""
     removed: bool
     embedding_version: str
+    erase: bool = False
+    """Removed because somebody wanted it gone: its vector must leave memory and files soon, not only be passed over."""
 
 
 @dataclass(frozen=True, slots=True)

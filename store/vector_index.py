@@ -16,6 +16,7 @@ import numpy.typing as npt
 from cachetools import LRUCache
 
 from store.index_follower import ChangeSource, IndexFollower
+from store.rebuilder import Rebuilder
 from store.records import Change
 from store.snapshots import Seal, Snapshots
 from store.tenant_index import CONNECTIVITY, EXPANSION_ADD, TenantIndex, new_usearch_index
@@ -26,6 +27,8 @@ __all__ = ["BadVector", "IndexFollower", "TenantIndexes"]
 _log = logging.getLogger(__name__)
 
 _EMPTY_REMEMBERED = 10_000
+_REBUILT_AT_ONCE = 2000
+"""Vectors; a larger graph takes more than a second, for which the follower does not wait."""
 
 
 class TenantIndexes:
@@ -47,6 +50,8 @@ class TenantIndexes:
         # Tenants known to have nothing: anybody can make one up, and must not push a real one out of memory.
         self._empty: LRUCache[str, bool] = LRUCache(_EMPTY_REMEMBERED)
         self._lock = threading.Lock()
+        self._files = threading.Lock()
+        self.rebuilder = Rebuilder()
         self._source: ChangeSource | None = None
         self._when_wanted: Callable[[], None] | None = None
         self.refused = 0
@@ -108,30 +113,25 @@ class TenantIndexes:
             if index is not None:
                 self._take_in(index, change)
         for tenant, index in touched.items():
-            if index is not None and index.rebuild_if_worn():
+            # A vector that has to leave the files leaves them at the next snapshot: many removals, one rebuild.
+            if index is None or not index.worn or (index.tainted and len(index)):
+                continue
+            if len(index) > _REBUILT_AT_ONCE:
+                self.rebuilder.ask(index)
+            elif index.rebuild():
                 _log.info("the index of tenant %s was rebuilt without its tombstones", tenant)
 
     def save(self, database_id: str, seq: int, *, tenants: Iterable[str] | None = None) -> int:
         """Write a snapshot of every resident tenant that changed since its last one; gives how many were written.
 
-        `seq`: everything up to this place in the log has been folded. Raises OSError.
+        Of a tenant with a vector that has to leave the files (`Change.erase`) the old snapshot is removed, and none is
+        written before its graph has been rebuilt. `seq`: everything up to this place in the log has been folded.
+        Raises OSError.
         """
-        written = 0
-        for tenant in self.resident() if tenants is None else tenants:
-            with self._lock:
-                index = self._resident.get(tenant)
-            if index is None or self._saved.get(tenant) == (index, index.changes):
-                continue
-            changes = index.changes
-            if not len(index):
-                self._snapshots.remove(tenant)
-                self._saved[tenant] = (index, changes)
-                continue
-            seal = Seal(tenant, database_id, self._seal_version, self.dimensions, seq, len(index))
-            if self._snapshots.save(seal, index.to_bytes()):
-                self._saved[tenant] = (index, changes)
-                written += 1
-        return written
+        return sum(
+            self._save_one(tenant, database_id, seq)
+            for tenant in (self.resident() if tenants is None else tenants)
+        )
 
     def attach(self, source: ChangeSource, when_wanted: Callable[[], None]) -> None:
         """Say where a tenant's history comes from, and whom to tell when a tenant out of memory is asked for."""
@@ -148,11 +148,24 @@ class TenantIndexes:
         if source is None:
             raise RuntimeError("no source is attached: nothing to load from")
         index, seq = self._from_snapshot(tenant, source)
-        while changes := source.tail(seq, tenant=tenant):
+        known = 0
+        while True:
+            changes = source.tail(seq, tenant=tenant)
+            dropped = source.dropped(seq).get(tenant, 0) if seq else 0
+            if dropped > known:
+                # Removals that this index has not seen are no longer told: what is left is read from the beginning.
+                index, seq, known = TenantIndex(self.dimensions), 0, dropped
+                continue
+            if not changes:
+                break
             for change in changes:
                 self._take_in(index, change)
             seq = changes[-1].seq
-        index.rebuild_if_worn()
+        index.folded_seq = max(index.folded_seq, known)
+        if len(index) <= _REBUILT_AT_ONCE:
+            index.rebuild_if_worn()
+        elif index.worn:
+            self.rebuilder.ask(index)
         with self._lock:
             self._wanted.pop(tenant, None)
             if not len(index):
@@ -168,12 +181,63 @@ class TenantIndexes:
         with self._lock:
             return list(self._wanted)
 
+    def reload(self, tenant: str) -> None:
+        """Read a tenant anew if it is in memory: too much happened while nobody followed. The old index serves meanwhile."""
+        with self._lock:
+            if tenant not in self._resident:
+                return
+        self.load(tenant)
+
+    def purge(self, tenant: str, database_id: str) -> None:
+        """Have nothing of removed vectors left in memory and in the snapshot. Blocks for a rebuild; not for the event loop.
+
+        To be called when the removal has been folded.
+        """
+        with self._lock:
+            index = self._resident.get(tenant)
+        if index is None:
+            with self._files:
+                self._snapshots.remove(tenant)
+            return
+        seq = index.folded_seq
+        if index.tombstones:
+            index.rebuild()
+        self._save_one(tenant, database_id, seq)
+
     def forget(self, tenant: str) -> None:
         """Drop a tenant's index and its snapshot: nothing of its vectors stays."""
-        with self._lock:
-            self._resident.pop(tenant, None)
-            self._saved.pop(tenant, None)
-        self._snapshots.remove(tenant)
+        with self._files:
+            with self._lock:
+                self._resident.pop(tenant, None)
+                self._saved.pop(tenant, None)
+            self._snapshots.remove(tenant)
+
+    def close(self, timeout_s: float = 30.0) -> bool:
+        """End the rebuilding, if there is any. False if that took longer than `timeout_s` seconds."""
+        return self.rebuilder.stop(timeout_s)
+
+    def _save_one(self, tenant: str, database_id: str, seq: int) -> bool:
+        with self._files:
+            with self._lock:
+                index = self._resident.get(tenant)
+            if index is None or self._saved.get(tenant) == (index, index.changes):
+                return False
+            if index.tainted and len(index):
+                self._snapshots.remove(tenant)
+                if len(index) > _REBUILT_AT_ONCE:
+                    self.rebuilder.ask(index)
+                    return False
+                index.rebuild()
+            changes = index.changes
+            if not len(index):
+                self._snapshots.remove(tenant)
+                self._saved[tenant] = (index, changes)
+                return False
+            seal = Seal(tenant, database_id, self._seal_version, self.dimensions, seq, len(index))
+            if self._snapshots.save(seal, index.to_bytes()):
+                self._saved[tenant] = (index, changes)
+                return True
+            return False
 
     @property
     def _seal_version(self) -> str:
@@ -214,7 +278,7 @@ class TenantIndexes:
             return
         index.folded_seq = change.seq
         if change.removed or change.vector is None or change.embedding_version != self.version:
-            index.remove(change.id)
+            index.remove(change.id, erase=change.erase)
             return
         try:
             vector = checked(change.vector, self.dimensions)

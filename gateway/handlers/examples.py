@@ -1,7 +1,7 @@
 """`/v1/examples`: demonstrations in, and a tenant's own examples out, listed and deleted.
 
-An example is named by its request: the decision id that its answer carried, or the id a demonstration was given. Whatever is not
-the caller's own does not exist here: 404, so that nobody can learn what others have.
+An example is named by its request: the decision id that its answer carried, or the id a demonstration was given. Whatever
+is not the caller's own does not exist here: 404, so that nobody can learn what others have.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, unquote
 
 from aiohttp import web
@@ -18,7 +18,6 @@ from aiohttp import web
 from engines.chat import ChatRequest
 from gateway.contributor import contributor, user_of
 from gateway.demonstration import NotAdmitted, as_chat, content_id, digested
-from gateway.forgetting import Forgetter
 from gateway.journey import Journey, Outcome
 from gateway.log import log
 from gateway.middleware import Handler
@@ -29,6 +28,9 @@ from router.admission import Admission
 from store.database import StoreBusy
 from store.records import Admitted, Example, Kind, NewExample, Vector
 from store.secret import derive
+
+if TYPE_CHECKING:
+    from gateway.forgetting import Forgetter
 
 PATH = "/examples"
 _MAX_PAGE = 100
@@ -165,13 +167,7 @@ class Examples:
 
     async def _page(self, shelf: Shelf, query: dict[str, str], journey: Journey) -> dict[str, Any]:
         _only(query, "after", "limit", "kind")
-        kind = query.get("kind")
-        if kind not in (None, "observed", "demonstration"):
-            raise RequestError(
-                f"'kind' is {kind[:40]!r}; it must be observed or demonstration.",
-                code="invalid_value",
-                param="kind",
-            )
+        kind = _kind(query.get("kind"))
         limit = _limit(query.get("limit", "20"))
         after_id = 0
         if "after" in query:
@@ -314,6 +310,20 @@ def _only(query: dict[str, str], *known: str) -> None:
             code="unknown_parameter",
             param=unknown[0][:60],
         )
+
+
+def _kind(text: str | None) -> Kind | None:
+    kinds: dict[str | None, Kind | None] = {
+        None: None,
+        "observed": "observed",
+        "demonstration": "demonstration",
+    }
+    if text in kinds:
+        return kinds[text]
+    assert text is not None
+    raise RequestError(
+        f"'kind' is {text[:40]!r}; it must be observed or demonstration.", code="invalid_value", param="kind"
+    )
 
 
 def _limit(text: str) -> int:

@@ -6,6 +6,7 @@ or identifier. No network: nothing is tried out. Every function is pure and line
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -18,30 +19,44 @@ _PREFIXED = (
     # OpenAI and Anthropic, OpenRouter, DeepSeek and others that took over the form; then other model providers.
     r"sk-(?:proj-|svcacct-|admin-|ant-(?:api\d\d-|admin\d\d-)?|or-v1-|lf-)?[A-Za-z0-9_-]{16,}",
     r"us-[A-Za-z0-9_-]{32,}",
-    r"(?:gsk|xai|pplx|fw|nvapi|csk|tgp_v1|jina)[-_][A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{24,}|r8_[A-Za-z0-9]{24,}",
+    r"(?:gsk|xai|pplx|fw|nvapi|csk|tgp_v1|jina)[-_][A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{24,}"
+    r"|r8_[A-Za-z0-9]{24,}",
     r"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z2-7]{16}|ABSK[A-Za-z0-9+/=]{40,}",
     r"gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,}",
     r"gl(?:pat|dt|rt|oas|ptt|ft|soat|cbt|agent|imt)-[A-Za-z0-9_.-]{16,}",
     r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{10,}",
-    r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|outlook\.office\.com/webhook/)"
+    r"(?:https?://)?(?:hooks\.slack\.com/(?:services|workflows|triggers)/"
+    r"|discord(?:app)?\.com/api/webhooks/|outlook\.office\.com/webhook/)"
     r"[A-Za-z0-9_/-]{16,}",
     r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{16,}",
-    r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|AAAA[A-Za-z0-9_-]{7}:[A-Za-z0-9_-]{100,}",
-    r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|key-[0-9a-f]{32}|[0-9a-f]{32}-us\d{1,2}|xkeysib-[a-f0-9]{40,}[A-Za-z0-9-]*",
-    r"(?:SK|AC)[0-9a-f]{32}|npm_[A-Za-z0-9]{30,}|pypi-AgEI[A-Za-z0-9_-]{40,}|rubygems_[0-9a-f]{40,}|dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}",
+    r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}"
+    r"|AAAA[A-Za-z0-9_-]{7}:[A-Za-z0-9_-]{100,}",
+    r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|key-[0-9a-f]{32}|[0-9a-f]{32}-us\d{1,2}"
+    r"|xkeysib-[a-f0-9]{40,}[A-Za-z0-9-]*",
+    r"(?:SK|AC)[0-9a-f]{32}|npm_[A-Za-z0-9]{30,}|pypi-AgEI[A-Za-z0-9_-]{40,}|rubygems_[0-9a-f]{40,}"
+    r"|dckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}",
     r"\d{8,10}:AA[A-Za-z0-9_-]{30,}|[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",
-    r"do[opr]_v1_[0-9a-f]{40,}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|sq0[a-z]{3}-[A-Za-z0-9_-]{20,}|EAAA[A-Za-z0-9_-]{56,}",
-    r"dapi[0-9a-f]{32}(?:-\d)?|lin_api_[A-Za-z0-9]{30,}|ntn_[A-Za-z0-9]{36,}|secret_[A-Za-z0-9]{40,}|PMAK-[0-9a-f-]{40,}",
-    r"gl(?:sa|c)_[A-Za-z0-9_+/=]{28,}|hv[sbr]\.[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{50,}",
-    r"dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9._-]{30,}|NRAK-[A-Z0-9]{24,}|NRII-[A-Za-z0-9-]{30,}|HRKU-[A-Za-z0-9_-]{30,}|nfp_[A-Za-z0-9]{30,}",
-    r"pat[A-Za-z0-9]{14}\.[0-9a-f]{60,}|fig[dru]_[A-Za-z0-9_-]{30,}|sntry[su]_[A-Za-z0-9_=+/-]{30,}|sbp_[0-9a-f]{36,}|sb_secret_[A-Za-z0-9_-]{20,}",
-    r"AGE-SECRET-KEY-1[A-Z0-9]{50,}|ATATT3[A-Za-z0-9_=-]{100,}|ATCTT3[A-Za-z0-9_=-]{60,}|AKCp[A-Za-z0-9]{30,}|CMVT[A-Za-z0-9]{30,}",
-    r"FlyV1 [A-Za-z0-9_,+/=-]{30,}|fo1_[A-Za-z0-9_-]{40,}|pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}|rnd_[A-Za-z0-9]{28,}|vercel_blob_rw_[A-Za-z0-9_]{30,}",
+    r"do[opr]_v1_[0-9a-f]{40,}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|sq0[a-z]{3}-[A-Za-z0-9_-]{20,}"
+    r"|EAAA[A-Za-z0-9_-]{56,}",
+    r"dapi[0-9a-f]{32}(?:-\d)?|lin_api_[A-Za-z0-9]{30,}|ntn_[A-Za-z0-9]{36,}|secret_[A-Za-z0-9]{40,}"
+    r"|PMAK-[0-9a-f-]{40,}",
+    r"gl(?:sa|c)_[A-Za-z0-9_+/=]{28,}|hv[sbr]\.[A-Za-z0-9_-]{20,}"
+    r"|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{50,}",
+    r"dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9._-]{30,}|NRAK-[A-Z0-9]{24,}|NRII-[A-Za-z0-9-]{30,}"
+    r"|HRKU-[A-Za-z0-9_-]{30,}|nfp_[A-Za-z0-9]{30,}",
+    r"pat[A-Za-z0-9]{14}\.[0-9a-f]{60,}|fig[dru]_[A-Za-z0-9_-]{30,}|sntry[su]_[A-Za-z0-9_=+/-]{30,}"
+    r"|sbp_[0-9a-f]{36,}|sb_secret_[A-Za-z0-9_-]{20,}",
+    r"AGE-SECRET-KEY-1[A-Z0-9]{50,}|ATATT3[A-Za-z0-9_=-]{100,}|ATCTT3[A-Za-z0-9_=-]{60,}"
+    r"|AKCp[A-Za-z0-9]{30,}|CMVT[A-Za-z0-9]{30,}",
+    r"FlyV1 [A-Za-z0-9_,+/=-]{30,}|fo1_[A-Za-z0-9_-]{40,}|pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}"
+    r"|rnd_[A-Za-z0-9]{28,}|vercel_blob_rw_[A-Za-z0-9_]{30,}",
 )
-_API_KEY = Pattern(r"\b(?:" + "|".join(_PREFIXED) + r")")
+# One by one: as a single alternation their counted repeats multiply, and the automaton outgrows its memory.
+_API_KEYS = tuple(Pattern(rf"\b(?:{form})") for form in _PREFIXED)
 _PRIVATE_KEY = Pattern(
     r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s:,.-]|\\[nr])*?"
-    r"(?:-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----|$)|-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY"
+    r"(?:-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----|$)"
+    r"|-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY"
     r"|PuTTY-User-Key-File-\d",
     needs="-",
 )
@@ -50,14 +65,17 @@ _URL_PASSWORD = Pattern(
     r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@'\"<>]{0,80}:([^\s/@'\"<>]{2,120})@", needs="@"
 )
 _AUTHORIZATION = Pattern(
-    r"(?:authorization|x-api-key|x-auth-token|api-key)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic|token|apikey)?\s{0,3}"
+    r"(?:authorization|x-api-key|x-auth-token|api-key)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer|basic"
+    r"|token|apikey)?\s{0,3}"
     r"([a-z0-9+/=_.~-]{12,})",
     needs=":=",
     any_case=True,
 )
 _NAME = (
-    r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|(?:api|access|secret|private|auth|account|encryption|"
-    r"signing|master|storage|shared|subscription|client)[_ -]?(?:access)?[_ -]?(?:key|token|secret)|passwort|contraseña|"
+    r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|(?:api|access|secret|private|auth"
+    r"|account|encryption|"
+    r"signing|master|storage|shared|subscription|client)[_ -]?(?:access)?[_ -]?(?:key|token|secret)"
+    r"|passwort|contraseña|"
     r"mot de passe|sharedaccesskey|accountkey|authkey|sig)"
 )
 _SETTING = Pattern(
@@ -69,7 +87,8 @@ _SETTING = Pattern(
     any_case=True,
 )
 _PIN = Pattern(
-    r"\b(?:pin|otp|cvv|cvc|security code|verification code|one[- ]time code)(?: code| number)?\s{0,2}(?:is|:|=|was)\s{0,2}(\d{3,8})\b",
+    r"\b(?:pin|otp|cvv|cvc|security code|verification code|one[- ]time code)(?: code"
+    r"| number)?\s{0,2}(?:is|:|=|was)\s{0,2}(\d{3,8})\b",
     any_case=True,
 )
 _RANDOM = Pattern(r"[A-Za-z0-9+/_=.~-]{20,}")
@@ -86,7 +105,8 @@ _DIGEST_WORDS = (
     "h1:",
 )
 _CERTIFICATE = Pattern(
-    r"-----BEGIN (?:CERTIFICATE|PUBLIC KEY|RSA PUBLIC KEY|PGP PUBLIC KEY BLOCK|PGP MESSAGE|PGP SIGNATURE)-----"
+    r"-----BEGIN (?:CERTIFICATE|PUBLIC KEY|RSA PUBLIC KEY|PGP PUBLIC KEY BLOCK|PGP MESSAGE"
+    r"|PGP SIGNATURE)-----"
     r"[A-Za-z0-9+/=\s:,.-]*?-----END",
     needs="-",
 )
@@ -148,10 +168,13 @@ def credentials(text: str) -> list[Span]:
 
 
 def _marked(text: str) -> Iterator[Span]:
-    for kind, pattern in (("API_KEY", _API_KEY), ("PRIVATE_KEY", _PRIVATE_KEY), ("TOKEN", _JWT)):
+    for pattern in _API_KEYS:
         for match in pattern.all(text):
-            if kind != "API_KEY" or _varied(match.group()):
-                yield Span(kind, match.start(), match.end(), match.group())
+            if _varied(match.group()):
+                yield Span("API_KEY", match.start(), match.end(), match.group())
+    for kind, pattern in (("PRIVATE_KEY", _PRIVATE_KEY), ("TOKEN", _JWT)):
+        for match in pattern.all(text):
+            yield Span(kind, match.start(), match.end(), match.group())
 
 
 def _varied(token: str) -> bool:
@@ -161,7 +184,11 @@ def _varied(token: str) -> bool:
         p in lowered for p in ("xxxx", "your", "example-", "-key-", "000000", "123456789", "_here", "-here")
     ):
         return False
-    return len(set(token[-16:])) >= 6 and (any(c.isdigit() for c in token) or _bits(token) > 4)
+    if token == lowered and "-" in token[4:] and not any(c.isdigit() for c in token):
+        return False
+    return len(set(token[-16:])) >= 6 and (
+        any(c.isdigit() for c in token) or _bits(token) > _LEAST_BITS - 0.3
+    )
 
 
 def _passwords(text: str) -> Iterator[Span]:
@@ -185,7 +212,7 @@ def _passwords(text: str) -> Iterator[Span]:
         else:
             if text[match.start() - 1 : match.start()] in ("?", "&"):
                 value = value.partition("&")[0]
-            value = value.rstrip(".!?*)")
+            value = value.rstrip(".?*)" if match.group(2)[:1] in "=:" else ".!?*)")
             end = start + len(value)
         if _secret_value(value, quoted=quoted, prose=match.group(2).lower().startswith("is")):
             yield Span("PASSWORD", start, end, value)
@@ -237,11 +264,13 @@ def _random(text: str) -> Iterator[Span]:
 def _looks_random(token: str) -> bool:
     """Upper, lower and digits thrown together: names written in CamelCase change their kind of character seldom."""
     digits = sum(c.isdigit() for c in token)
-    if digits < 2 or token == token.lower() or token == token.upper():
+    if digits < 1 or token == token.lower() or token == token.upper():
         return False
     kinds = [c.isdigit() + 2 * c.isupper() for c in token]
-    changes = sum(a != b for a, b in zip(kinds, kinds[1:], strict=False)) / (len(token) - 1)
-    return changes >= _LEAST_CHANGES and _bits(token) >= _LEAST_BITS
+    changes = sum(a != b for a, b in itertools.pairwise(kinds)) / (len(token) - 1)
+    return (
+        changes >= (_LEAST_CHANGES if digits > 1 else _LEAST_CHANGES + 0.08) and _bits(token) >= _LEAST_BITS
+    )
 
 
 def _bits(token: str) -> float:

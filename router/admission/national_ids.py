@@ -138,7 +138,10 @@ _NUMBERS = (
     _Number(Pattern(r"\d{2}-\d{2}-\d{2}", needs="-"), _any, ("sort code", "sortcode"), "BANK_ACCOUNT"),
     _Number(Pattern(r"\d[\d -]{4,18}\d", needs=_D), _any, _ACCOUNT_WORDS, "BANK_ACCOUNT"),
     _Number(
-        Pattern(r"[A-Za-z]{0,5}[ -]?\d[A-Za-z0-9]*(?:[ -][A-Za-z0-9]*\d[A-Za-z0-9]*){0,4}", needs=_D),
+        Pattern(
+            r"\b(?:[A-Za-z]{1,5}|[A-Z]{1,5}[ -])?\d[A-Za-z0-9]*(?:[ -][A-Za-z0-9]*\d[A-Za-z0-9]*){0,4}",
+            needs=_D,
+        ),
         lambda n: 6 <= sum(c.isalnum() for c in n) <= 20 and _any(n) and not _like_a_date(n),
         _ID_WORDS,
         "ID_DOCUMENT",

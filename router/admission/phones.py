@@ -61,8 +61,8 @@ def _piece_of_more(text: str, start: int, end: int) -> bool:
     after = text[end + 1 : end + 2]
     return (
         left.isalnum()
-        or (left != "" and left in "-_./$€£#=%&\\^*+:")
-        and not (left in ":" and text[start - 2 : start - 1].isalpha())
+        or ((left != "" and left in "-_./$€£#=%&\\^*+:")
+        and not (left in ":" and text[start - 2 : start - 1].isalpha()))
         or right.isalnum()
         or (right != "" and right in "_%=")
         or (right in (".", ",", ":", "-", "/") and after.isdigit())
@@ -83,8 +83,8 @@ def _national(text: str, start: int, shown: str) -> str | None:
     ahead = before(text, start, _REACH)
     if any(word in ahead[-_NEAR:] for word in _NOT_PHONES):
         return None
-    if _like_north_america(shown):
-        return _valid(shown, "US")
+    if _like_north_america(shown) and (number := _valid(shown, "US")):
+        return number
     named = _WORDS.within(ahead)
     grouped = (
         shown.startswith(("0", "(0")) and _groups(shown) >= 3 and digits >= 9 and not _like_a_date(shown)

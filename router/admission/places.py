@@ -21,17 +21,25 @@ _POSTCODE = r"(?:[A-Z]{2},? +\d{5}(?:-\d{4})?|[A-Z]{1,2}\d[A-Z0-9]? ?\d[A-Z]{2}|
 _CITY = r"(?:,? +[A-Z]\p{Ll}[\pL.'’-]*(?: [A-Z]\p{Ll}[\pL.'’-]*){0,2})?(?:,? +" + _POSTCODE + ")?"
 _TOWN = r"(?:,? +(?:[A-Z]{1,2}-)?\d{4,5}(?: [A-Z]{2})?(?: [A-Z]\p{Ll}[\pL.'’-]*){1,3})?"
 _ENGLISH = Pattern(
-    r"\d{1,6}[A-Za-z]?(?:-\d{1,4})? +(?:" + _NAME + r" +){1,4}(?:" + _STREETS + r")\b\.?" + _UNIT + _CITY,
+    r"(?:(?:Flat|Apt\.?|Apartment|Unit|Suite) [A-Za-z0-9]{1,5},? )?\d{1,6}[A-Za-z]?(?:-\d{1,4})? +(?:"
+    + _NAME
+    + r" +){1,4}(?:"
+    + _STREETS
+    + r")\b\.?"
+    + _UNIT
+    + _CITY,
     needs="0123456789",
 )
 _GERMANIC = Pattern(
     r"(?:[A-ZÄÖÜ][\pL.-]* )?[A-ZÄÖÜ]\pL*(?:-[A-ZÄÖÜ]\pL*)*[ -]?"
-    r"(?:[Ss]traße|[Ss]trasse|[Ss]tr\.|weg|platz|allee|gasse|ring|ufer|damm|straat|laan|plein|gracht|gatan|vägen|vej|gade)"
-    r" +\d{1,4} ?[a-zA-Z]?\b" + _TOWN,
+    r"(?:[Ss]traße|[Ss]trasse|[Ss]tr\.|weg|platz|allee|gasse|ufer|damm|straat|laan|plein|gracht|gatan"
+    r"|vägen|vej|gade)"
+    r" +\d{1,4}(?: ?[a-zA-Z]\b|\b)" + _TOWN,
     needs="0123456789",
 )
 _ROMANCE = Pattern(
-    r"\d{1,4}(?: ?(?:bis|ter))?,? +(?:[Rr]ue|[Aa]venue|[Bb]oulevard|[Pp]lace|[Cc]hemin|[Ii]mpasse|[Aa]llée|[Qq]uai|[Cc]ours)"
+    r"\d{1,4}(?: ?(?:bis|ter))?,? +(?:[Rr]ue|[Aa]venue|[Bb]oulevard|[Pp]lace|[Cc]hemin|[Ii]mpasse"
+    r"|[Aa]llée|[Qq]uai|[Cc]ours)"
     r" +(?:(?:de|du|des|la|le|les|l'|d')[ ]?){0,3}[A-Z][\pL'’-]*(?: [A-Z][\pL'’-]*){0,3}" + _TOWN,
     needs="0123456789",
 )
@@ -49,14 +57,24 @@ _POST_BOX = Pattern(
 
 _DATE = (
     r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/. ] ?\d{1,2}[-/. ] ?\d{2,4}"
-    r"|\d{1,2}(?:st|nd|rd|th)?\.? (?:of )?\pL{3,10}\.?,? (?:of )?\d{4}|\pL{3,10}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})"
+    r"|\d{1,2}(?:st|nd|rd|th)?\.? (?:of )?\pL{3,10}\.?,? (?:of )?\d{4}|\pL{3,10}\.? \d{1,2}(?:st|nd|rd"
+    r"|th)?,? \d{4})"
 )
 _BORN = Pattern(
     r"(?:\bd\.?o\.?b\.?|\bdate of birth|\bbirth ?date|\bgeburtsdatum|\bgeb\.|\bfecha de nacimiento|"
-    r"\bdate de naissance|\bn[ée]e? le|\bdata di nascita|\bnato il|\bnata il|\bdata de nascimento|\bgeboren am|"
-    r"\bi was born(?: on| in [a-z ]{0,30} on)?|\bi'm born on|\b(?:my|her|his|patient's|client's|customer's|wife's|husband's|son's|daughter's|child's) birthday)"
+    r"\bdate de naissance|\bn[ée]e? le|\bdata di nascita|\bnato il|\bnata il|\bdata de nascimento"
+    r"|\bgeboren am|"
+    r"\bi was born(?: on| in [a-z ]{0,30} on)?|\bi'm born on|\b(?:my|her|his|patient's|client's"
+    r"|customer's|wife's|husband's|son's|daughter's|child's) birthday)"
     r"(?:\s|:|=|\"|'|\*|\(|\)|-|is|was|on|the|dd/mm/yyyy|mm/dd/yyyy|yyyy-mm-dd|\|){0,12}(" + _DATE + r")",
     any_case=True,
+)
+_IDIOM = Pattern(
+    r"^(?:1[5-9]|20)\d\d (?:[A-Z]\pL+ )*(?:Court|Place|Square|Way|Row|Circle|Loop|Trail|Close|Grove"
+    r"|Plaza|Gardens|Drive|Street|Road)\b[^,]*$"
+    r"|\b(?:Supreme|District|High|Federal|Circuit|County|Crown|Appeals|Food|Tennis|Third|Second|First"
+    r"|Wall) (?:Court|Place|Street)\b"
+    r"|^(?:Platz|Arbeitsplatz|Marktplatz|Sitzplatz) "
 )
 _OLDEST_YEAR = 1905
 
@@ -65,7 +83,9 @@ def places(text: str) -> Iterator[Span]:
     """Street addresses and dates of birth."""
     for pattern in (_ENGLISH, _GERMANIC, _ROMANCE, _SOUTHERN, _POST_BOX):
         for match in pattern.all(text):
-            if not touches_word(text, match.start(), match.end(), also="-/$"):
+            if not touches_word(text, match.start(), match.end(), also="-/$") and not _IDIOM.within(
+                match.group()
+            ):
                 shown = " ".join(match.group().split())
                 yield Span("ADDRESS", match.start(), match.end(), shown.casefold())
     for match in _BORN.all(text):

@@ -22,8 +22,8 @@ _EMAIL = Pattern(
     needs="@",
 )
 _SPELT_EMAIL = Pattern(
-    r"[a-z0-9][a-z0-9._%+-]* ?[\[({]\s?at\s?[\])}] ?[a-z0-9-]+"
-    r"(?: ?(?:\.|[\[({]\s?(?:dot|\.)\s?[\])}]| dot ) ?[a-z0-9-]+)+",
+    r"[\pL\pN][\pL\pN._%+-]* ?[\[({]\s?at\s?[\])}] ?[\pL\pN-]+"
+    r"(?: ?(?:\.|[\[({]\s?(?:dot|\.)\s?[\])}]| dot ) ?[\pL\pN-]+)+",
     needs="[({",
     any_case=True,
 )
@@ -51,10 +51,11 @@ def emails(text: str) -> Iterator[Span]:
     for match in _EMAIL.all(text):
         address = match.group().casefold()
         local, _, domain = address.rpartition("@")
-        ending = domain.rpartition(".")[2]
+        name, _, ending = domain.rpartition(".")
         reserved = domain in _RESERVED_DOMAINS or domain.endswith(tuple(f".{d}" for d in _RESERVED_DOMAINS))
         login = local == "git" or text[match.end() : match.end() + 2] == ":/"
-        if ending not in _NOT_MAIL_ENDINGS and not reserved and not login:
+        numbered = name.rpartition(".")[2].isdigit()
+        if ending not in _NOT_MAIL_ENDINGS and not (reserved or login or numbered):
             yield Span("EMAIL", match.start(), match.end(), address)
     for match in _SPELT_EMAIL.all(text):
         address = "".join(c for c in match.group().casefold() if c.isalnum())
@@ -88,7 +89,7 @@ def _issued(digits: str) -> bool:
         return length in (14, 16)
     if 3528 <= four <= 3589:
         return length in (16, 19)
-    return four == 6011 or two in (50, 56, 57, 58, 60, 62, 63, 64, 65, 67) and length in (16, 17, 18, 19)
+    return four == 6011 or (two in (50, 56, 57, 58, 60, 62, 63, 64, 65, 67) and length in (16, 17, 18, 19))
 
 
 def _grouped_like_a_card(shown: str) -> bool:

@@ -84,6 +84,8 @@ CREATE INDEX examples_by_version ON examples (embedding_version, id);
 
 -- Removals are dropped from the log when they are old; who has not followed that far reads the tenant anew.
 ALTER TABLE removed_examples ADD COLUMN removed_at_s REAL NOT NULL DEFAULT 0;
+-- Removed because somebody wanted it gone: its vector has to leave every file, too.
+ALTER TABLE removed_examples ADD COLUMN erase INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE dropped_removals (
     tenant TEXT PRIMARY KEY,
     up_to_seq INTEGER NOT NULL

@@ -77,7 +77,7 @@ async def test_a_slow_engine_is_passed_over(upstream: Upstream, second: Upstream
     async with tries(upstream.port, second.port, timeouts=Timeouts(2, 0.2, 2, 10)) as both:
         async with Failover(both) as reply:
             assert await read(reply) == b"second"
-    assert await asyncio.to_thread(upstream.call().was_left, 3)
+    assert await asyncio.to_thread(upstream.call().was_left)
 
 
 async def test_a_stream_that_begins_with_an_error_is_passed_over(
@@ -196,7 +196,7 @@ async def test_leaving_closes_whoever_answers(upstream: Upstream, second: Upstre
     async with tries(closed_port(), second.port) as both:
         async with Failover(both) as reply:
             await anext(reply.chunks)
-        assert await asyncio.to_thread(second.call().was_left, 3)
+        assert await asyncio.to_thread(second.call().was_left)
         assert [attempt.engine.load().in_flight for attempt in both] == [0, 0]
 
 

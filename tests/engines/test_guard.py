@@ -214,7 +214,7 @@ async def test_leaving_ends_the_generation_and_gives_the_place_back(upstream: Up
         for n in range(3):
             async with guard.stream(request()) as reply:
                 await anext(reply.chunks)
-            assert await asyncio.to_thread(upstream.call(n).was_left, 3)
+            assert await asyncio.to_thread(upstream.call(n).was_left)
         assert guard.load().in_flight == 0
 
 
@@ -229,7 +229,7 @@ async def test_being_cancelled_before_the_first_chunk_gives_the_place_back(upstr
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await asyncio.to_thread(upstream.call().was_left, 3)
+        assert await asyncio.to_thread(upstream.call().was_left)
         assert guard.load().in_flight == 0
 
 

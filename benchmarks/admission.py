@@ -1,0 +1,272 @@
+"""What admission finds, misses and wrongly finds, and what it costs: `python benchmarks/admission.py [--json FILE]`.
+
+Recall counts planted values of which no letter or digit is left readable. False alarms count harmless texts in which
+anything was found. Libraries to compare with are used if they are installed (see admission_peers.py). CPU time is of this
+thread; wall time is what else the machine was doing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import admission_peers
+from admission_set import Case, cases
+from admission_words import ORDINARY
+
+from engines.chat import ChatRequest
+from router.admission import Admission, AdmissionSettings, Finished
+from router.admission.credentials import credentials
+from router.admission.instructions import instructions
+from router.admission.private_data import private_data
+
+Found = Callable[[str], list[tuple[int, int]]]
+DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+ADVERSARIAL = {
+    "digits": "4111 " * 20_000,
+    "a@a@a@": "a@" * 50_000,
+    "a.a.a.": "a." * 50_000,
+    "A A A A": "A " * 50_000,
+    "12 Aa Aa Aa": "12 Aa Aa Aa Aa Aa " * 5_600,
+    "password= x8": "password=a1b2c3d " * 6_000,
+    "BEGIN PRIVATE KEY": "-----BEGIN PRIVATE KEY-----" * 3_700,
+    "ignore all all": "ignore all " * 9_000,
+    "((((((": "(" * 100_000,
+    "spaces": " " * 100_000,
+    "letters": "a" * 100_000,
+    "hex": "deadbeef" * 12_500,
+    "+1 +1 +1": "+1 " * 33_000,
+    "é": "é@é." * 25_000,
+    "<!--": "<!--" * 25_000,
+    "when you are asked": "when you are asked " * 5_200,
+    "aA1": "aA1b" * 25_000,
+    "base64 in %41": "%41" * 33_000,
+    "eyJ": "eyJaaaaaaaaaa." * 7_000,
+    "://a:": "://a:" * 20_000,
+}
+
+
+def main() -> None:
+    """Prints the tables; with --json also writes them."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seed", type=int, default=7)
+    arguments.add_argument("--per-kind", type=int, default=200)
+    arguments.add_argument(
+        "--misses", action="store_true", help="also print what was missed or wrongly found"
+    )
+    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
+    chosen = arguments.parse_args()
+    figures = measure(cases(chosen.seed, chosen.per_kind), show_misses=chosen.misses)
+    show(figures)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+def measure(every: list[Case], *, show_misses: bool) -> dict[str, Any]:
+    """All figures, as JSON."""
+
+    def of(*groups: str) -> list[Case]:
+        return [case for case in every if case.group in groups]
+
+    def places(find: Callable[[str], Iterable[Any]]) -> Found:
+        return lambda text: [(s.start, s.end) for s in find(text)]
+
+    ours_private, ours_secret = places(private_data), places(credentials)
+    told: Found = lambda text: [(0, 1)] if instructions(text) else []  # noqa: E731
+    return {
+        "machine": platform.platform(),
+        "texts": len(every),
+        "private data": {
+            name: _scores(find, of("private"), of("harmless"), show_misses and name == "understudy")
+            for name, find in [("understudy", ours_private), *admission_peers.private_data_peers()]
+        },
+        "secrets": {
+            name: _scores(find, of("secret"), of("harmless"), show_misses and name == "understudy")
+            for name, find in [("understudy", ours_secret), *admission_peers.secret_peers()]
+        },
+        "instructions": {
+            "understudy": _scores(told, of("injection"), of("harmless", "mention"), show_misses)
+        },
+        "recorded traffic": _recorded(show_misses),
+        "cost": _cost(),
+        "adversarial": {name: _cpu_ms(text, once=True) for name, text in ADVERSARIAL.items()},
+        "footprint": _footprint(),
+    }
+
+
+def _scores(find: Found, planted: list[Case], harmless: list[Case], show_misses: bool) -> dict[str, Any]:
+    recall: dict[str, list[bool]] = defaultdict(list)
+    alarms: dict[str, list[bool]] = defaultdict(list)
+    began = time.thread_time()
+    characters = 0
+    for case in planted:
+        found = find(case.text)
+        characters += len(case.text)
+        hit = all(_covered(case.text, value, found) for value in case.values) if case.values else bool(found)
+        recall[case.kind].append(hit)
+        if show_misses and not hit:
+            print(f"MISSED {case.kind}: {case.values or case.text!r} in {case.text[-110:]!r}")
+    for case in harmless:
+        found = find(case.text)
+        characters += len(case.text)
+        alarms[case.kind].append(bool(found))
+        if show_misses and found:
+            print(f"FALSE {case.kind}: {[case.text[a:b] for a, b in found]} in {case.text[-110:]!r}")
+    cpu = time.thread_time() - began
+    hits, false = sum(map(sum, recall.values())), sum(map(sum, alarms.values()))
+    return {
+        "recall": {kind: sum(hit) / len(hit) for kind, hit in recall.items()},
+        "false alarms": {kind: sum(alarm) / len(alarm) for kind, alarm in alarms.items()},
+        "recall of all": hits / len(planted),
+        "false alarms of all": false / len(harmless),
+        "precision": hits / (hits + false) if hits + false else 0.0,
+        "cpu_ms_per_kilocharacter": cpu * 1e6 / characters,
+    }
+
+
+def _covered(text: str, value: str, found: list[tuple[int, int]]) -> bool:
+    at = text.find(value)
+    inside = [i for i in range(at, at + len(value)) if text[i].isalnum()]
+    return all(any(start <= i < end for start, end in found) for i in inside)
+
+
+def _recorded(show_misses: bool) -> dict[str, Any]:
+    """Share of recorded public prompts and answers in which each detector finds anything: nearly all should pass."""
+    shares = {}
+    for name, fields in (
+        ("sim_banking77", ("text", "prompt", "query")),
+        ("sim_qqp_open", ("a", "b", "question1", "question2", "q1", "q2")),
+        ("bank_alpaca_open", ("instruction", "input", "response")),
+        ("bank_gsm8k_train", ("prompt", "response")),
+        ("bank_nl2bash_open", ("prompt", "response")),
+    ):
+        path = DATA / f"{name}.jsonl.gz"
+        if not path.exists():
+            continue
+        texts = []
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                texts.append("\n".join(row[f] for f in fields if isinstance(row.get(f), str)))
+                if len(texts) == 4000:
+                    break
+        found = {"private data": private_data, "secrets": credentials, "instructions": instructions}
+        shares[name] = {
+            kind: sum(bool(find(text)) for text in texts) / len(texts) for kind, find in found.items()
+        }
+        if show_misses:
+            for kind, find in found.items():
+                hits = [(text, find(text)) for text in texts if find(text)]
+                for text, what in hits[:12]:
+                    shown = [text[s.start : s.end] for s in what] if isinstance(what, list) else what
+                    print(f"RECORDED {name} {kind}: {shown} {text[:60] if isinstance(what, str) else ''!r}")
+    return shares
+
+
+def _cpu_ms(text: str, *, once: bool = False) -> float:
+    admission = Admission(AdmissionSettings(max_characters=10**9, secrets="redact"))
+    chat = ChatRequest(b"", {}, "m", [{"role": "user", "content": text}], stream=False, include_usage=False)
+    finished = Finished(chat, 200, True, False, True, text, "Yes, that is right.", "stop", 1, False)
+    took = []
+    for _ in range(1 if once else 5):
+        began = time.thread_time()
+        admission.judge(finished)
+        took.append(time.thread_time() - began)
+    return min(took) * 1000
+
+
+def _cost() -> dict[str, Any]:
+    """CPU of the whole chain per pair, by length of the pair, over ordinary text with one piece of private data."""
+    figures: dict[str, Any] = {}
+    _cpu_ms(" ".join(ORDINARY))
+    for characters in (200, 1000, 4000, 16000, 100_000):
+        took = []
+        for n in range(200 if characters < 10_000 else 20):
+            text = " ".join(ORDINARY[(n + i) % len(ORDINARY)] for i in range(characters // 80 + 1))[
+                : characters - 40
+            ]
+            took.append(_cpu_ms(f"{text} Mail me: person{n}@mail.acme.io", once=True))
+        took.sort()
+        figures[str(characters)] = {"p50_ms": took[len(took) // 2], "p99_ms": took[int(len(took) * 0.99)]}
+    return figures
+
+
+def _footprint() -> dict[str, float]:
+    """Import time and memory of router.admission in a fresh process."""
+    code = (
+        "import time, resource, sys\nb = time.perf_counter()\nimport numpy, orjson\n"
+        "r = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\nb = time.perf_counter()\n"
+        "import router.admission\nfrom router.admission import private_data\n"
+        "private_data.private_data('Call +44 20 7946 0958 or (415) 555-2671, card 4111 1111 1111 1111, SSN 536-90-4399')\n"
+        "print(time.perf_counter() - b, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - r) / 1024)"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path[1:])},
+    )
+    seconds, mebibytes = map(float, out.stdout.split())
+    return {
+        "import_s": seconds,
+        "memory_mib": mebibytes,
+        "this_process_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def show(figures: dict[str, Any]) -> None:
+    """The figures as Markdown tables."""
+    for subject in ("private data", "secrets", "instructions"):
+        by_name = figures[subject]
+        names = list(by_name)
+        print(
+            f"\n### {subject}: found, of what was planted\n\n| kind | {' | '.join(names)} |\n|---|{'--:|' * len(names)}"
+        )
+        for kind in by_name["understudy"]["recall"]:
+            print(f"| {kind} | " + " | ".join(f"{by_name[n]['recall'][kind]:.1%}" for n in names) + " |")
+        for row in ("recall of all", "precision", "false alarms of all"):
+            print(f"| **{row}** | " + " | ".join(f"{by_name[n][row]:.1%}" for n in names) + " |")
+        print(
+            "| CPU ms per 1000 characters | "
+            + " | ".join(f"{by_name[n]['cpu_ms_per_kilocharacter']:.2f}" for n in names)
+            + " |"
+        )
+        print(
+            f"\n### {subject}: harmless texts in which something was found\n\n| texts | {' | '.join(names)} |\n|---|{'--:|' * len(names)}"
+        )
+        for kind in by_name["understudy"]["false alarms"]:
+            print(
+                f"| {kind} | " + " | ".join(f"{by_name[n]['false alarms'][kind]:.1%}" for n in names) + " |"
+            )
+    print(
+        "\n### recorded public prompts and answers in which something was found\n\n| file | private data | secrets | instructions |\n|---|--:|--:|--:|"
+    )
+    for name, shares in figures["recorded traffic"].items():
+        print(f"| {name} | " + " | ".join(f"{share:.2%}" for share in shares.values()) + " |")
+    print("\n### CPU per pair, the whole chain\n\n| characters | p50 ms | p99 ms |\n|--:|--:|--:|")
+    for characters, cost in figures["cost"].items():
+        print(f"| {characters} | {cost['p50_ms']:.2f} | {cost['p99_ms']:.2f} |")
+    worst = max(figures["adversarial"], key=figures["adversarial"].get)
+    print(
+        f"\nWorst of {len(figures['adversarial'])} adversarial texts of 100 kB: {worst!r}, {figures['adversarial'][worst]:.0f} ms"
+    )
+    print(
+        "Footprint: {import_s:.2f} s to import and first use, {memory_mib:.0f} MiB".format(
+            **figures["footprint"]
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Keeps a tenant's examples within their caps: what is worth least goes first. Knows nothing of when it is called.
+
+Which examples to keep under a cap on bytes is a 0/1 knapsack (weight: bytes, value: decayed utility). It is solved
+greedily, least utility per byte out first, and what the last victim makes room for is put back, most useful
+first. By the relaxation of Dantzig ("Discrete-Variable Extremum Problems", Operations Research 5, 1957) the utility
+kept is below the best possible by less than that of the one example at which the cap cuts. Under a cap on
+their number every example weighs the same, and dropping the least useful is the best possible.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from store import example_rows
+from store.examples import ExampleBank
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An example that may be evicted. `worth` is the logarithm of its utility: see store.accounting.worth."""
+
+    id: int
+    size_bytes: int
+    worth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """What was removed to make room."""
+
+    examples: int
+    size_bytes: int
+    over: bool
+    """The tenant is still over a cap: what is left is pinned, or demonstrations, which are never evicted."""
+
+
+def victims(items: Sequence[Item], excess_bytes: int) -> list[Item]:
+    """Whom to evict so that at least `excess_bytes` go. `items` come with the least utility per byte first.
+
+    All of them, if that is not enough.
+    """
+    chosen: list[Item] = []
+    freed_bytes = 0
+    for item in items:
+        if freed_bytes >= excess_bytes:
+            break
+        chosen.append(item)
+        freed_bytes += item.size_bytes
+    spare_bytes = freed_bytes - excess_bytes
+    for item in sorted(chosen, key=lambda one: -one.worth):
+        if item.size_bytes <= spare_bytes:
+            chosen.remove(item)
+            spare_bytes -= item.size_bytes
+    return chosen
+
+
+def make_room(
+    bank: ExampleBank,
+    tenant: str,
+    *,
+    max_examples: int | None = None,
+    max_bytes: int | None = None,
+    batch: int = _BATCH,
+) -> Evicted:
+    """Evict the tenant's observed, unpinned examples until both caps hold; None is no cap.
+
+    Blocks, one transaction per `batch` examples, so that requests' writes go in between; killed between two of them
+    it has done a part of the work. Several processes may run it at once: each transaction counts anew. Raises
+    what writing raises.
+    """
+    examples = size_bytes = 0
+    limits = (
+        max_bytes if max_bytes is not None else math.inf,
+        max_examples if max_examples is not None else math.inf,
+    )
+    totals = bank.totals(tenant)
+    while totals.size_bytes > limits[0] or totals.examples > limits[1]:
+        gone = bank.write_removal(
+            lambda connection: _evict_some(connection, tenant, max_examples, max_bytes, batch)
+        ).result()
+        before, totals = totals, bank.totals(tenant)
+        if not gone:
+            return Evicted(examples, size_bytes, over=True)
+        examples += gone
+        size_bytes += max(0, before.size_bytes - totals.size_bytes)
+    return Evicted(examples, size_bytes, over=False)
+
+
+def _evict_some(
+    connection: sqlite3.Connection, tenant: str, max_examples: int | None, max_bytes: int | None, batch: int
+) -> int:
+    row = connection.execute(
+        "SELECT examples, size_bytes FROM example_totals WHERE tenant = ?", (tenant,)
+    ).fetchone()
+    examples, size_bytes = row or (0, 0)
+    if max_bytes is not None and size_bytes > max_bytes:
+        chosen = victims(_least(connection, _BY_BYTE, tenant, batch), size_bytes - max_bytes)
+    elif max_examples is not None and examples > max_examples:
+        chosen = _least(connection, _BY_WORTH, tenant, min(batch, examples - max_examples))
+    else:
+        return 0
+    return example_rows.remove(connection, tenant, [item.id for item in chosen], erase=False)
+
+
+def _least(connection: sqlite3.Connection, query: str, tenant: str, count: int) -> list[Item]:
+    return [Item(*row) for row in connection.execute(query, (tenant, count)).fetchall()]
+
+
+_BY_BYTE = (
+    "SELECT id, size_bytes, worth FROM example_accounts WHERE tenant = ? AND kind = 'observed' AND pinned = 0"
+    " ORDER BY worth_per_byte LIMIT ?"
+)
+_BY_WORTH = (
+    "SELECT id, size_bytes, worth FROM example_accounts WHERE tenant = ? AND kind = 'observed' AND pinned = 0"
+    " ORDER BY worth LIMIT ?"
+)

@@ -1,0 +1,31 @@
+"""A finished pair that breaks no rule, to be broken one fact at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from engines.chat import ChatRequest
+from router.admission import Finished
+
+
+def chat(content: Any = "Q?", **fields: Any) -> ChatRequest:
+    """A request with one user message."""
+    return ChatRequest(b"", fields, "m", [{"role": "user", "content": content}], stream=False, include_usage=False)
+
+
+def pair(question: str = "How long does an egg take?", answer: str = "Six minutes.", **facts: Any) -> Finished:
+    """What the reference engine answered, complete and in words."""
+    good = Finished(
+        chat=chat(),
+        status=200,
+        complete=True,
+        opted_out=False,
+        from_reference=True,
+        question=question,
+        answer=answer,
+        finish_reason="stop",
+        choices=1,
+        calls_tools=False,
+    )
+    return replace(good, **facts)
