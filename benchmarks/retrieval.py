@@ -23,11 +23,9 @@ from typing import Any
 
 import numpy as np
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+from retrieval_data import Data, clustered, exact_nearest, real
 
-from benchmarks.retrieval_data import Data, clustered, exact_nearest, real
-from store.tenant_index import TenantIndex, expansion_search
+from store.tenant_index import TenantIndex
 
 K = 10
 TARGET_RECALL, TARGET_CPU_MS, TARGET_SIZE = 0.98, 0.5, 100_000

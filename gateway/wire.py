@@ -104,14 +104,10 @@ def _surely_exact(body: bytes, parsed: Any) -> bool:
 
     orjson already refused NaN, lone surrogates, bad UTF-8 and endless nesting. What it lets through, it may change: of a key
     given twice it keeps the last, and integers beyond 64 bits become floats. Every key is followed by a colon, so as many
-    of those as there are keys in the result means that none went missing; text that looks like a key only makes us look
-    again, slowly.
+    of those as there are keys in the result means that none went missing; other colons only make us look again, slowly.
     """
-    return len(_KEY.findall(body)) == _keys_in(parsed) and _LONG_NUMBER.search(body) is None
-
-
-def _keys_in(value: Any) -> int:
-    keys, left = 0, [value]
+    keys = 0
+    left = [parsed]
     while left:
         item = left.pop()
         if isinstance(item, dict):
@@ -119,7 +115,9 @@ def _keys_in(value: Any) -> int:
             left.extend(item.values())
         elif isinstance(item, list):
             left.extend(item)
-    return keys
+        elif isinstance(item, float) and abs(item) >= _ROUNDED:
+            return False
+    return body.count(b":") == keys or len(_KEY.findall(body)) == keys
 
 
 class _DuplicateKey(ValueError):
@@ -138,7 +136,8 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _KEY = re.compile(rb'"\s*:')
-_LONG_NUMBER = re.compile(rb"\d{19}")
+_ROUNDED = 2.0**62
+"""Floats from here on may have been integers that did not fit 64 bits."""
 _EACH_KEY_ONCE = json.JSONDecoder(object_pairs_hook=_each_key_once)
 """The slow and exact reader, made once: json.loads with a hook would build a new one for every body."""
 

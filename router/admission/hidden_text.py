@@ -14,7 +14,7 @@ from urllib.parse import unquote_plus
 
 from router.admission.patterns import Pattern
 
-_OVERRIDES = Pattern(r"[\x{202D}\x{202E}]")
+_DIRECTION = Pattern(r"[\x{202D}\x{202E}]")
 _TAGS = Pattern(r"(?:\x{1F3F4})?[\x{E0000}-\x{E007F}]+")
 _FLAG = "\U0001f3f4"
 _LONGEST_FLAG = 8
@@ -24,10 +24,15 @@ _IN_A_WORD = Pattern(r"[A-Za-z0-9][\x{200B}-\x{200D}\x{2060}-\x{2064}\x{FEFF}\x{
 _LONGEST_RUN = 3
 _DROP = dict.fromkeys([0x200B, 0x200C, 0x200D, *range(0x2060, 0x2065), 0xFEFF, 0xAD, 0x180E])
 _BASE64 = Pattern(r"[A-Za-z0-9+/]{24,}={0,2}")
+_MARKS = Pattern(r"[\x{300}-\x{36F}]+")
 _ENCODED = Pattern(r"%[0-9A-Fa-f]{2}|\w\+\w+\+\w", needs="%+")
 _SPACED = Pattern(r"(?:\b[A-Za-z][ .\-_*]){2,}[A-Za-z]\b")
 _LONG_ENOUGH = 6
 _LOOKALIKES = str.maketrans("асеорхуіјѕԁոοαικτρεν", "aceopxyijsdnoaiktpev")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_ROTATED = str.maketrans(_LETTERS, _LETTERS[13:] + _LETTERS[:13])
+_LEET = str.maketrans("013457@$", "oieastas")
+_DIGIT_FOR_LETTER = Pattern(r"[a-z][013457@$]+[a-z]")
 _SAID_IN_BASE64 = 0.95
 
 
@@ -35,7 +40,7 @@ def hides(text: str) -> bool:
     """Whether the text has characters that nobody sees and nothing needs. Linear in the text."""
     if text.isascii():
         return False
-    if _OVERRIDES.within(text) or _SELECTORS.within(text) or _IN_A_WORD.within(text):
+    if _DIRECTION.within(text) or _SELECTORS.within(text) or _IN_A_WORD.within(text):
         return True
     if any(m.end() - m.start() > _LONGEST_RUN for m in _ZERO_WIDTH.all(text)):
         return True
@@ -50,6 +55,8 @@ def readings(text: str) -> Iterator[str]:
     Each reading differs from the ones before and is at most as long as the text.
     """
     plain = unicodedata.normalize("NFKC", text).translate(_DROP)[: len(text) + 64]
+    if not plain.isascii():
+        plain = _MARKS.without(unicodedata.normalize("NFKD", plain)).replace("\u2800", " ")
     yield plain
     if not plain.isascii():
         latin = plain.casefold().translate(_LOOKALIKES)
@@ -64,6 +71,15 @@ def readings(text: str) -> Iterator[str]:
         said = _from_base64(match.group())
         if said:
             yield said
+
+
+def ciphers(text: str) -> Iterator[str]:
+    """The text read backwards, rotated by 13 letters, and with digits for letters: toys, but models can read them."""
+    plain = text.casefold()
+    yield plain[::-1]
+    yield plain.translate(_ROTATED)
+    if _DIGIT_FOR_LETTER.within(plain):
+        yield plain.translate(_LEET)
 
 
 def _closed_up(text: str) -> str:

@@ -7,7 +7,7 @@ Every function is pure and linear in the text.
 
 from __future__ import annotations
 
-from router.admission.hidden_text import hides, readings
+from router.admission.hidden_text import ciphers, hides, readings
 from router.admission.patterns import Pattern
 
 _PAST = (
@@ -137,6 +137,26 @@ _HIDDEN_COMMENT = (
     r"|\bfollow the (?:instructions|steps|commands|directions) (?:at|on|in|from|found at) (?:this (?:url"
     r"|link|page):? ?)?https?://"
 )
+_ANNULLED = (
+    r"\b(?:previous|prior|earlier|above|old|former) (?:context|instructions?|rules|messages?|session|prompts?|conversation)"
+    r" (?:is|are|was|were|has been|have been)?\s{0,2}(?:now )?(?:irrelevant|void|invalid|obsolete|cancel+ed|terminated|revoked"
+    r"|no longer|superseded|fake|a test|a joke)"
+    r"|\bnever ?mind (?:what|everything|anything|the rules|the instructions)"
+    r"|\b(?:real|actual|true|genuine) (?:instructions?|task|rules|prompt|orders) (?:is|are|follow|:)"
+    r"|\b(?:clear|wipe|reset|erase|purge|delete) your (?:memory|context|instructions?|rules|programming|system prompt)"
+    r"|\bnew (?:rules|policy|directives?|session rules): ?(?:you|respond|answer|ignore|reply|comply|always|never)"
+    r"|(?:^|\n|[.!] )override: |\bthe instructions you (?:received|were given) (?:before|earlier)"
+)
+_UNBOUND = (
+    r"\b(?:answer|answers|respond|responds|reply|replies|comply|complies|capabilities|speak|act|output|operate)\b[^.\n]{0,60}?"
+    r"\bwithout (?:any )?(?:restrictions?|refusal|exceptions?|filters?|limitations?|censorship|moral|ethical|safety)"
+    r"|\b(?:with|has|have|having|does not have|doesn't have|freed? (?:of|from)|knows?) (?:any |all |absolutely )?(?:no |any |all )"
+    r"(?:content |safety |ethical |moral )?(?:restrictions|guardrails|filters|content policy|content policies|ethical guidelines"
+    r"|ethical constraints|moral constraints|safety guidelines|safety filters)\b"
+    r"|\bsafety (?:mode|checks?|filters?|protocols?)(?: (?:is|are))?(?: now)? (?:off|disabled|deactivated|suspended)\b"
+    r"|\b(?:debug|developer|maintenance|admin|god|root) mode (?:is )?(?:now )?(?:enabled|activated|on)\b"
+    r"|\bunfiltered (?:answer|response|version|reply)\b|\bnever (?:declines?|refuses?) (?:any|a) (?:request|question|order)"
+)
 _CLOSED_UP = (
     r"\b(?:ignore|disregard|forget|override)(?:all|any|the|your|of|my)*(?:previous|prior|above|earlier"
     r"|system)*"
@@ -149,15 +169,18 @@ _FAMILIES = tuple(
         ("override", _OVERRIDE_TOLD),
         ("override", _OTHER_TONGUES),
         ("override", _CLOSED_UP),
+        ("override", _ANNULLED),
         ("markers", _MARKERS),
         ("markers", _ROLE_LINE),
         ("persona", _PERSONA),
+        ("persona", _UNBOUND),
         ("exfiltrate", _EXFILTRATE),
         ("standing", _STANDING),
         ("to_models", _TO_MODELS),
         ("concealed", _HIDDEN_COMMENT),
     )
 )
+_OVERRIDES = Pattern(_OVERRIDE, any_case=True)
 FAMILIES = ("hidden", *dict.fromkeys(name for name, _ in _FAMILIES))
 """Kinds of instruction, in the order they are looked for."""
 
@@ -170,4 +193,4 @@ def instructions(text: str) -> str | None:
         for name, pattern in _FAMILIES:
             if pattern.within(reading):
                 return name
-    return None
+    return "override" if any(_OVERRIDES.within(reading) for reading in ciphers(text)) else None

@@ -46,6 +46,14 @@ class Pattern:
         """The leftmost match."""
         return next(self.all(text), None)
 
+    def without(self, text: str) -> str:
+        """The text with every match left out."""
+        pieces, at = [], 0
+        for match in self.all(text):
+            pieces.append(text[at : match.start()])
+            at = match.end()
+        return "".join([*pieces, text[at:]])
+
     def within(self, text: str) -> bool:
         """Whether there is a match."""
         return self.first(text) is not None

@@ -61,8 +61,10 @@ def _piece_of_more(text: str, start: int, end: int) -> bool:
     after = text[end + 1 : end + 2]
     return (
         left.isalnum()
-        or ((left != "" and left in "-_./$€£#=%&\\^*+:")
-        and not (left in ":" and text[start - 2 : start - 1].isalpha()))
+        or (
+            (left != "" and left in "-_./$€£#=%&\\^*+:")
+            and not (left in ":" and text[start - 2 : start - 1].isalpha())
+        )
         or right.isalnum()
         or (right != "" and right in "_%=")
         or (right in (".", ",", ":", "-", "/") and after.isdigit())

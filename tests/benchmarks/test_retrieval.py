@@ -1,0 +1,95 @@
+"""The benchmark runs, and would notice an index that finds the wrong things."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import retrieval_data
+
+    yield retrieval_data
+
+
+@pytest.fixture
+def retrieval(data: ModuleType) -> ModuleType:
+    import retrieval
+
+    return retrieval
+
+
+def test_a_quick_run_gives_figures_that_can_be(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "retrieval.py"),
+        "--quick",
+        "--json",
+        str(tmp_path / "f.json"),
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert ran.returncode == 0, ran.stderr
+    (one,) = json.loads((tmp_path / "f.json").read_text())["figures"]
+    assert (one["kind"], one["size"], one["queries"]) == ("clustered", 1000, 50)
+    assert 0.9 < one["chosen"]["recall_at_10"] <= 1
+    assert one["others"][0]["recall_at_10"] <= one["chosen"]["recall_at_10"]
+    assert 0 < one["chosen"]["cpu_ms_p50"] <= one["chosen"]["cpu_ms_p99"]
+    assert one["snapshot_bytes_each"] > 2 * 384
+    assert "| clustered | 1,000 |" in ran.stdout
+
+
+def test_an_index_that_answers_at_random_does_not_pass_for_a_good_one(
+    retrieval: ModuleType, data: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = data.clustered(500, 20, dimensions=16)
+    chance = np.random.default_rng(1)
+    monkeypatch.setattr(
+        retrieval.TenantIndex,
+        "nearest",
+        lambda self, query, k: [(int(i), 0.9) for i in chance.integers(500, size=k)],
+    )
+    figures = retrieval.measured("clustered", made, [])
+    assert figures.chosen.recall_at_10 < 0.2
+    assert figures.chosen.found_nearest < 0.2
+
+
+def test_the_truth_is_what_sorting_everything_gives(data: ModuleType) -> None:
+    made = data.clustered(300, 5, dimensions=12)
+    truth = data.exact_nearest(made.vectors, made.queries, 10)
+    for query, ids in zip(made.queries, truth, strict=True):
+        assert set(ids.tolist()) == set(np.argsort(-(made.vectors @ query))[:10].tolist())
+
+
+def test_a_question_is_taken_once_and_in_the_same_order_whatever_the_files_order(
+    data: ModuleType, tmp_path: Path
+) -> None:
+    rows = {
+        "bank_alpaca_open.jsonl.gz": [
+            {"instruction": "Name it.", "input": "a cat"},
+            {"instruction": "Add", "input": ""},
+        ],
+        "sim_qqp_open.jsonl.gz": [{"a": "Who?", "b": "Add"}],
+        "bank_nq_dev.jsonl.gz": [{"prompt": "who?"}],
+        "sim_banking77.jsonl.gz": [{"text": "My card!"}, {"text": "My card!"}],
+    }
+
+    def write(backwards: bool) -> list[str]:
+        for name, lines in rows.items():
+            with gzip.open(tmp_path / name, "wt") as file:
+                file.writelines(json.dumps(line) + "\n" for line in (reversed(lines) if backwards else lines))
+        return list(data.questions(tmp_path))
+
+    assert sorted(write(False)) == ["Add", "My card!", "Name it.\na cat", "Who?", "who?"]
+    assert write(False) == write(True)
