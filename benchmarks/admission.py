@@ -11,7 +11,6 @@ import argparse
 import gzip
 import json
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -31,7 +30,30 @@ from router.admission.instructions import instructions
 from router.admission.private_data import private_data
 
 Found = Callable[[str], list[tuple[int, int]]]
-DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT.parent / "shared" / "data"
+RECORDED = {
+    "sim_banking77": ("text",),
+    "sim_qqp_open": ("a", "b"),
+    "bank_alpaca_open": ("instruction", "input", "response"),
+    "bank_gsm8k_train": ("prompt", "response"),
+    "bank_nl2bash_open": ("prompt", "response"),
+}
+RECORDED_ROWS = 4000
+FRESH = """
+import os, time, numpy
+def resident(): return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+before, began = resident(), time.perf_counter()
+from router.admission.private_data import private_data
+from router.admission import Admission
+private_data("Call +44 20 7946 0958 or (415) 555-2671, card 4111 1111 1111 1111, SSN 536-90-4399")
+print(time.perf_counter() - began, resident() - before)
+"""
+DETECTORS: dict[str, Callable[[str], Any]] = {
+    "private data": private_data,
+    "secrets": credentials,
+    "instructions": instructions,
+}
 ADVERSARIAL = {
     "digits": "4111 " * 20_000,
     "a@a@a@": "a@" * 50_000,
@@ -82,7 +104,10 @@ def measure(every: list[Case], *, show_misses: bool) -> dict[str, Any]:
         return lambda text: [(s.start, s.end) for s in find(text)]
 
     ours_private, ours_secret = places(private_data), places(credentials)
-    told: Found = lambda text: [(0, 1)] if instructions(text) else []  # noqa: E731
+
+    def told(text: str) -> list[tuple[int, int]]:
+        return [(0, 1)] if instructions(text) else []
+
     return {
         "machine": platform.platform(),
         "texts": len(every),
@@ -143,13 +168,7 @@ def _covered(text: str, value: str, found: list[tuple[int, int]]) -> bool:
 def _recorded(show_misses: bool) -> dict[str, Any]:
     """Share of recorded public prompts and answers in which each detector finds anything: nearly all should pass."""
     shares = {}
-    for name, fields in (
-        ("sim_banking77", ("text", "prompt", "query")),
-        ("sim_qqp_open", ("a", "b", "question1", "question2", "q1", "q2")),
-        ("bank_alpaca_open", ("instruction", "input", "response")),
-        ("bank_gsm8k_train", ("prompt", "response")),
-        ("bank_nl2bash_open", ("prompt", "response")),
-    ):
+    for name, fields in RECORDED.items():
         path = DATA / f"{name}.jsonl.gz"
         if not path.exists():
             continue
@@ -158,14 +177,13 @@ def _recorded(show_misses: bool) -> dict[str, Any]:
             for line in lines:
                 row = json.loads(line)
                 texts.append("\n".join(row[f] for f in fields if isinstance(row.get(f), str)))
-                if len(texts) == 4000:
+                if len(texts) == RECORDED_ROWS:
                     break
-        found = {"private data": private_data, "secrets": credentials, "instructions": instructions}
         shares[name] = {
-            kind: sum(bool(find(text)) for text in texts) / len(texts) for kind, find in found.items()
+            kind: sum(bool(find(text)) for text in texts) / len(texts) for kind, find in DETECTORS.items()
         }
         if show_misses:
-            for kind, find in found.items():
+            for kind, find in DETECTORS.items():
                 hits = [(text, find(text)) for text in texts if find(text)]
                 for text, what in hits[:12]:
                     shown = [text[s.start : s.end] for s in what] if isinstance(what, list) else what
@@ -203,69 +221,47 @@ def _cost() -> dict[str, Any]:
 
 def _footprint() -> dict[str, float]:
     """Import time and memory of router.admission in a fresh process."""
-    code = (
-        "import time, resource, sys\nb = time.perf_counter()\nimport numpy, orjson\n"
-        "r = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\nb = time.perf_counter()\n"
-        "import router.admission\nfrom router.admission import private_data\n"
-        "private_data.private_data('Call +44 20 7946 0958 or (415) 555-2671, card 4111 1111 1111 1111, SSN 536-90-4399')\n"
-        "print(time.perf_counter() - b, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - r) / 1024)"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path[1:])},
-    )
+    out = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True, cwd=ROOT)
     seconds, mebibytes = map(float, out.stdout.split())
-    return {
-        "import_s": seconds,
-        "memory_mib": mebibytes,
-        "this_process_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
+    return {"import_s": seconds, "memory_mib": mebibytes}
 
 
 def show(figures: dict[str, Any]) -> None:
     """The figures as Markdown tables."""
     for subject in ("private data", "secrets", "instructions"):
         by_name = figures[subject]
-        names = list(by_name)
-        print(
-            f"\n### {subject}: found, of what was planted\n\n| kind | {' | '.join(names)} |\n|---|{'--:|' * len(names)}"
-        )
-        for kind in by_name["understudy"]["recall"]:
-            print(f"| {kind} | " + " | ".join(f"{by_name[n]['recall'][kind]:.1%}" for n in names) + " |")
+        names, ours = list(by_name), by_name["understudy"]
+        _head(f"{subject}: found, of what was planted", "kind", names)
+        for kind in ours["recall"]:
+            _row(kind, [f"{by_name[n]['recall'][kind]:.1%}" for n in names])
         for row in ("recall of all", "precision", "false alarms of all"):
-            print(f"| **{row}** | " + " | ".join(f"{by_name[n][row]:.1%}" for n in names) + " |")
-        print(
-            "| CPU ms per 1000 characters | "
-            + " | ".join(f"{by_name[n]['cpu_ms_per_kilocharacter']:.2f}" for n in names)
-            + " |"
-        )
-        print(
-            f"\n### {subject}: harmless texts in which something was found\n\n| texts | {' | '.join(names)} |\n|---|{'--:|' * len(names)}"
-        )
-        for kind in by_name["understudy"]["false alarms"]:
-            print(
-                f"| {kind} | " + " | ".join(f"{by_name[n]['false alarms'][kind]:.1%}" for n in names) + " |"
-            )
-    print(
-        "\n### recorded public prompts and answers in which something was found\n\n| file | private data | secrets | instructions |\n|---|--:|--:|--:|"
-    )
+            _row(f"**{row}**", [f"{by_name[n][row]:.1%}" for n in names])
+        _row("CPU ms per 1000 characters", [f"{by_name[n]['cpu_ms_per_kilocharacter']:.2f}" for n in names])
+        _head(f"{subject}: harmless texts in which something was found", "texts", names)
+        for kind in ours["false alarms"]:
+            _row(kind, [f"{by_name[n]['false alarms'][kind]:.1%}" for n in names])
+    _head("recorded public prompts and answers in which something was found", "file", list(DETECTORS))
     for name, shares in figures["recorded traffic"].items():
-        print(f"| {name} | " + " | ".join(f"{share:.2%}" for share in shares.values()) + " |")
-    print("\n### CPU per pair, the whole chain\n\n| characters | p50 ms | p99 ms |\n|--:|--:|--:|")
+        _row(name, [f"{share:.2%}" for share in shares.values()])
+    _head("CPU of the whole chain, per pair", "characters", ["p50 ms", "p99 ms"])
     for characters, cost in figures["cost"].items():
-        print(f"| {characters} | {cost['p50_ms']:.2f} | {cost['p99_ms']:.2f} |")
-    worst = max(figures["adversarial"], key=figures["adversarial"].get)
-    print(
-        f"\nWorst of {len(figures['adversarial'])} adversarial texts of 100 kB: {worst!r}, {figures['adversarial'][worst]:.0f} ms"
-    )
+        _row(characters, [f"{cost['p50_ms']:.2f}", f"{cost['p99_ms']:.2f}"])
+    slow = figures["adversarial"]
+    worst = max(slow, key=slow.__getitem__)
+    print(f"\nWorst of {len(slow)} adversarial texts of 100 kB: {worst!r}, {slow[worst]:.0f} ms")
     print(
         "Footprint: {import_s:.2f} s to import and first use, {memory_mib:.0f} MiB".format(
             **figures["footprint"]
         )
     )
+
+
+def _head(title: str, first: str, names: list[str]) -> None:
+    print(f"\n### {title}\n\n| {first} | {' | '.join(names)} |\n|---|{'--:|' * len(names)}")
+
+
+def _row(first: str, cells: list[str]) -> None:
+    print(f"| {first} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -220,7 +220,9 @@ def _national_id(d: Draw) -> tuple[str, str]:
         return f"{n}{'TRWAGMYFPDXBNJZSQVHLCKE'[n % 23]}", "Mi DNI es {v}."
     if kind == 2:
         return (
-            f"{d.choice('ABCEHJ')}{d.choice('ABEGHJ')} {pick(d, string.digits, 2)} {pick(d, string.digits, 2)} {pick(d, string.digits, 2)} {d.choice('ABCD')}",
+            f"{d.choice('ABCEHJ')}{d.choice('ABEGHJ')} "
+            + " ".join(pick(d, string.digits, 2) for _ in range(3))
+            + f" {d.choice('ABCD')}",
             "NI number {v}",
         )
     if kind == 3:
@@ -281,9 +283,20 @@ def _ip(d: Draw) -> tuple[str, str]:
 
 def _birth(d: Draw) -> tuple[str, str]:
     y, m, day = d.randrange(1930, 2015), d.randrange(1, 13), d.randrange(1, 29)
-    month = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"][
-        m - 1
-    ]
+    month = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ][m - 1]
     value = d.choice(
         (
             f"{y}-{m:02}-{day:02}",
@@ -350,7 +363,8 @@ CARRIERS = (
 
 
 def _key(form: str) -> Callable[[Draw], tuple[str, str]]:
-    """`A30` is 30 letters and digits, `H32` hex, `U16` capitals and digits, `D10` digits, `B40` with - and _; `|` chooses."""
+    """`A30` is 30 letters and digits, `H32` hex, `U16` capitals and digits, `D10` digits, `B40` with - "
+    "and _; `|` chooses."""
     alphabets = {
         "A": ALNUM,
         "H": HEX,

@@ -130,6 +130,17 @@ class SemanticObservations:
             )
         )
 
+    def forget_counts(self, scope: SemanticScope) -> Future[int]:
+        """Delete a scope's counts, when a person lets a stopped policy start again; gives how many."""
+        return self._db.write(
+            lambda connection: (
+                connection.execute(
+                    "DELETE FROM semantic_counts WHERE tenant = ? AND embedding_version = ? AND policy = ?",
+                    (scope.tenant, scope.embedding_version, scope.policy),
+                ).rowcount
+            )
+        )
+
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete everything of a tenant; gives how many rows. Reuse then has to be earned from nothing."""
 

@@ -12,8 +12,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
+_NUMBER = re.compile(r"(?:(?<!\w)[-+−$€£¥])?\d+(?:[.,:/]\d+)*%?")
 _CODE_MARKS = frozenset("_./\\:@#-+=<>|&$%^~")
+_WRAPPING = ".,;:!?()[]{}\"'“”‘’`*-–—_#"
 _OPENERS = ".!?:;\n\r\"'“”‘’([{*#>-"
 """A capital after one of these says nothing: it opens a sentence, a quotation or a list item."""
 _NEGATIONS = frozenset(
@@ -66,7 +67,7 @@ def same_question(one: str, other: str, embedded_characters: int | None = None) 
     A text longer than what was embedded is compared whole: its vector says nothing of the rest. `embedded_characters`
     is the longer of the two embedded texts' lengths; None trusts the vectors.
     """
-    if normalised(one) == normalised(other):
+    if normalised(one) == normalised(other) and _figures(one) == _figures(other):
         return True
     if embedded_characters is not None and max(len(one), len(other)) > embedded_characters:
         return False
@@ -76,12 +77,12 @@ def same_question(one: str, other: str, embedded_characters: int | None = None) 
 def agrees(one: str, other: str, rule: TwinRule | None = None) -> bool:
     """Whether two answers to one question say the same.
 
-    Equal after normalisation (compatibility forms, case, punctuation, white space); or at least `min_overlap` of their
-    words in common (multiset Jaccard) and exactly the same numbers, names and count of negations.
+    Equal after normalisation (compatibility forms, case, punctuation, white space) and in their figures; or at least `min_overlap` of their
+    words in common (multiset Jaccard) and exactly the same figures (numbers, code words, operators), names and count of negations.
     """
     first, second = normalised(one), normalised(other)
     if first == second:
-        return True
+        return _figures(one) == _figures(other)
     if not first or not second:
         return False
     return _overlap(first, second) >= (rule or TwinRule()).min_overlap and _particulars(one) == _particulars(
@@ -101,22 +102,23 @@ def _overlap(first: str, second: str) -> float:
     return (one & other).total() / (one | other).total()
 
 
-def _particulars(text: str) -> tuple[Counter[str], frozenset[str], int]:
-    """What changes a text's meaning while hardly moving its vector: numbers, names and code words, negations."""
+def _figures(text: str) -> tuple[Counter[str], frozenset[str]]:
+    """Numbers with their signs, code words and operators: what `normalised` loses and a text's meaning hangs on."""
+    return Counter(_NUMBER.findall(text)), frozenset(_code_words(text))
+
+
+def _particulars(text: str) -> tuple[tuple[Counter[str], frozenset[str]], frozenset[str], int]:
+    """What changes a text's meaning while hardly moving its vector: figures, names, negations."""
     text = unicodedata.normalize("NFKC", text)
     words = [word.replace("'", "").replace("’", "").casefold() for word in _WORD.findall(text)]
-    return (
-        Counter(_NUMBER.findall(text)),
-        frozenset(_names(text)) | frozenset(_code_words(text)),
-        sum(word in _NEGATIONS for word in words),
-    )
+    return _figures(text), frozenset(_names(text)), sum(word in _NEGATIONS for word in words)
 
 
 def _code_words(text: str) -> list[str]:
     """Tokens with a mark inside, such as `user_id`, `a/b.txt` or `well-known`, and those that are marks only."""
     found = []
     for token in text.split():
-        core = token.strip(".,;:!?()[]{}\"'“”‘’`*")
+        core = token.strip(_WRAPPING)
         if core and (not _CODE_MARKS.isdisjoint(core[1:-1]) or not any(c.isalnum() for c in core)):
             found.append(core)
     return found

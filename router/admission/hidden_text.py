@@ -22,7 +22,7 @@ _SELECTORS = Pattern(r"[\x{FE00}-\x{FE0F}\x{E0100}-\x{E01EF}]{2,}")
 _ZERO_WIDTH = Pattern(r"[\x{200B}-\x{200D}\x{2060}-\x{2064}\x{FEFF}\x{AD}\x{180E}]+")
 _IN_A_WORD = Pattern(r"[A-Za-z0-9][\x{200B}-\x{200D}\x{2060}-\x{2064}\x{FEFF}\x{180E}]+[A-Za-z0-9]")
 _LONGEST_RUN = 3
-_DROP = dict.fromkeys([0x200B, 0x200C, 0x200D, *range(0x2060, 0x2065), 0xFEFF, 0xAD, 0x180E])
+_DROP = dict.fromkeys([0x200B, 0x200C, 0x200D, *range(0x2060, 0x2065), 0xFEFF, 0xAD, 0x180E]) | {0x2800: " "}
 _BASE64 = Pattern(r"[A-Za-z0-9+/]{24,}={0,2}")
 _MARKS = Pattern(r"[\x{300}-\x{36F}]+")
 _ENCODED = Pattern(r"%[0-9A-Fa-f]{2}|\w\+\w+\+\w", needs="%+")
@@ -52,16 +52,14 @@ def hides(text: str) -> bool:
 def readings(text: str) -> Iterator[str]:
     """The text as a model might read it: plain, then whatever is written in it by way of disguise.
 
-    Each reading differs from the ones before and is at most as long as the text.
+    A handful of readings, each at most a small multiple of the text in length.
     """
-    plain = unicodedata.normalize("NFKC", text).translate(_DROP)[: len(text) + 64]
-    if not plain.isascii():
-        plain = _MARKS.without(unicodedata.normalize("NFKD", plain)).replace("\u2800", " ")
+    plain = unicodedata.normalize("NFKC", text).translate(_DROP)
     yield plain
     if not plain.isascii():
-        latin = plain.casefold().translate(_LOOKALIKES)
-        if latin != plain.casefold():
-            yield latin
+        bare = _MARKS.without(unicodedata.normalize("NFKD", plain.casefold())).translate(_LOOKALIKES)
+        if bare != plain.casefold():
+            yield bare
     if _ENCODED.within(plain):
         yield unquote_plus(plain)
     closed_up = _closed_up(plain)

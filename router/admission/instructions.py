@@ -54,7 +54,7 @@ _MARKERS = (
     r"|\bbegin system prompt\b"
 )
 _ROLE_LINE = (
-    r"(?:^|\n)[\s>*#-]{0,4}(?:system|developer|admin(?:istrator)?|root|system (?:message|override|note"
+    r"(?:^|\n|[.!?] )[\s>*#-]{0,4}(?:system|developer|admin(?:istrator)?|root|system (?:message|override|note"
     r"|update|prompt|notice))[*_\]]{0,2}\s{0,2}[:>][*_\s]{0,4}"
     r"(?:you\b|your\b|ignore|disregard|from now|new (?:instructions?|rules?|polic)|always|never|respond"
     r"|answer|reply|reveal|the (?:assistant|model|ai)|override|all (?:future|previous)|enter|enable"
@@ -139,7 +139,8 @@ _HIDDEN_COMMENT = (
 )
 _ANNULLED = (
     r"\b(?:previous|prior|earlier|above|old|former) (?:context|instructions?|rules|messages?|session|prompts?|conversation)"
-    r" (?:is|are|was|were|has been|have been)?\s{0,2}(?:now )?(?:irrelevant|void|invalid|obsolete|cancel+ed|terminated|revoked"
+    r" (?:is|are|was|were|has been|have been)?\s{0,2}(?:now )?(?:irrelevant|void|invalid|obsolete"
+    r"|cancel+ed|terminated|revoked"
     r"|no longer|superseded|fake|a test|a joke)"
     r"|\bnever ?mind (?:what|everything|anything|the rules|the instructions)"
     r"|\b(?:real|actual|true|genuine) (?:instructions?|task|rules|prompt|orders) (?:is|are|follow|:)"
@@ -148,10 +149,13 @@ _ANNULLED = (
     r"|(?:^|\n|[.!] )override: |\bthe instructions you (?:received|were given) (?:before|earlier)"
 )
 _UNBOUND = (
-    r"\b(?:answer|answers|respond|responds|reply|replies|comply|complies|capabilities|speak|act|output|operate)\b[^.\n]{0,60}?"
+    r"\b(?:answer|answers|respond|responds|reply|replies|comply|complies|capabilities|speak|act|output"
+    r"|operate)\b[^.\n]{0,60}?"
     r"\bwithout (?:any )?(?:restrictions?|refusal|exceptions?|filters?|limitations?|censorship|moral|ethical|safety)"
-    r"|\b(?:with|has|have|having|does not have|doesn't have|freed? (?:of|from)|knows?) (?:any |all |absolutely )?(?:no |any |all )"
-    r"(?:content |safety |ethical |moral )?(?:restrictions|guardrails|filters|content policy|content policies|ethical guidelines"
+    r"|\b(?:with|has|have|having|does not have|doesn't have|freed? (?:of|from)|knows?) (?:any |all "
+    r"|absolutely )?(?:no |any |all )"
+    r"(?:content |safety |ethical |moral )?(?:restrictions|guardrails|filters|content policy"
+    r"|content policies|ethical guidelines"
     r"|ethical constraints|moral constraints|safety guidelines|safety filters)\b"
     r"|\bsafety (?:mode|checks?|filters?|protocols?)(?: (?:is|are))?(?: now)? (?:off|disabled|deactivated|suspended)\b"
     r"|\b(?:debug|developer|maintenance|admin|god|root) mode (?:is )?(?:now )?(?:enabled|activated|on)\b"

@@ -138,8 +138,7 @@ async def test_recorded_traces_replay_at_their_speed(mock: Any, name: str, speed
     )  # the mock counts 5 bytes as a token
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_still_writes_the_reports(mock: Any, tmp_path: Path, number: signal.Signals) -> None:
+def test_ctrl_c_still_writes_the_reports(mock: Any, tmp_path: Path) -> None:
     files = {kind: tmp_path / f"r.{kind}" for kind in ("json", "csv", "html")}
     words = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
     process = subprocess.Popen(
@@ -165,7 +164,7 @@ def test_ctrl_c_still_writes_the_reports(mock: Any, tmp_path: Path, number: sign
     while time.monotonic() < deadline and not files["csv"].exists():
         time.sleep(0.05)
     time.sleep(1.5)
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "INTERRUPTED" in out

@@ -11,10 +11,14 @@ from router.admission import Finished
 
 def chat(content: Any = "Q?", **fields: Any) -> ChatRequest:
     """A request with one user message."""
-    return ChatRequest(b"", fields, "m", [{"role": "user", "content": content}], stream=False, include_usage=False)
+    return ChatRequest(
+        b"", fields, "m", [{"role": "user", "content": content}], stream=False, include_usage=False
+    )
 
 
-def pair(question: str = "How long does an egg take?", answer: str = "Six minutes.", **facts: Any) -> Finished:
+def pair(
+    question: str = "How long does an egg take?", answer: str = "Six minutes.", **facts: Any
+) -> Finished:
     """What the reference engine answered, complete and in words."""
     good = Finished(
         chat=chat(),

@@ -1,0 +1,157 @@
+"""Deleting: afterwards no file of the data folder holds a word of it, nor its vectors; others lose nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.__main__ import main
+from gateway.contributor import contributor, is_from, user_digest, user_of
+from store.vectors import from_blob
+from tests.flow.test_line_demonstrations import ask, give
+from tests.flow.test_line_examples import stage
+from tests.flow.test_line_keys import new_key
+
+WITH_EXACT = {"memory": {"exact": {"enabled": True}}}
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def holding(data: Path, wanted: Iterable[bytes]) -> dict[bytes, list[str]]:
+    """Which files of the folder hold each of these bytes."""
+    files = {p.relative_to(data).as_posix(): p.read_bytes() for p in data.rglob("*") if p.is_file()}
+    return {w: [name for name, content in files.items() if w in content] for w in wanted}
+
+
+def vectors(data: Path, word: str) -> list[bytes]:
+    """The vectors of the examples that hold this word, as SQLite keeps them and as the index does (bfloat16)."""
+    with closing(sqlite3.connect(data / "understudy.db")) as db:
+        blobs = [
+            b for (b,) in db.execute("SELECT vector FROM examples WHERE question LIKE ?", (f"%{word}%",))
+        ]
+    found = []
+    for blob in blobs:
+        bits = from_blob(blob).view(np.uint32)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        found += [blob, rounded.astype("<u2").tobytes()]
+    return found
+
+
+async def fill(data: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Two users of one tenant, and another tenant: each with an example, an exact answer and rows in the log."""
+    async with stage(data, **WITH_EXACT) as here:
+        acme = {"Authorization": f"Bearer {await new_key(here.gate, 'acme')}"}
+        umbrella = {"Authorization": f"Bearer {await new_key(here.gate, 'umbrella')}"}
+        for headers, user, word in (
+            (acme, "ann", "annqwertz"),
+            (acme, "ben", "benasdfgh"),
+            (umbrella, "ann", "cayyxcvbn"),
+        ):
+            given = await give(
+                here.gate, f"What is a {word}?", f"A {word} is one.", headers=headers, user=user
+            )
+            assert given.status == 201
+            here.large.says = f"The {word} again."
+            got = await here.gate.chat(f"Where does the {word} live, of all places?", headers, user=user)
+            assert got.status == 200
+    return acme, umbrella
+
+
+async def test_a_forgotten_tenant_is_in_no_file_and_the_others_still_are(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    await fill(data)
+    gone = [b"annqwertz", b"benasdfgh", *vectors(data, "annqwertz"), *vectors(data, "benasdfgh")]
+    kept = [b"cayyxcvbn", *vectors(data, "cayyxcvbn")]
+    assert all(holding(data, [*gone, *kept]).values()), "the search finds what is there"
+    done = await asyncio.to_thread(run, "forget", "--data", data, "--tenant", "acme", "--yes")
+    assert done.exit_code == 0, done.output
+    assert not any(holding(data, gone).values())
+    assert all(holding(data, kept).values())
+    with closing(sqlite3.connect(data / "understudy.db")) as db:
+        for table in (
+            "examples",
+            "example_accounts",
+            "exact_answers",
+            "requests",
+            "example_totals",
+            "merged_requests",
+        ):
+            (tenants,) = db.execute(f"SELECT count(DISTINCT tenant) FROM {table}").fetchone()
+            assert tenants == (0 if table == "merged_requests" else 1), table
+
+
+async def test_a_forgotten_user_is_in_no_file_and_the_others_examples_still_are(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    await fill(data)
+    demonstrated = vectors(data, "What is a annqwertz")
+    assert len(demonstrated) == 2 and all(holding(data, demonstrated).values())
+    done = await asyncio.to_thread(
+        run, "forget", "--data", data, "--tenant", "acme", "--user", "ann", "--yes"
+    )
+    assert done.exit_code == 0, done.output
+    assert not any(holding(data, [b"What is a annqwertz", b"A annqwertz is one.", *demonstrated]).values())
+    assert all(holding(data, [b"What is a benasdfgh", b"What is a cayyxcvbn"]).values())
+
+
+async def test_a_forgotten_key_is_in_no_file(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    await fill(data)
+    listed = run("keys", "list", "--data", data).stdout.splitlines()
+    (key_id,) = [line.split()[0] for line in listed if "tenant" in line and "test" in line][:1]
+    words = [b"What is a annqwertz", b"What is a benasdfgh"]
+    done = await asyncio.to_thread(run, "forget", "--data", data, "--key", key_id, "--yes")
+    assert done.exit_code == 0 and not done.stdout.startswith("0 examples"), done.output
+    assert not any(holding(data, words).values())
+    assert all(holding(data, [b"What is a cayyxcvbn"]).values())
+
+
+async def test_a_running_gateway_forgets_too(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    acme, umbrella = await fill(data)
+    async with stage(data, **WITH_EXACT) as here:
+        question = "Where does the annqwertz live, of all places?"
+        assert (await here.gate.chat(question, acme, user="ann")).hit
+        done = await asyncio.to_thread(run, "forget", "--data", data, "--tenant", "acme", "--yes")
+        assert done.exit_code in (0, 1), done.output
+        async with asyncio.timeout(20):
+            while (await here.gate.chat(question, acme | {"Cache-Control": "no-store"})).hit:
+                await asyncio.sleep(0.05)
+        assert (await ask(here.gate, "GET", "/examples", acme)).json["data"] == []
+        assert len((await ask(here.gate, "GET", "/examples", umbrella)).json["data"]) >= 1
+        hidden = acme | {"Cache-Control": "no-store"}
+        got = await here.gate.chat("What is a annqwertz, please?", hidden)
+        assert got.headers["x-understudy-examples"] == "0"
+
+
+def test_forgetting_nobody_in_particular_is_refused(tmp_path: Path) -> None:
+    run("keys", "create", "--data", tmp_path, "--tenant", "acme", "--name", "k")
+    for arguments in ((), ("--key", "key_nope"), ("--tenant", "amce"), ("--key", "k", "--user", "u")):
+        refused = run("forget", "--data", tmp_path, "--yes", *arguments)
+        assert refused.exit_code == 2, arguments
+    assert run("forget", "--data", tmp_path / "nowhere", "--tenant", "acme", "--yes").exit_code == 2
+    unconfirmed = CliRunner().invoke(
+        main, ["forget", "--data", str(tmp_path), "--tenant", "acme"], input="n\n"
+    )
+    assert unconfirmed.exit_code == 1
+
+
+@pytest.mark.parametrize("key_id", [None, "key_1"])
+def test_a_contributors_name_tells_nothing_and_differs_between_tenants(key_id: str | None) -> None:
+    secret = b"s" * 32
+    one, two = (contributor(secret, tenant, key_id, "ann@example.org") for tenant in ("acme", "umbrella"))
+    assert one != two and "ann" not in one
+    assert is_from(one, digest=user_digest(secret, "acme", "ann@example.org"))
+    assert not is_from(two, digest=user_digest(secret, "acme", "ann@example.org"))
+    assert is_from(one, key_id="key_1") is (key_id is not None)
+    assert not is_from(one) and not is_from("", digest="") and not is_from("/", key_id="")
+    assert contributor(secret, "acme", None, "") == ""
+    assert user_of({"user": "a", "safety_identifier": "b"}) == "b" and user_of({"user": 5}) == ""
