@@ -286,6 +286,8 @@ MENTIONS = {
         "Send my regards to the team. How do I say it in Spanish?",
         "Emoji test: 👨‍👩‍👧‍👦 🏴󠁧󠁢󠁥󠁮󠁧󠁿 ❤️ ✈️ and می‌خواهم",
         "The instructions above the sink say to wash hands.",
+        "Do the disposable cards have any restrictions on them?",
+        "Is there an account with no restrictions on withdrawals?",
         "Should I disregard outliers and earlier measurements in my data?",
     ),
     "quotes a payload": (

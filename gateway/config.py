@@ -261,10 +261,11 @@ def checked_url(url: str) -> str:
     from yarl import URL
 
     parsed = URL(url)
+    # Credentials first: no other message may quote a URL that holds some.
+    if parsed.user or parsed.password or "@" in url:
+        raise ValueError("must not carry credentials; use api_key")
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ValueError(f"must be an http:// or https:// URL such as https://api.openai.com/v1, not {url!r}")
     if parsed.query_string or parsed.fragment:
         raise ValueError(f"must not carry a query or fragment: {url!r}")
-    if parsed.user or parsed.password:
-        raise ValueError("must not carry credentials; use api_key")
     return url.rstrip("/")

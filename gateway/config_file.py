@@ -68,6 +68,7 @@ def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
     return _REFERENCE.sub(substitute, value)
 
 
+_CREDENTIALS = re.compile(r"//[^/]*@")
 _SECRET_KEYS = re.compile(r"key|token|secret|password|authorization", re.IGNORECASE)
 
 
@@ -89,7 +90,7 @@ def _explain(problem: dict[str, Any]) -> str:
             return message
     value = problem.get("input")
     # A mapping may hold a key further down: its value is never shown.
-    hidden = isinstance(value, dict | list) or _SECRET_KEYS.search(key)
+    hidden = isinstance(value, dict | list) or _SECRET_KEYS.search(key) or _CREDENTIALS.search(str(value))
     shown = "(not shown)" if hidden else repr(value)
     if len(shown) > 80:
         shown = shown[:77] + "..."

@@ -26,6 +26,8 @@ RUNGS = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.27, 0.4)
 BINS = 100
 GRACE_CAUGHT = 3
 """So many wrong audits are forgiven before a phase has reused enough to pay for them: fewer would stop honest traffic."""
+_SEEN = 20
+"""A block ends at a rung with at least so many labels of its own."""
 _ALARM_LOG = math.log(1000.0)
 """An alarm is false at most once in a thousand audits on average."""
 _ALARM_RATIO = 4.0
@@ -131,9 +133,12 @@ class Ledger:
                 for end in range(start, rungs):
                     labelled += self._now["labelled", end]
                     wrong += self._now["mistaken", end]
-                    alpha = other if start else first
-                    if not reached[end + 1] and certified(labelled, wrong, self.limits.delta, alpha):
-                        reached[end + 1] = True
+                    # Labels elsewhere must not open a rung that nobody has looked at.
+                    if reached[end + 1] or self._now["labelled", end] < _SEEN:
+                        continue
+                    reached[end + 1] = certified(
+                        labelled, wrong, self.limits.delta, other if start else first
+                    )
             self._proven = max(end for end, is_reached in enumerate(reached) if is_reached) - 1
         return self._proven
 

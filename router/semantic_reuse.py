@@ -40,7 +40,7 @@ class ReuseSettings:
     """Of what could be reused, this share is asked anyway and compared, by a coin."""
     own_observations: int = 1
     """An entry with fewer labels of its own is not reused, whatever its tenant's line says."""
-    entry_memory: int = 32
+    entry_memory: int = 16
     """Of an entry's observations the latest so many count."""
     entry_sd: float = 1.5
     """How much entries differ from their tenant's line, in logits."""

@@ -43,7 +43,7 @@ class SemanticScope:
 class SemanticObservations:
     """Reads and writes them. Every call names a tenant."""
 
-    def __init__(self, db: Database, *, per_entry: int = 32) -> None:
+    def __init__(self, db: Database, *, per_entry: int = 16) -> None:
         """`per_entry` comparisons are kept of each entry, the latest. Raises ValueError if it is not positive."""
         if per_entry < 1:
             raise ValueError(f"per_entry is {per_entry}; at least 1 comparison must be kept")

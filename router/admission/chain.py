@@ -87,6 +87,7 @@ class Admission:
 
     def __init__(self, settings: AdmissionSettings | None = None) -> None:
         self.settings = settings or AdmissionSettings()
+        self._public = _Public(self.settings.public)
 
     def judge(self, finished: Finished, twin_of: TwinOf | None = None, now_s: float | None = None) -> Verdict:
         """Admitted or not, and with what text. Never raises for what a client or an engine may have written.
@@ -119,7 +120,12 @@ class Admission:
             family = next(filter(None, map(instructions, texts)), None)
             if family is not None:
                 return Verdict("instructions", family)
-        private = none if settings.private_data == "off" else (private_data(question), private_data(answer))
+        private = none
+        if settings.private_data != "off":
+            private = (
+                self._public.without(private_data(question)),
+                self._public.without(private_data(answer)),
+            )
         if any(private) and settings.private_data == "refuse":
             return Verdict("private_data", _kinds(private))
         try:
@@ -133,6 +139,29 @@ class Admission:
             return Verdict("hollow_answer", " ".join(clean.kinds))
         embedded = cut(clean.question, self.settings.embedded_characters)
         return Verdict(None, "", clean.question, clean.answer, embedded, clean.kinds)
+
+
+class _Public:
+    """What may be kept although it looks private. Raises ValueError for an entry that nothing would find anyway."""
+
+    def __init__(self, entries: frozenset[str]) -> None:
+        self._domains = tuple(e.casefold() for e in entries if e.startswith("@"))
+        found = {entry: private_data(entry) for entry in entries if not entry.startswith("@")}
+        for entry, spans in found.items():
+            if not spans:
+                raise ValueError(
+                    f"{entry!r} does not look like private data: give a whole phone number with its country code, "
+                    "a mail or street address, or a mail domain such as '@acme.com'"
+                )
+        self._values = {(span.kind, span.key) for spans in found.values() for span in spans}
+
+    def without(self, spans: list[Span]) -> list[Span]:
+        if not (self._domains or self._values):
+            return spans
+        return [s for s in spans if (s.kind, s.key) not in self._values and not self._of_a_domain(s)]
+
+    def _of_a_domain(self, span: Span) -> bool:
+        return span.kind == "EMAIL" and span.key.endswith(self._domains or ("\0",))
 
 
 def form_refusal(finished: Finished, settings: AdmissionSettings) -> str | None:

@@ -60,7 +60,9 @@ class AdmissionSettings:
     secrets: Mode = "refuse"
     private_data: Mode = "redact"
     instructions: Literal["refuse", "off"] = "refuse"
-    twin_similarity: float = 0.97
+    public: frozenset[str] = frozenset()
+    """What is not private although it looks so: an organisation's own phone number, address or mail domain (`@acme.com`)."""
+    twin_similarity: float = 0.94
     """Cosine similarity from which a neighbour that agrees makes a pair a near-duplicate."""
     contributors: ContributorLimits = field(default_factory=ContributorLimits)
 

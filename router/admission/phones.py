@@ -82,7 +82,7 @@ def _national(text: str, start: int, shown: str) -> str | None:
     digits = sum(c.isdigit() for c in shown)
     if not 7 <= digits <= 16:
         return None
-    ahead = before(text, start, _REACH)
+    ahead = before(text, start, _REACH).rpartition("\n")[2]
     if any(word in ahead[-_NEAR:] for word in _NOT_PHONES):
         return None
     if _like_north_america(shown) and (number := _valid(shown, "US")):

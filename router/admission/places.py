@@ -70,11 +70,10 @@ _BORN = Pattern(
     any_case=True,
 )
 _IDIOM = Pattern(
-    r"^(?:1[5-9]|20)\d\d (?:[A-Z]\pL+ )*(?:Court|Place|Square|Way|Row|Circle|Loop|Trail|Close|Grove"
-    r"|Plaza|Gardens|Drive|Street|Road)\b[^,]*$"
-    r"|\b(?:Supreme|District|High|Federal|Circuit|County|Crown|Appeals|Food|Tennis|Third|Second|First"
-    r"|Wall) (?:Court|Place|Street)\b"
-    r"|^(?:Platz|Arbeitsplatz|Marktplatz|Sitzplatz) "
+    # A year and a name: "the 2016 Supreme Court".
+    r"^(?:19|20)\d\d (?:[A-Z]\pL+ )*(?:Court|Place|Square|Way|Row|Circle|Loop|Trail|Close|Plaza)\b[^,]*$"
+    r"|\b(?:Supreme|District|High|Federal|Circuit|County|Crown|Appeals|Food|Tennis) Court\b"
+    r"|\b(?:First|Second|Third|Last) Place\b|^(?:Platz|Arbeitsplatz|Sitzplatz) "
 )
 _OLDEST_YEAR = 1905
 

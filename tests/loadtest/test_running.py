@@ -31,12 +31,13 @@ async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
     serve_mock: Callable[..., Any],
 ) -> None:
     server = serve_mock(
-        "--ttft-ms", "lognormal:150,0.4", "--token-ms", "uniform:5,15", "--tokens", "uniform:4,12"
+        "--ttft-ms", "lognormal:300,0.3", "--token-ms", "uniform:5,15", "--tokens", "uniform:4,12"
     )
     plan = LoadPlan(
         Target(server.url), WorkloadSpec(model="m", prompt="x"), Arrivals("poisson", 350.0), duration_s=2.5
     )
-    # A crowded machine can make any run late; a tool that reports wrongly is wrong every time.
+    # A crowded machine makes any run late, and the report says so; a tool that measures wrongly is wrong in every run.
+    off, believed = {}, False
     for _ in range(4):
         urllib.request.urlopen(urllib.request.Request(server.url + "/mock/reset", method="POST")).close()
         report = await run_plan(plan, quiet=True)
@@ -49,9 +50,14 @@ async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
             for metric, true_s in (("latency_ms", truth["latency_s"]), ("ttft_ms", truth["first_token_s"]))
             for p in (50, 75, 90, 95, 99)
         }
+        believed = believed or report["generator"]["ok"]
         if all(abs(share) <= 0.02 for share in off.values()):
             return
-    pytest.fail(f"off by {off}; lateness {report['generator']['lateness_ms']}")
+    if not believed:
+        pytest.skip(
+            "this machine is too crowded: four reports of four say that the generator was not on time"
+        )
+    pytest.fail(f"a report that calls itself sound is off by {off}")
 
 
 async def test_a_stall_shows_up_in_every_request_it_delayed(serve_mock: Callable[..., Any]) -> None:

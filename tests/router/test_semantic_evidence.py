@@ -12,11 +12,11 @@ from router.semantic_evidence import certified, hidden_wrong_bound, log_evidence
 
 @pytest.mark.parametrize("delta", [0.01, 0.05])
 def test_what_is_wrong_too_often_is_hardly_ever_proven_however_often_one_looks(delta: float) -> None:
-    alpha, runs, mistaken = 0.1, 400, 0
+    alpha, runs, mistaken = 0.1, 150, 0
     for seed in range(runs):
         rng = random.Random(seed)
         wrong = 0
-        for labelled in range(1, 1500):
+        for labelled in range(1, 1000):
             # Drifts around delta from above, and is worse after a run of luck.
             wrong += rng.random() < delta * (1.02 if labelled % 200 < 100 else 1.3)
             if certified(labelled, wrong, delta, alpha):
@@ -45,7 +45,7 @@ def test_one_more_error_never_strengthens_a_proof(labelled: int, wrong: int, del
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_hidden_errors_hardly_ever_exceed_their_bound_whatever_the_traffic_does(share: float) -> None:
-    alpha, runs, broken = 0.1, 300, 0
+    alpha, runs, broken = 0.1, 200, 0
     for seed in range(runs):
         rng = random.Random(seed)
         caught = out = 0

@@ -178,3 +178,17 @@ def test_a_newcomer_is_admitted_but_held() -> None:
     assert verdict.held_until_s == 1e9 + 24 * 3600
     unheld = AdmissionSettings(contributors=ContributorLimits(quarantine_h=0))
     assert Admission(unheld).judge(pair(contributor=newcomer), now_s=1e9).held_until_s is None
+
+
+def test_an_organisation_s_own_details_stay_and_everybody_else_s_do_not() -> None:
+    settings = AdmissionSettings(public=frozenset({"@acme.io", "+1 415 555 2671"}))
+    answer = "Call (415) 555-2671 or write to help@acme.io."
+    assert Admission(settings).judge(pair("How do I reach you?", answer)).answer == answer
+    assert ADMISSION.judge(pair("How do I reach you?", answer)).reason == "hollow_answer"
+    for other in ("Write to bob@notacme.io.", "Call (415) 555-2672."):
+        assert Admission(settings).judge(pair("How do I reach you?", other)).reason == "hollow_answer"
+
+
+def test_a_public_entry_that_means_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="'acme' does not look like private data"):
+        Admission(AdmissionSettings(public=frozenset({"acme"})))

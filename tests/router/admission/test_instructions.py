@@ -56,6 +56,8 @@ HARMLESS = (
     "The previous rules of the league were changed.",
     "<!-- a comment --> is ignored by browsers.",
     "Show me how to print a list.",
+    "Do the disposable cards have any restrictions on them?",
+    "Is there an account with no restrictions on withdrawals?",
     "family 👨‍👩‍👧, flag 🏴󠁧󠁢󠁥󠁮󠁧󠁿, heart ❤️, Persian می‌خواهم, Hebrew שלום‏",
     "aGVsbG8gd29ybGQsIHRoaXMgaXMgaGFybWxlc3M=",
     "こんにちは。前の駅で降りました。",
