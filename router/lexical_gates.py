@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from router.lexical_words import (
     AUXILIARIES,
+    BESIDE_NUMBERS,
     CALENDAR,
     FUNCTION_WORDS,
     HOW_KINDS,
@@ -26,7 +27,6 @@ from router.lexical_words import (
     NUMBER_WORDS,
     OPPOSITES,
     QUESTION_WORDS,
-    TIME_UNITS,
     UNIT_NAMES,
     UNITS,
 )
@@ -141,11 +141,10 @@ def _units(words: list[str]) -> tuple[str, ...]:
     """Units in order, under one name each. Words that only sometimes measure must stand beside a number."""
     found = []
     for place, word in enumerate(words):
-        unit = UNIT_NAMES.get(word, word) if word in UNITS else ""
-        if unit in TIME_UNITS and not (place and _number(words[place - 1]) is not None):
+        if word not in UNITS:
             continue
-        if unit:
-            found.append(unit)
+        if word not in BESIDE_NUMBERS or (place and _number(words[place - 1]) is not None):
+            found.append(UNIT_NAMES.get(word, word))
     return tuple(found)
 
 

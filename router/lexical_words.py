@@ -42,7 +42,7 @@ NUMBER_WORDS = _mapping("""
 """Without "one", "un", "eine" and the like, which are articles far more often than numbers."""
 
 UNITS = _words("""
-    mm cm m km inch inches in ft foot feet yard yards mile miles mg g kg gram grams kilogram kilograms kilo
+    mm cm m km inch inches ft foot feet yard yards mile miles mg g kg gram grams kilogram kilograms kilo
     kilos lb lbs pound pounds oz ounce ounces ton tons tonne tonnes ml l liter liters litre litres gallon
     gallons cup cups pint pints ms sec second seconds min minute minutes hour hours day days week weeks month
     months year years decade decades century celsius fahrenheit kelvin degree degrees radian radians byte bytes
@@ -50,20 +50,22 @@ UNITS = _words("""
     ¥ ₹ usd eur gbp inr jpy cny dollar dollars euro euros rupee rupees yen yuan acre acres hectare hectares
     calorie calories kcal joule joules psi bar pascal mph kph
 """)
-TIME_UNITS = _words("""
-    second minute hour day week month year decade century degree cup bit yard foot ton
+BESIDE_NUMBERS = _words("""
+    second seconds sec minute minutes min hour hours day days week weeks month months year years decade decades
+    century degree degrees cup cups bit bits yard yards foot feet ton tons tonne tonnes pound pounds m g l
+    bar
 """)
 """These count only beside a number: "these days" measures nothing."""
 UNIT_NAMES = _mapping("""
-    inches=inch in= feet=foot ft=foot yards=yard miles=mile gram=g grams=g kilogram=kg kilograms=kg kilo=kg
+    inches=inch feet=foot ft=foot yards=yard miles=mile gram=g grams=g kilogram=kg kilograms=kg kilo=kg
     kilos=kg lbs=lb pound=lb pounds=lb ounce=oz ounces=oz tons=ton tonne=ton tonnes=ton liter=l liters=l litre=l
-    litres=l gallons=gallon cups=cup pints=pint sec= second= seconds=second min=minute minutes=minute hours=hour
+    litres=l gallons=gallon cups=cup pints=pint sec=second seconds=second min=minute minutes=minute hours=hour
     days=day weeks=week months=month years=year decades=decade degrees=degree radians=radian bytes=byte bits=bit
     watts=watt volts=volt amps=amp percent=% $=usd dollar=usd dollars=usd €=eur euro=eur euros=eur £=gbp ₹=inr
     rupee=inr rupees=inr ¥=jpy yen=jpy yuan=cny acres=acre hectares=hectare calories=calorie kcal=calorie
-    joules=joule m= l= g= bar=
+    joules=joule
 """)
-"""One name per unit; an empty name means the word is too often something else to count."""
+"""One name per unit, where there are several."""
 
 CALENDAR = _words("""
     january february march april june july august september october november december monday tuesday wednesday

@@ -95,9 +95,9 @@ def test_a_peer_is_filled_in_started_and_stopped_with_its_children(tmp_path: Pat
 def test_a_peer_that_never_gets_ready_is_stopped_too(tmp_path: Path) -> None:
     note = str(tmp_path / "pid")
     script = f"import os, time; open({note!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    asleep = Peer("asleep", sys.executable, (sys.executable, "-c", script), ready_within_s=2.0)
+    asleep = Peer("asleep", sys.executable, (sys.executable, "-c", script), ready_within_s=4.0)
     with (
-        pytest.raises(LoadError, match="asleep was not ready within 2 s"),
+        pytest.raises(LoadError, match="asleep was not ready within 4 s"),
         running(asleep, "http://x", "m", tmp_path),
     ):
         raise AssertionError("it cannot be ready")
