@@ -33,6 +33,7 @@ from router.semantic_reuse import Explore, Observation, Reuse, ReuseSettings, Se
 
 DELTAS = (0.01, 0.02, 0.05)
 THRESHOLDS = (0.8, 0.85, 0.9, 0.95, 0.98)
+NOT_COMPARED = ("far", "below")
 WEAK = Line(a=0.0, b=1.0, var_a=25.0, cov_ab=0.0, var_b=4.0)
 
 
@@ -160,13 +161,13 @@ def run(stream: Stream, policy: Any, delta: float, gated: bool, seed: int, read:
         if gated and (gate := gate_of(asked, read)) is not None:
             reasons[f"gate {gate}"] += 1
             if answered_anew:
-                answered_anew()
+                answered_anew(False)
             continue
         reason = policy.step(asked, rng)
         reasons[reason] += 1
         if reason != "reuse":
             if answered_anew:
-                answered_anew()
+                answered_anew(reason not in NOT_COMPARED)
             continue
         history[-1] = True
         reused, wrong = reused + 1, wrong + (not asked.right)
@@ -253,7 +254,7 @@ class FixedSimilarity:
         return math.inf
 
     def step(self, asked: Asked, rng: random.Random) -> str:
-        return "reuse" if asked.similarity >= self._threshold else "far"
+        return "reuse" if asked.similarity >= self._threshold else "below"
 
 
 def summary(runs: list[Run], delta: float) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def vectors_of(texts: list[str], cache: Path) -> Matrix:
 
 
 class Growing:
-    """banking77: nothing is remembered at first; what had to be asked, and was no twin, becomes an entry.
+    """banking77: nothing is remembered at first; what had to be asked becomes an entry, unless it was compared and agreed.
 
     The same intent counts as the same answer, which flatters: two questions of one intent may deserve two answers.
     """
@@ -68,7 +68,7 @@ class Growing:
         self.near, self.similarity = nearest(vectors_of(self.texts, cache), NEIGHBOURS)
 
     def stream(self, seed: int) -> Iterator[tuple[Asked | None, Any]]:
-        """Pairs of a request (None: nothing is near) and a function that is told whether its answer was asked anew."""
+        """Pairs of a request (None: nothing is near) and what to call when it was asked anew: was it compared?"""
         order = list(range(len(self.texts)))
         random.Random(seed).shuffle(order)
         kept = np.zeros(len(order), bool)
@@ -82,8 +82,8 @@ class Growing:
             entry = int(self.near[query][place])
             right = bool(self.answers[entry] == self.answers[query])
 
-            def answered_anew(query: int = query, right: bool = right) -> None:
-                kept[query] = not right
+            def answered_anew(compared: bool, query: int = query, right: bool = right) -> None:
+                kept[query] = not (compared and right)
 
             yield (
                 Asked(

@@ -47,7 +47,9 @@ class Answer:
     attempt: Attempt | None = None
     """What was asked in the end; None before any engine answered."""
     from_reference: bool = False
-    """The model's reference engine answered, without examples of ours, and its answers may become examples."""
+    """The model's reference engine answered, without examples of ours."""
+    remember: bool = True
+    """Whether the model's answers may become examples at all."""
     price: Price = field(default_factory=Price)
     content_type: str = ""
     identity: bool = True

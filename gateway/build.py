@@ -32,13 +32,15 @@ from gateway.handlers.examples import Examples, Shelf, mounted
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.journey import Journey
+from gateway.keeping import keepers
 from gateway.keys import Anybody, Gatekeeper, KeyCheck
 from gateway.log import RequestLog
 from gateway.metrics import Metrics
 from gateway.middleware import Door, Handler
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
-from gateway.recorder import Recorder, Sinks
+from gateway.recorder import Recorder
+from gateway.sharing import lenders
 from gateway.websocket import tunnel, wants_upgrade
 from router.policies.few_shot import FewShot, Knobs
 from router.policies.fixed import Fixed
@@ -71,7 +73,7 @@ class Gateway:
         self._keys: Gatekeeper = (
             KeyCheck(self.memory.store.keys, self.memory.tenant_of) if self.memory else Anybody()
         )
-        self._recorder = Recorder(self._sinks(), self.metrics, self._report) if self._has_pipeline() else None
+        self._recorder = self._make_recorder() if self._has_pipeline() else None
         self.handle = Door(
             self._routes(),
             self._keys,
@@ -102,6 +104,9 @@ class Gateway:
 
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
+
+    def _make_recorder(self) -> Recorder:
+        return Recorder(keepers(self.memory, self._config), self.metrics, self._report)
 
     def _report(self, journey: Journey) -> None:
         self.metrics.ended(journey)
@@ -204,7 +209,12 @@ class Gateway:
         if memory.embedder is None or memory.store.indexes is None:
             return fixed
         examples, few = remembered.examples, settings.few_shot
-        retriever = Retriever(memory.store.indexes, memory.store.examples, neighbours=examples.neighbours)
+        retriever = Retriever(
+            memory.store.indexes,
+            memory.store.examples,
+            neighbours=examples.neighbours,
+            lenders=lenders(self._config.sharing.grants, memory.store.keys.tenant_named),
+        )
         knobs = Knobs(
             theta=few.theta,
             m=few.m,
@@ -216,20 +226,6 @@ class Gateway:
             small_context_tokens=self._config.engines[settings.engines[0]].context_tokens,
         )
         return FewShot(settings.engines, memory.embedder, retriever, self._threads, knobs)
-
-    def _sinks(self) -> Sinks:
-        memory, settings = self.memory, self._config.memory
-        if memory is None or settings is None:
-            return Sinks()
-        return Sinks(
-            exact=memory.exact,
-            examples=memory.store.examples if memory.embedder else None,
-            requests=memory.requests,
-            embedder=memory.embedder,
-            tool_calls=settings.exact.tool_calls,
-            max_example_chars=settings.examples.max_chars,
-            embedded_characters=settings.examples.embedding.max_characters,
-        )
 
     def _upstream_engine(self) -> dict[str, Engine]:
         # No guard: the default upstream is passed through, not managed, and its head leaves as soon as it is here.

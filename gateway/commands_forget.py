@@ -37,10 +37,10 @@ def forget(data: Path, tenant: str | None, key_id: str | None, user: str | None,
         if not yes:
             click.confirm(f"Delete what is remembered of {whom} in {data}?", abort=True, err=True)
         if key_id:
-            done = [forgetter.contributor(_tenant_of_key(store, key_id), key_id=key_id, drop_index=True)]
+            done = [forgetter.contributor(_tenant_of_key(store, key_id), key_id=key_id, purge=True)]
         elif user:
             where = [tenant_named(store.keys, tenant)] if tenant else tenants(store.db)
-            done = [forgetter.contributor(one, user=user, drop_index=True) for one in where]
+            done = [forgetter.contributor(one, user=user, purge=True) for one in where]
         else:
             assert tenant is not None
             done = [forgetter.tenant(tenant_named(store.keys, tenant))]

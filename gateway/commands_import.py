@@ -5,21 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
 
+from gateway.admission import admission
 from gateway.commands_store import data_option, store_in
 from gateway.config import ExampleSettings
+from gateway.config_file import ConfigError, load_config
 from gateway.import_formats import FORMATS
 from gateway.import_lines import BadFile
 from gateway.import_progress import Progress
 from gateway.importer import Importer, Options, Tally
 from gateway.keys import DEFAULT_TENANT
 from gateway.tenant_option import tenant_named, tenant_option
-from router.admission import Admission, AdmissionSettings
 from store.imports import ImportCursors
 from store.records import Kind, Vector
+from store.restoring import restore_many
 
 
 @click.command("import")
@@ -34,6 +37,11 @@ from store.records import Kind, Vector
     type=click.Choice(["observed", "demonstration"]),
     help="Overrides what the format implies: fine-tuning files hold demonstrations, which are never evicted.",
 )
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="The gateway's configuration: its memory.examples says what is admitted and how it is embedded.",
+)
 @click.option("--embed", is_flag=True, help="Embed now. Otherwise the gateway does, in the background.")
 @click.option("--again", is_flag=True, help="Read files anew that were read before.")
 @click.option("--strict", is_flag=True, help="End with status 1 if any line was refused.")
@@ -43,6 +51,7 @@ def import_(
     tenant: str | None,
     format: str,
     kind: Kind | None,
+    config: Path | None,
     embed: bool,
     again: bool,
     strict: bool,
@@ -52,12 +61,7 @@ def import_(
     Known: our own export, OpenAI's fine-tuning files and batch outputs (name the batch's input file first), LiteLLM's logs.
     Interrupted, it goes on where it was; what is there already is not added again.
     """
-    settings = ExampleSettings()
-    admission = Admission(
-        AdmissionSettings(
-            max_characters=settings.max_chars, embedded_characters=settings.embedding.max_characters
-        )
-    )
+    settings = _settings(config)
     with (
         _embedder(data, settings, wanted=embed) as (vector_of, version),
         store_in(data, create=True) as store,
@@ -68,7 +72,14 @@ def import_(
         cursors = ImportCursors(store.db)
         with Progress(files) as progress:
             importer = Importer(
-                store.examples, cursors, store.secret, admission, options, progress, vector_of, version
+                partial(restore_many, store.db),
+                cursors,
+                store.secret,
+                admission(settings),
+                options,
+                progress,
+                vector_of,
+                version,
             )
             try:
                 for path in files:
@@ -83,6 +94,17 @@ def import_(
     tally = importer.tally
     if not tally.usable or (strict and (tally.bad or tally.refused)):
         sys.exit(1)
+
+
+def _settings(config: Path | None) -> ExampleSettings:
+    if config is None:
+        return ExampleSettings()
+    try:
+        memory = load_config(config).memory
+    except ConfigError as error:
+        click.echo(f"understudy: {error}", err=True)
+        sys.exit(2)
+    return memory.examples if memory else ExampleSettings()
 
 
 @contextmanager

@@ -184,6 +184,30 @@ class EmbeddingSettings(Settings):
     )
 
 
+class AdmissionConfig(Settings):
+    """Which pairs may become examples."""
+
+    engines: tuple[Literal["reference", "demonstration", "import", "judged_good", "any"], ...] = Field(
+        ("reference", "demonstration", "import", "judged_good"),
+        description="Whose answers; any admits every engine's.",
+    )
+    good_quality: float = Field(
+        0.8, ge=0, le=1, description="Judged quality from which an answer counts as good."
+    )
+    min_question_chars: int = Field(3, ge=0, description="Shorter questions are not kept.")
+    min_answer_chars: int = Field(1, ge=0, description="Shorter answers are not kept.")
+    secrets: Literal["refuse", "redact", "off"] = Field(
+        "refuse", description="Keys, tokens, passwords: what to do."
+    )
+    private_data: Literal["refuse", "redact", "off"] = Field(
+        "redact", description="Addresses, numbers, cards and the like; names of people are not found."
+    )
+    instructions: Literal["refuse", "off"] = Field(
+        "refuse", description="Text that tries to instruct whoever reads it later."
+    )
+    public: tuple[str, ...] = Field((), description="Your own hotline, address or @domain: not private.")
+
+
 class ExampleSettings(Settings):
     """The bank of past requests and answers."""
 
@@ -194,6 +218,7 @@ class ExampleSettings(Settings):
         32, ge=1, le=1000, description="Candidates fetched per request before they are filtered."
     )
     retrieve_deadline_ms: float = Field(50, gt=0, description="A request waits no longer for its neighbours.")
+    admission: AdmissionConfig = Field(AdmissionConfig(), description="What may become an example.")
 
 
 class MemorySettings(Settings):
@@ -209,6 +234,23 @@ class MemorySettings(Settings):
         True, description="Keep a row per request (no content) for reports and evaluation."
     )
     requests_kept_days: float = Field(90, gt=0, description="How long those rows are kept.")
+
+
+class Grant(Settings):
+    """One tenant's examples, readable by others. One way, and no further."""
+
+    source: str = Field(
+        alias="from", description="Tenant whose examples are read: a name as in `keys create`, or id:HEX."
+    )
+    to: tuple[str, ...] = Field(min_length=1, description="Tenants that may read them.")
+
+
+class SharingSettings(Settings):
+    """What may cross from one tenant to another. Exact answers and everything else never do."""
+
+    grants: tuple[Grant, ...] = Field(
+        (), description="Explicit grants, each {from: TENANT, to: [TENANT, ...]}; none by default."
+    )
 
 
 class LogSettings(Settings):
@@ -230,6 +272,9 @@ class Config(Settings):
     )
     models: dict[str, ModelSettings] = Field({}, description="Model names served by engines of ours.")
     memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
+    sharing: SharingSettings = Field(
+        SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
+    )
     log: LogSettings = Field(LogSettings(), description="Logging.")
 
     @field_validator("engines", mode="before")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gateway.admission import admission
 from gateway.forgetting import Forgetter
 from gateway.handlers.examples import Shelf
-from router.admission import Admission, AdmissionSettings
 from store.example_rows import by_request
 from store.records import Example
 
@@ -26,11 +26,7 @@ def shelf(memory: Memory, settings: ExampleSettings, max_json_bytes: int) -> She
     return Shelf(
         bank=store.examples,
         find=partial(_find, store.db),
-        admission=Admission(
-            AdmissionSettings(
-                max_characters=settings.max_chars, embedded_characters=settings.embedding.max_characters
-            )
-        ),
+        admission=admission(settings),
         embedder=memory.embedder,
         nearest=store.indexes.nearest,
         followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),

@@ -37,13 +37,14 @@ class Forgetter:
         *,
         key_id: str = "",
         user: str = "",
-        drop_index: bool = False,
+        purge: bool = False,
         timeout_s: float = 60.0,
     ) -> Forgotten:
         """Delete the examples that came with a key, or with requests that named a user, and the tenant's exact answers.
 
-        `drop_index` also drops the tenant's index and its snapshot, in which removed vectors would stay until the next
-        rebuild. See `erase` for what SQLite may still hold. Raises what writing raises, TimeoutError among it.
+        `purge` waits until nothing of the removed vectors is in the tenant's index and its snapshot, which otherwise
+        happens in the background. See `erase` for what SQLite may still hold. Raises what writing raises, TimeoutError
+        among it.
         """
         store = self._store
         digest = user_digest(store.secret, tenant, user) if user else None
@@ -56,8 +57,8 @@ class Forgetter:
         answers = forgetting.result(timeout_s)
         if store.follower is not None:
             store.follower.wait_for(store.examples.last_seq(), timeout_s)
-        if drop_index:
-            self._drop_index(tenant)
+        if purge:
+            self._purge(tenant)
         return Forgotten(examples, answers, 0)
 
     def tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
@@ -65,7 +66,7 @@ class Forgetter:
         store = self._store
         ImportCursors(store.db).forget_tenant(tenant).result(timeout_s)
         done = store.forget_tenant(tenant, timeout_s)
-        self._drop_index(tenant)
+        self._purge(tenant)
         return Forgotten(done.examples, done.answers, done.requests)
 
     def erase(self, timeout_s: float = 60.0) -> bool:
@@ -80,8 +81,8 @@ class Forgetter:
             erased = self._store.db.scrub().result(timeout_s)
         return erased
 
-    def _drop_index(self, tenant: str) -> None:
+    def _purge(self, tenant: str) -> None:
         if self._store.indexes is not None:
-            self._store.indexes.forget(tenant)
+            self._store.indexes.purge(tenant, self._store.db.database_id())
         else:
             Snapshots(self._store.db.path.parent / "index").remove(tenant)

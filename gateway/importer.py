@@ -23,16 +23,15 @@ from gateway.wire import parse_object
 from router.admission import Admission
 from store.imports import ImportCursors
 from store.records import Admitted, Kind, NewExample, Vector
+from store.restoring import Restored
 
 _BATCH_ROWS = 500
 _BATCH_CHARACTERS = 4 * 2**20
 _TIMEOUT_S = 120.0
 
 
-class Bank(Protocol):
-    """What is needed of store.examples.ExampleBank."""
-
-    def admit_many(self, news: Sequence[NewExample]) -> Future[list[Admitted]]: ...
+Admit = Callable[[Sequence[Restored]], Future[list[Admitted]]]
+"""store.restoring.restore_many of a database: all of them, committed when the future resolves, or none."""
 
 
 class Listener(Protocol):
@@ -82,7 +81,7 @@ class Importer:
 
     def __init__(
         self,
-        bank: Bank,
+        admit: Admit,
         cursors: ImportCursors,
         secret: bytes,
         admission: Admission,
@@ -91,7 +90,7 @@ class Importer:
         embed: Callable[[str], Vector] | None = None,
         embedding_version: str = "",
     ) -> None:
-        self._bank = bank
+        self._admit = admit
         self._cursors = cursors
         self._secret = secret
         self._admission = admission
@@ -112,7 +111,7 @@ class Importer:
         sha256 = fingerprint(path)
         whose = self._options.tenant or ""
         done = 0 if self._options.again or not sha256 else self._cursors.lines_done(sha256, whose)
-        batch: list[NewExample] = []
+        batch: list[Restored] = []
         characters = 0
         with opened(path) as (file, read_bytes, size_bytes):
             number = 0
@@ -124,7 +123,7 @@ class Importer:
                 row = self._row(path, line)
                 if row is not None:
                     batch.append(row)
-                    characters += len(row.question) + len(row.answer) + len(row.embedded_text)
+                    characters += len(row.new.question) + len(row.new.answer) + len(row.new.embedded_text)
                 if len(batch) >= _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
                     self._commit(batch, sha256, whose, number)
                     batch, characters = [], 0
@@ -132,9 +131,9 @@ class Importer:
             self._commit(batch, sha256, whose, number)
             self._listener.advanced(size_bytes, size_bytes)
 
-    def _commit(self, batch: list[NewExample], sha256: str, whose: str, lines_done: int) -> None:
+    def _commit(self, batch: list[Restored], sha256: str, whose: str, lines_done: int) -> None:
         if batch:
-            for admitted in self._bank.admit_many(batch).result(_TIMEOUT_S):
+            for admitted in self._admit(batch).result(_TIMEOUT_S):
                 if admitted.outcome == "known":
                     self.tally.known += 1
                 else:
@@ -143,17 +142,18 @@ class Importer:
         if sha256 and lines_done and not self._joins:
             self._cursors.advance(sha256, whose, lines_done).result(_TIMEOUT_S)
 
-    def _row(self, path: str, line: Line) -> NewExample | None:
+    def _row(self, path: str, line: Line) -> Restored | None:
         try:
             if line.text is None:
                 raise BadLine(f"longer than {MAX_LINE_BYTES // 2**20} MiB")
             if line.text.lstrip()[:1] == b"[":
                 raise BadLine("a JSON array: one object per line is right (jq -c '.[]' makes it so)")
-            new = self._understood(parse_object(line.text))
-            if new is None or self._embed is None or new.vector is not None:
-                return new
+            row = self._understood(parse_object(line.text))
+            if row is None or self._embed is None or row.new.vector is not None:
+                return row
+            vector = self._embed(row.new.embedded_text)
             return replace(
-                new, vector=self._embed(new.embedded_text), embedding_version=self._embedding_version
+                row, new=replace(row.new, vector=vector, embedding_version=self._embedding_version)
             )
         except NotAdmitted as refused:
             self.tally.refused[refused.reason] += 1
@@ -163,7 +163,7 @@ class Importer:
             self._listener.refused(path, line.number, str(bad))
         return None
 
-    def _understood(self, parsed: dict[str, Any]) -> NewExample | None:
+    def _understood(self, parsed: dict[str, Any]) -> Restored | None:
         read = read_line(parsed, self._options.format)
         if isinstance(read, Exported):
             return row_of_export(read.fields, self._options.tenant)
@@ -178,7 +178,7 @@ class Importer:
                     f"no request has the custom_id {read.custom_id[:60]!r}: give the batch's input file before its output"
                 )
             read = read.joined(request)
-        return self._given(read)
+        return Restored(self._given(read), created_at_s=read.created_at_s)
 
     def _given(self, pair: Pair) -> NewExample:
         options = self._options

@@ -1,4 +1,4 @@
-"""Takes finished answers off the request path to the store: usage and cost, the exact answer, the example, the log row.
+"""Takes finished answers off the request path: usage and cost first, then whatever the keepers keep, then the report.
 
 One thread, one bounded queue. The event loop hands a journey over in a single call that cannot be interrupted; when the
 queue is full the journey is counted and not remembered, and the client never notices.
@@ -12,74 +12,27 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Protocol
-
-import orjson
+from typing import Any
 
 from engines.chat import Usage, estimated_tokens, message_text
 from gateway.answer import Answer
 from gateway.assemble import Assembled, from_events, from_json
 from gateway.journey import Journey
+from gateway.keepers import Keeper, decoded
 from gateway.log import log
 from gateway.metrics import Metrics
-from router.admission import Finished, refusal
-from router.digest import cut, question, scope
-from store.records import ExactAnswer, NewExample, RequestRecord, Vector
 
 _QUEUE_JOURNEYS = 10_000
-_GZIP_OR_ZLIB = 47
 _GATHER_S = 0.002
-
-
-class ExactSink(Protocol):
-    """What is needed of store.exact_cache.ExactCache."""
-
-    def put(self, key: bytes, tenant: str, answer: ExactAnswer) -> Future[Any]: ...
-
-
-class ExampleSink(Protocol):
-    """What is needed of store.examples.ExampleBank."""
-
-    def add(self, new: NewExample) -> Future[Any]: ...
-
-    def note_use(self, ids: Sequence[int]) -> None: ...
-
-
-class RequestSink(Protocol):
-    """What is needed of store.decisions.DecisionLog."""
-
-    def record(self, record: RequestRecord) -> Future[Any]: ...
-
-
-class BlockingEmbedder(Protocol):
-    """What is needed of router.embedder.Embedder."""
-
-    @property
-    def version(self) -> str: ...
-
-    def embed_blocking(self, text: str) -> Vector: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Sinks:
-    """Where things go; None is not kept."""
-
-    exact: ExactSink | None = None
-    examples: ExampleSink | None = None
-    requests: RequestSink | None = None
-    embedder: BlockingEmbedder | None = None
-    tool_calls: bool = False
-    """Whether answers that call tools are kept for exact repeats."""
-    max_example_chars: int = 8000
-    embedded_characters: int = 1500
 
 
 class Recorder:
     """See the module. `report` is told every journey once its figures are complete."""
 
-    def __init__(self, sinks: Sinks, metrics: Metrics, report: Callable[[Journey], None]) -> None:
-        self._sinks = sinks
+    def __init__(
+        self, keepers: Sequence[Keeper], metrics: Metrics, report: Callable[[Journey], None]
+    ) -> None:
+        self._keepers = tuple(keepers)
         self._metrics = metrics
         self._report = report
         self._queue: queue.Queue[Journey | None] = queue.Queue(_QUEUE_JOURNEYS)
@@ -140,84 +93,17 @@ class Recorder:
         assert answer is not None
         assembled = _assemble(answer)
         _count(journey, answer, assembled)
-        if answer.hit is None:
-            self._keep_exact(journey, answer, assembled)
-            self._keep_example(journey, answer, assembled)
-            if journey.example_ids and self._sinks.examples is not None:
-                self._sinks.examples.note_use(journey.example_ids)
-        if self._sinks.requests is not None and not answer.controls.no_store:
-            self._follow("request", self._sinks.requests.record(_row(journey)))
-
-    def _keep_exact(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> None:
-        sink = self._sinks.exact
-        if sink is None or answer.exact_key is None:
-            return
-        reason = _not_replayable(journey, answer, assembled, tool_calls=self._sinks.tool_calls)
-        if reason is not None or assembled is None:
-            self._metrics.remembered.labels("exact", reason or "not_understood").inc()
-            return
-        streamed = answer.content_type.startswith("text/event-stream")
-        body = orjson.dumps(assembled.completion) if streamed else _decoded(answer)
-        stored = ExactAnswer(
-            body,
-            "application/json" if streamed else answer.content_type,
-            journey.engine,
-            time.time(),
-            usage_estimated=assembled.usage() is None,
-        )
-        self._follow("exact", sink.put(answer.exact_key, journey.tenant, stored))
-
-    def _keep_example(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> None:
-        sinks = self._sinks
-        if sinks.examples is None or sinks.embedder is None or assembled is None:
-            return
-        chat = answer.chat
-        text = question(chat.messages)
-        reason = refusal(
-            Finished(
-                chat=chat,
-                status=answer.status,
-                complete=answer.complete and assembled.whole,
-                opted_out=answer.controls.no_store,
-                from_reference=answer.from_reference,
-                question=text,
-                answer=assembled.text(),
-                finish_reason=assembled.finish_reason(),
-                choices=len(assembled.choices()),
-                calls_tools=assembled.calls_tools(),
-                max_characters=sinks.max_example_chars,
-            )
-        )
-        if reason is not None:
-            self._metrics.remembered.labels("example", reason).inc()
-            return
-        embedded = cut(text, sinks.embedded_characters)
-        new = NewExample(
-            tenant=journey.tenant,
-            scope=scope(chat),
-            question=text,
-            answer=assembled.text(),
-            embedded_text=embedded,
-            vector=self._vector(answer, embedded),
-            embedding_version=sinks.embedder.version,
-            source_engine=journey.engine,
-            request_id=journey.id,
-            prompt_tokens=journey.prompt_tokens,
-            completion_tokens=journey.completion_tokens,
-        )
-        self._follow("example", sinks.examples.add(new))
-
-    def _vector(self, answer: Answer, text: str) -> Vector | None:
-        plan = answer.plan
-        if plan is not None and plan.vector is not None and plan.embedded_text == text:
-            return plan.vector
-        assert self._sinks.embedder is not None
-        try:
-            return self._sinks.embedder.embed_blocking(text)
-        except Exception as error:
-            # Kept without a vector: a later pass embeds it.
-            log("warning", "embedding_failed", error=error)
-            return None
+        for keeper in self._keepers:
+            try:
+                for kind, kept in keeper.keep(journey, answer, assembled):
+                    if isinstance(kept, str):
+                        self._metrics.remembered.labels(kind, kept).inc()
+                    else:
+                        self._follow(kind, kept)
+            except Exception as error:
+                # One kind of memory that fails must not cost the others theirs.
+                self._metrics.remembered.labels(type(keeper).__name__, "failed").inc()
+                log("error", "keeper_failed", keeper=type(keeper).__name__, request=journey.id, error=error)
 
     def _follow(self, kind: str, future: Future[Any]) -> None:
         with self._lock:
@@ -234,19 +120,13 @@ class Recorder:
         future.add_done_callback(done)
 
 
-def _decoded(answer: Answer) -> bytes:
-    """The body without its content encoding. Raises zlib.error for one that is not gzip or deflate."""
-    body = b"".join(answer.kept.chunks)
-    return body if answer.identity else zlib.decompress(body, _GZIP_OR_ZLIB)
-
-
 def _assemble(answer: Answer) -> Assembled | None:
     if answer.hit is not None:
         return from_json(answer.hit)
     if answer.kept.overflowed or not answer.kept.chunks:
         return None
     try:
-        body = _decoded(answer)
+        body = decoded(answer)
     except zlib.error:
         return None
     streamed = answer.content_type.startswith("text/event-stream")
@@ -264,57 +144,10 @@ def _count(journey: Journey, answer: Answer, assembled: Assembled | None) -> Non
         )
         prompt = sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in asked)
         said = sum(
-            estimated_tokens(message_text(c.get("message", {}).get("content"))) for c in assembled.choices()
+            estimated_tokens(message_text((c.get("message") or {}).get("content")))
+            for c in assembled.choices()
         )
         usage = Usage(prompt, said, estimated=True)
     journey.prompt_tokens, journey.completion_tokens = usage.prompt_tokens, usage.completion_tokens
     journey.usage_estimated = usage.estimated
     journey.cost_usd = answer.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
-
-
-def _not_replayable(
-    journey: Journey, answer: Answer, assembled: Assembled | None, *, tool_calls: bool
-) -> str | None:
-    """Why an answer may not be kept for exact repeats, or None."""
-    if answer.controls.no_store:
-        return "opted_out"
-    if not 200 <= answer.status < 300:
-        return "error"
-    if not answer.complete or assembled is None or not assembled.whole:
-        return "incomplete"
-    if journey.reason.endswith("+failover"):
-        return "stand_in"
-    if assembled.calls_tools() and not tool_calls:
-        return "tool_calls"
-    if any(c.get("finish_reason") not in ("stop", "tool_calls") for c in assembled.choices()):
-        return "cut_short"
-    return None
-
-
-def _row(journey: Journey) -> RequestRecord:
-    def ms(seconds: float) -> float:
-        return round(seconds * 1000, 3)
-
-    return RequestRecord(
-        id=journey.id,
-        tenant=journey.tenant,
-        started_at_s=journey.started_at_s,
-        endpoint=journey.path,
-        model=journey.model,
-        engine=journey.engine,
-        outcome=journey.outcome.value,
-        status=journey.status,
-        policy=journey.policy,
-        policy_version=journey.policy_version,
-        probability=journey.probability,
-        reason=journey.reason,
-        example_ids=journey.example_ids,
-        prompt_tokens=journey.prompt_tokens,
-        completion_tokens=journey.completion_tokens,
-        usage_estimated=journey.usage_estimated,
-        cost_usd=journey.cost_usd,
-        total_ms=ms(journey.ended - journey.began),
-        first_chunk_ms=None if journey.first_chunk is None else ms(journey.first_chunk - journey.began),
-        overhead_ms=ms(journey.overhead_s),
-        stages_ms=orjson.dumps({name: ms(s) for name, s in journey.stages.items()}).decode(),
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from router.plan import Candidate
@@ -22,18 +22,39 @@ class Bank(Protocol):
 
 
 class Retriever:
-    """Nearest examples of the same tenant and scope."""
+    """Nearest examples of the same tenant and scope, and of tenants that were explicitly made to share with it.
 
-    def __init__(self, index: Index, bank: Bank, *, neighbours: int) -> None:
+    `lenders`: tenant to the tenants whose examples it may read. Only ever read: what comes of it is remembered under the
+    reader. A grant does not travel on: who may read a reader does not read its lenders.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        bank: Bank,
+        *,
+        neighbours: int,
+        lenders: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self._index = index
         self._bank = bank
         self._neighbours = neighbours
+        self._lenders = dict(lenders or {})
 
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
         """Candidates, nearest first. Blocks for about a third of a millisecond: call it on a thread.
 
         The index knows tenants but not scopes, so what is found is filtered by scope here.
         """
+        own = self._nearest_of(tenant, scope, vector)
+        lenders = self._lenders.get(tenant)
+        if not lenders:
+            return own
+        lent = [candidate for lender in lenders for candidate in self._nearest_of(lender, scope, vector)]
+        # Sorting is stable: of two equally near, one's own comes first.
+        return sorted([*own, *lent], key=lambda c: -c.similarity)[: self._neighbours]
+
+    def _nearest_of(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
         found = self._index.nearest(tenant, vector, self._neighbours)
         if not found:
             return []

@@ -70,7 +70,8 @@ def make_room(
     """Evict the tenant's observed, unpinned examples until both caps hold; None is no cap.
 
     Blocks, one transaction per `batch` examples, so that requests' writes go in between; killed between two of them
-    it has done a part of the work. Several processes may run it at once: each transaction counts anew. Raises
+    it has done a part of the work. The texts are overwritten in the file; what the write-ahead log still holds of them
+    goes with the next checkpoint. Several processes may run it at once: each transaction counts anew. Raises
     what writing raises.
     """
     examples = size_bytes = 0
@@ -81,7 +82,7 @@ def make_room(
     totals = bank.totals(tenant)
     while totals.size_bytes > limits[0] or totals.examples > limits[1]:
         gone = bank.write_removal(
-            lambda connection: _evict_some(connection, tenant, max_examples, max_bytes, batch)
+            lambda connection: _evict_some(connection, tenant, max_examples, max_bytes, batch), scrub=False
         ).result()
         before, totals = totals, bank.totals(tenant)
         if not gone:

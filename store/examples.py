@@ -251,9 +251,12 @@ class ExampleBank:
 
         return self.write_removal(delete)
 
-    def write_removal(self, job: Callable[[sqlite3.Connection], int]) -> Future[int]:
-        """Write a job that removes examples and gives how many; followers hear of it and the text is overwritten."""
-        return self._db.write(job, after=self._scrub_and_tell)
+    def write_removal(self, job: Callable[[sqlite3.Connection], int], *, scrub: bool = True) -> Future[int]:
+        """Write a job that removes examples and gives how many; followers hear of it.
+
+        `scrub` empties the write-ahead log afterwards, so that the text is in no file any more.
+        """
+        return self._db.write(job, after=self._scrub_and_tell if scrub else self._tell)
 
     # ---- the log
 

@@ -26,7 +26,7 @@ def expansion_search(count: int) -> int:
     A graph ten times as large needs more candidates for the same recall; a small one does not pay for what only
     a large one needs.
     """
-    return 64 if count < 50_000 else 96 if count < 300_000 else 128
+    return 64 if count < 200_000 else 96 if count < 500_000 else 128
 
 
 def new_usearch_index(dimensions: int) -> Any:
@@ -57,6 +57,8 @@ class TenantIndex:
         self._dimensions = dimensions
         # None until the first add: an empty graph already costs 60 KiB, and anybody can make up a tenant.
         self._index = index
+        # Counted here: usearch walks all nodes to tell.
+        self._tombstones = 0 if index is None else int(index.stats.nodes) - len(index)
         self._lock = threading.Lock()
         self._rebuilding = threading.Lock()
         self._meanwhile: set[int] | None = None
@@ -73,8 +75,7 @@ class TenantIndex:
     @property
     def tombstones(self) -> int:
         """Removed vectors that still take up a place in the graph; an add takes over such a place."""
-        with self._lock:
-            return 0 if self._index is None else int(self._index.stats.nodes) - len(self._index)
+        return self._tombstones
 
     @property
     def worn(self) -> bool:
@@ -89,7 +90,9 @@ class TenantIndex:
                 self._index = new_usearch_index(self._dimensions)
             elif id in self._index:
                 self._index.remove(id)
+                self._tombstones += 1
             self._index.add(id, vector, threads=1)
+            self._tombstones = max(0, self._tombstones - 1)
             self._changed(id)
 
     def remove(self, id: int, *, erase: bool = False) -> None:
@@ -97,6 +100,7 @@ class TenantIndex:
         with self._lock:
             if self._index is not None and id in self._index:
                 self._index.remove(id)
+                self._tombstones += 1
                 self.tainted = self.tainted or erase
                 self._changed(id)
 
@@ -168,6 +172,7 @@ class TenantIndex:
                 _replace(fresh, changed, present, vectors)
                 # A vector that was erased after its chunk had been copied is a tombstone of the new graph.
                 self._index = fresh if len(fresh) else None
+                self._tombstones = int(fresh.stats.nodes) - len(fresh) if len(fresh) else 0
                 self.tainted = self.tainted and self._index is not None
                 self.changes += 1
                 return True

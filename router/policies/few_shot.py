@@ -96,8 +96,10 @@ class FewShot:
         familiar = [c for c in near if c.similarity >= self._knobs.theta]
         chosen = self._within_budget(familiar, ask)
         stages["combine"] = time.perf_counter() - began
-        if len(familiar) < self._knobs.m or not chosen:
-            reason = "novel" if len(familiar) < self._knobs.m else "no_example_fits"
+        # Pairs that were merged into one example (store.twins) are still that many past answers.
+        novel = sum(1 + c.example.merged for c in familiar) < self._knobs.m
+        if novel or not chosen:
+            reason = "novel" if novel else "no_example_fits"
             return self._to_large(reason, text=text, vector=vector, near=near, stages=stages)
         messages = with_examples(chat.messages, chosen)
         return Plan(

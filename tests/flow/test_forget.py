@@ -8,22 +8,26 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.__main__ import main
+from gateway.commands_forget import forget
+from gateway.commands_keys import keys
 from gateway.contributor import contributor, is_from, user_digest, user_of
 from store.vectors import from_blob
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import stage
 from tests.flow.test_line_keys import new_key
 
+COMMANDS: dict[str, click.Command] = {"forget": forget, "keys": keys}
 WITH_EXACT = {"memory": {"exact": {"enabled": True}}}
 
 
 def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
+    name, *rest = (str(a) for a in arguments)
+    return CliRunner().invoke(COMMANDS[name], rest)
 
 
 def holding(data: Path, wanted: Iterable[bytes]) -> dict[bytes, list[str]]:
@@ -132,15 +136,42 @@ async def test_a_running_gateway_forgets_too(tmp_path: Path) -> None:
         assert got.headers["x-understudy-examples"] == "0"
 
 
+async def test_a_user_forgotten_beside_a_running_gateway_is_in_no_file_after_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    acme, _ = await fill(data)
+    async with stage(data, **WITH_EXACT) as here:
+        others = [f"An entirely different question about the number {i}?" for i in range(12)]
+        for question in others:
+            assert (await give(here.gate, question, "So it is.", headers=acme, user="ben")).status == 201
+        gone = [b"What is a annqwertz", *vectors(data, "What is a annqwertz")]
+        done = await asyncio.to_thread(
+            run, "forget", "--data", data, "--tenant", "acme", "--user", "ann", "--yes"
+        )
+        assert done.exit_code == 0, done.output
+        await here.gate.settled()
+        listed = (await ask(here.gate, "GET", "/examples?limit=100", acme)).json["data"]
+        assert {e["question"] for e in listed} >= set(others)
+    assert not any(holding(data, gone).values())
+    assert all(holding(data, vectors(data, "What is a benasdfgh")).values())
+
+
+async def test_deleting_over_the_api_takes_the_vectors_out_of_the_files_too(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    acme, _ = await fill(data)
+    gone = [b"What is a annqwertz", *vectors(data, "What is a annqwertz")]
+    assert all(holding(data, gone).values())
+    async with stage(data, **WITH_EXACT) as here:
+        assert (await ask(here.gate, "DELETE", "/examples?user=ann", acme)).json["deleted"] >= 1
+    assert not any(holding(data, gone[1:]).values())
+
+
 def test_forgetting_nobody_in_particular_is_refused(tmp_path: Path) -> None:
     run("keys", "create", "--data", tmp_path, "--tenant", "acme", "--name", "k")
     for arguments in ((), ("--key", "key_nope"), ("--tenant", "amce"), ("--key", "k", "--user", "u")):
         refused = run("forget", "--data", tmp_path, "--yes", *arguments)
         assert refused.exit_code == 2, arguments
     assert run("forget", "--data", tmp_path / "nowhere", "--tenant", "acme", "--yes").exit_code == 2
-    unconfirmed = CliRunner().invoke(
-        main, ["forget", "--data", str(tmp_path), "--tenant", "acme"], input="n\n"
-    )
+    unconfirmed = CliRunner().invoke(forget, ["--data", str(tmp_path), "--tenant", "acme"], input="n\n")
     assert unconfirmed.exit_code == 1
 
 

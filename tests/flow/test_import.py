@@ -13,18 +13,23 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.__main__ import main
+from gateway.commands_export import export
+from gateway.commands_import import import_
+from gateway.commands_keys import keys
 from tests.flow.process import command
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
 
+COMMANDS: dict[str, click.Command] = {"import": import_, "export": export, "keys": keys}
 UNKEPT = {"Cache-Control": "no-store"}
 
 
 def run(*arguments: str | Path, input: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments], input=input)
+    name, *rest = (str(a) for a in arguments)
+    return CliRunner().invoke(COMMANDS[name], rest, input=input)
 
 
 def fine_tuning(question: str, answer: str = "An answer.", system: str = "") -> dict[str, Any]:
@@ -146,7 +151,8 @@ async def test_an_export_holds_all_that_an_import_needs(tmp_path: Path) -> None:
     assert "2 added" in imported.stdout
     kept = (
         "tenant, request_id, scope, question, answer, embedded_text, vector, embedding_version, source_engine,"
-        " prompt_tokens, completion_tokens, kind, pinned, contributor"
+        " prompt_tokens, completion_tokens, kind, pinned, contributor, uses, last_used_at_s, used, merged, flagged,"
+        " created_at_s"
     ).replace("tenant", "examples.tenant", 1)
     assert rows(one, kept) == rows(two, kept)
     async with stage(two) as here:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from aiohttp import web
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gateway.__main__ import main
@@ -234,6 +234,8 @@ def property_of(examples: int) -> Any:
         deadline=None,
         derandomize=True,
         database=None,
+        # Every history leaves its traces for the next ones: a shorter one would not be the same test.
+        phases=[Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
 

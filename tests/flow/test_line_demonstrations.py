@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway.handlers.examples import PATH
 from tests.flow.line import Got, Line, line, upstream
 from tests.flow.test_line_examples import ALIKE, QUESTION, UNLIKE, Stage, stage
 
@@ -34,7 +35,7 @@ def messages(question: str = QUESTION, system: str = "") -> list[dict[str, Any]]
 async def give(gate: Line, question: str = QUESTION, answer: str = ANSWER, **more: Any) -> Got:
     headers = more.pop("headers", ALICE)
     body = {"messages": messages(question, more.pop("system", "")), "answer": answer} | more
-    return await gate.post("/examples", body, headers)
+    return await gate.post(PATH, body, headers)
 
 
 async def ask(gate: Line, method: str, path: str, headers: dict[str, str] = ALICE) -> Got:

@@ -84,10 +84,23 @@ async def test_a_familiar_request_goes_to_the_small_engine_with_the_example_as_t
 async def test_m_neighbours_are_needed(tmp_path: Path) -> None:
     async with stage(tmp_path, m=2) as here:
         await here.gate.chat(QUESTION)
+        here.large.says = "Try ls --all."
         assert (await here.gate.chat(ALIKE)).headers["x-understudy-engine"] == "large"
         third = await here.gate.chat("How to list every file in a directory on Linux, hidden ones included?")
         assert (
             third.headers["x-understudy-engine"] == "small" and third.headers["x-understudy-examples"] == "2"
+        )
+
+
+async def test_the_same_answer_to_nearly_the_same_question_is_kept_once_and_counts_twice(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, m=2) as here:
+        await here.gate.chat(QUESTION)
+        await here.gate.chat(QUESTION + " ")
+        third = await here.gate.chat(ALIKE)
+        assert (
+            third.headers["x-understudy-engine"] == "small" and third.headers["x-understudy-examples"] == "1"
         )
 
 

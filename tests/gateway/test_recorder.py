@@ -15,7 +15,8 @@ from gateway.assemble import from_json
 from gateway.controls import Controls
 from gateway.journey import Journey, Outcome
 from gateway.metrics import Metrics
-from gateway.recorder import Recorder, Sinks
+from gateway.keepers import ExactKeeper
+from gateway.recorder import Recorder
 from router.plan import Attempt
 from store.records import ExactAnswer
 
@@ -59,7 +60,7 @@ def journey(body: bytes = BODY, *, complete: bool = True, controls: Controls | N
 def record(shelf: Shelf, *journeys: Journey) -> tuple[list[Journey], Metrics]:
     reported: list[Journey] = []
     metrics = Metrics()
-    recorder = Recorder(Sinks(exact=shelf), metrics, reported.append)
+    recorder = Recorder([ExactKeeper(shelf)], metrics, reported.append)
     for made in journeys:
         recorder.take(made)
     assert recorder.close(10)
@@ -113,7 +114,7 @@ def test_a_journey_without_an_answer_is_reported_at_once() -> None:
 
 def test_not_settled_while_something_is_being_kept() -> None:
     gate = threading.Event()
-    recorder = Recorder(Sinks(exact=Shelf(gate)), Metrics(), lambda _: None)
+    recorder = Recorder([ExactKeeper(Shelf(gate))], Metrics(), lambda _: None)
     recorder.take(journey())
     assert not recorder.settled()
     gate.set()

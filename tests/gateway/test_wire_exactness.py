@@ -20,7 +20,9 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.text(), json_values, max_size=5), st.sampled_from([None, 1]), st.booleans())
-def test_every_body_is_read_as_json_reads_it(value: dict[str, Any], indent: int | None, ascii_only: bool) -> None:
+def test_every_body_is_read_as_json_reads_it(
+    value: dict[str, Any], indent: int | None, ascii_only: bool
+) -> None:
     body = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
     assert repr(parse_object(body)) == repr(json.loads(body)), "types too: 1 is not 1.0"
 

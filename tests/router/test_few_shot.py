@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,21 @@ class GivenEmbedder:
 class GivenNeighbours:
     """Candidates at the given similarities, best first."""
 
-    def __init__(self, *similarities: float, failure: Exception | None = None, words: int = 1) -> None:
+    def __init__(
+        self, *similarities: float, failure: Exception | None = None, words: int = 1, merged: int = 0
+    ) -> None:
         self.similarities = similarities
         self.failure = failure
         self.words = words
+        self.merged = merged
 
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
         if self.failure is not None:
             raise self.failure
-        return [Candidate(example(i, self.words), s) for i, s in enumerate(self.similarities)]
+        return [
+            Candidate(replace(example(i, self.words), merged=self.merged), s)
+            for i, s in enumerate(self.similarities)
+        ]
 
 
 def example(number: int, words: int = 1, scope: str = "s") -> Example:
@@ -85,6 +92,14 @@ async def test_fewer_than_m_make_it_novel(threads: ThreadPoolExecutor) -> None:
     plan = await decide(threads, GivenNeighbours(0.95, 0.9, 0.79), theta=0.8, m=3)
     assert (plan.attempts[0].engine, plan.reason) == ("large", "novel")
     assert plan.vector is not None and len(plan.neighbours) == 3
+
+
+async def test_an_example_that_twins_were_merged_into_counts_for_all_of_them(
+    threads: ThreadPoolExecutor,
+) -> None:
+    near = GivenNeighbours(0.95, merged=2)
+    assert (await decide(threads, near, m=3)).reason == "familiar"
+    assert (await decide(threads, near, m=4)).reason == "novel"
 
 
 async def test_examples_stop_at_their_number_and_their_tokens(threads: ThreadPoolExecutor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+import time
 from pathlib import Path
 
 from store.capacity import make_room
@@ -36,12 +37,13 @@ def take_in(tenant: str) -> None:
         for number in itertools.count()
     )
     for admitted in bank.admit_each(news, chunk=20):
+        time.sleep(0.001)
         say("kept", tenant, admitted.example.id, admitted.example.request_id)
 
 
 def evict() -> None:
     while True:
-        gone = make_room(bank, "b2", max_examples=60, max_bytes=200_000, batch=7)
+        gone = make_room(bank, "b2", max_examples=60, max_bytes=200_000, batch=30)
         if gone.examples:
             say("evicted", gone.examples)
         compact(memory.db, keep_removals_s=0.2, batch=5)

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from store.database import Database
 from store.examples import ExampleBank
+from store.records import NewExample
 from store.vectors import BadVector, from_blob, to_blob
 from tests.store.rows import new_example, unit_vector
 
@@ -174,3 +179,138 @@ def test_text_that_is_not_unicode_text_fails_alone(bank: ExampleBank) -> None:
     with pytest.raises(UnicodeEncodeError):
         broken.result(30)
     assert bank.by_ids("a1", [fine.result(30).id])[0].question == "it's; -- 'quoted' \0 日本 🙂"
+
+
+def test_what_is_in_quarantine_is_not_served_before_its_time(bank: ExampleBank) -> None:
+    waiting = bank.add(new_example(1, served_from_s=time.time() + 1e6)).result(30)
+    over = bank.add(new_example(2, served_from_s=time.time() - 1)).result(30)
+    assert bank.by_ids("a1", [waiting.id, over.id]) == [over]
+    assert bank.by_ids("a1", [waiting.id, over.id], serving=False) == [waiting, over]
+    assert bank.get("a1", waiting.id) == waiting
+    bank.update("a1", waiting.id, served_from_s=0.0).result(30)
+    assert len(bank.by_ids("a1", [waiting.id])) == 1
+
+
+def test_what_is_given_with_a_pair_is_kept_with_it(bank: ExampleBank) -> None:
+    added = bank.add(
+        new_example(
+            1, kind="demonstration", contributor="key-7", pinned=True, quality=0.75, served_from_s=5.0
+        )
+    ).result(30)
+    assert bank.get("a1", added.id) == added
+    assert (added.kind, added.contributor, added.pinned, added.served_from_s) == (
+        "demonstration",
+        "key-7",
+        True,
+        5.0,
+    )
+    assert (added.quality, added.quality_count, added.flagged, added.merged, added.uses) == (
+        0.75,
+        1,
+        False,
+        0,
+        0,
+    )
+    assert added.size_bytes == 1024 + 16 + len("question 1" + "answer 1" + "embedded 1")
+
+
+def test_an_update_changes_what_it_names_and_nothing_of_another_tenant(bank: ExampleBank) -> None:
+    mine = bank.add(new_example(1, quality=1.0)).result(30)
+    assert bank.update("b2", mine.id, answer="stolen", pinned=True).result(30) is None
+    assert bank.get("a1", mine.id) == mine
+    assert bank.update("a1", mine.id, pinned=True).result(30) == replace(mine, pinned=True)
+    changed = bank.update("a1", mine.id, answer="réponse", flagged=True, contributor="ann").result(30)
+    assert changed is not None
+    assert (changed.answer, changed.flagged, changed.contributor, changed.pinned) == (
+        "réponse",
+        True,
+        "ann",
+        True,
+    )
+    assert changed.quality is None, "the judgement was of another answer"
+    assert changed.size_bytes == mine.size_bytes
+    assert bank.update("a1", 999, pinned=False).result(30) is None
+
+
+def test_pages_meet_every_example_of_the_tenant_once_and_none_of_another(bank: ExampleBank) -> None:
+    for number in range(30):
+        kind = "demonstration" if number % 5 == 0 else "observed"
+        bank.add(new_example(number, tenant="a1" if number % 3 else "b2", kind=kind)).result(30)
+    seen: list[int] = []
+    while page := bank.page("a1", after_id=seen[-1] if seen else 0, limit=7):
+        assert {example.tenant for example in page} == {"a1"}
+        seen += [example.id for example in page]
+    assert len(seen) == len(set(seen)) == 20
+    assert [example.kind for example in bank.page("a1", kind="demonstration")] == ["demonstration"] * 4
+    assert len(bank.page("b2", kind="observed")) == 8
+
+
+def test_removing_a_contributor_takes_all_of_theirs_and_nobody_else_s(bank: ExampleBank) -> None:
+    for number in range(24):
+        bank.add(
+            new_example(number, tenant="ab"[number % 2] + "1", contributor=["ann", "bob", ""][number % 3])
+        ).result(30)
+    assert bank.contributed("a1", "ann") == 4
+    assert bank.remove_contributor("a1", "ann").result(30) == 4
+    assert (bank.contributed("a1", "ann"), bank.contributed("b1", "ann")) == (0, 4)
+    assert bank.count("a1") == 8
+    assert [change.erase for change in bank.tail(24)] == [True] * 4
+    with pytest.raises(ValueError, match="nobody"):
+        bank.remove_contributor("a1", "")
+    assert bank.contributed("a1", "") == 0
+
+
+def test_an_import_holds_a_few_chunks_in_memory_and_no_more(bank: ExampleBank) -> None:
+    read = 0
+
+    def source() -> Iterator[NewExample]:
+        nonlocal read
+        for number in range(500):
+            read += 1
+            yield new_example(number)
+
+    furthest = 0
+    for acknowledged, admitted in enumerate(bank.admit_each(source(), chunk=20), 1):
+        furthest = max(furthest, read - acknowledged)
+        assert admitted.outcome == "added"
+        if acknowledged % 20 == 1:
+            assert bank.get("a1", admitted.example.id) == admitted.example
+    assert bank.count() == 500
+    assert furthest <= 60
+    assert [one.outcome for one in bank.admit_each(source(), chunk=100)] == ["known"] * 500
+    assert bank.count() == 500
+
+
+def test_a_chunk_with_a_pair_that_cannot_be_kept_leaves_nothing_of_itself(bank: ExampleBank) -> None:
+    chunk = [new_example(1), new_example(2, question="\ud800"), new_example(3)]
+    with pytest.raises(UnicodeEncodeError):
+        bank.admit_many(chunk).result(30)
+    assert bank.count() == 0
+
+
+def test_looking_for_what_has_to_be_embedded_reads_no_example_that_is_up_to_date(
+    bank: ExampleBank, db: Database
+) -> None:
+    for number in range(50):
+        bank.add(new_example(number, embedding_version=f"v{number % 4}")).result(30)
+    assert len(bank.without_vector("v1", 100)) == len(bank.without_vector("v1", 1000)) == 37
+    assert [waiting.id for waiting in bank.without_vector("v9", 10, after_id=40)] == list(range(41, 51))
+    plans = [
+        str(
+            db.read()
+            .execute(f"EXPLAIN QUERY PLAN SELECT id FROM examples WHERE {condition} ORDER BY id")
+            .fetchall()
+        )
+        for condition in ("vector IS NULL AND id > 5", "embedding_version = 'v1' AND id > 5")
+    ]
+    assert "examples_waiting" in plans[0]
+    assert "examples_by_version" in plans[1]
+
+
+def test_eviction_and_lists_walk_an_index_and_not_the_texts(db: Database) -> None:
+    from store import capacity
+
+    for query, index in ((capacity._BY_BYTE, "by_worth_per_byte"), (capacity._BY_WORTH, "by_worth")):
+        plan = str(db.read().execute(f"EXPLAIN QUERY PLAN {query}", ("a1", 5)).fetchall())
+        assert f"accounts_{index} " in plan
+        assert "TEMP B-TREE" not in plan

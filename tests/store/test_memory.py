@@ -126,3 +126,43 @@ def test_a_forgotten_tenant_is_in_no_table_no_index_and_no_file(tmp_path: Path) 
     assert memory.exact.get(b"2", 1001.0) is not None
     assert memory.examples.count("b2") == memory.indexes.size("b2") > 100
     assert memory.close()
+
+
+def test_a_forgotten_contributor_is_in_no_table_no_index_no_exact_answer_and_no_file(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    assert memory.follower is not None and memory.indexes is not None
+    chance = random.Random(12)
+    vectors: dict[str, list[bytes]] = {"ann": [], "bob": []}
+    for number in range(200):
+        who, mark = ("ann", "GONE") if number % 2 else ("bob", "KEPT")
+        text = f"{mark}{number} " + "x" * chance.choice([0, 50, 700, 3000, 9000])
+        memory.examples.add(
+            new_example(number, "a1", question=text, answer=text, embedded_text=text, contributor=who)
+        )
+        vectors[who].append(unit_vector(number).astype("<f2").tobytes())
+        memory.exact.put(b"%d" % number, "a1", answer(text.encode()))
+    memory.exact.put(b"theirs", "b2", answer(b"KEPT"))
+    assert memory.db.drain(30)
+    assert memory.follower.wait_for(memory.examples.last_seq(), 30)
+    memory.indexes.save(memory.examples.database_id(), memory.follower.folded_seq)
+    before = next((tmp_path / "index").glob("a1.*.usearch")).stat().st_size
+
+    forgotten = memory.forget_contributor("a1", "ann")
+
+    assert (forgotten.examples, forgotten.answers, forgotten.erased) == (100, 200, True)
+    assert memory.examples.count("a1") == memory.indexes.size("a1") == 100
+    assert memory.exact.get(b"1", 1001.0) is None
+    assert memory.exact.get(b"theirs", 1001.0) is not None
+    for file in tmp_path.rglob("*"):
+        content = file.read_bytes() if file.is_file() else b""
+        assert b"GONE" not in content, file
+        assert not any(vector in content for vector in vectors["ann"]), file
+    assert any(vector in (tmp_path / "understudy.db").read_bytes() for vector in vectors["bob"])
+    (snapshot,) = (tmp_path / "index").glob("a1.*.usearch")
+    assert snapshot.stat().st_size < before * 0.6
+    assert memory.close()
+    again = opened(tmp_path)
+    assert again.follower is not None and again.indexes is not None
+    assert again.follower.wait_for(0, 30)
+    assert again.indexes.size("a1") == 100
+    assert again.close()

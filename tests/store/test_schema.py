@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import sqlite3
 import subprocess
 import sys
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from store.accounting import worth
 from store.database import Database, DatabaseTooNew, SchemaError
+from store.examples import ExampleBank
 from store.schema import MIGRATIONS_FOLDER, numbered_files, statements
 
 
@@ -118,3 +121,38 @@ def test_a_trigger_is_one_statement_and_half_a_statement_is_an_error() -> None:
     assert list(statements(f"-- why; because\n\n{trigger}SELECT 1;")) == [trigger, "SELECT 1;"]
     with pytest.raises(SchemaError, match="unfinished statement"):
         list(statements("CREATE TABLE a (b)"))
+
+
+def test_examples_from_before_the_accounts_lose_no_text_no_use_and_no_place(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "0001_start.sql").write_text((MIGRATIONS_FOLDER / "0001_start.sql").read_text())
+    path = tmp_path / "a.db"
+    db = Database.open(path, migrations=old)
+    row = (1, "a1", "s", "large", "req-1", 1000.0, 3, 4, 5, 2000.0, "v1", b"\0" * 16, "qué", "a", "e")
+
+    def insert(connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "INSERT INTO examples (seq, tenant, scope, source_engine, request_id, created_at_s, prompt_tokens,"
+            " completion_tokens, uses, last_used_at_s, embedding_version, vector, question, answer, embedded_text)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
+        )
+        connection.execute("INSERT INTO removed_examples VALUES (2, 99, 'a1')")
+        connection.execute("UPDATE example_sequence SET last_seq = 2")
+
+    db.write(insert).result(30)
+    db.close()
+
+    db = Database.open(path)
+    bank = ExampleBank(db)
+    found = bank.get("a1", 1)
+    assert found is not None
+    assert (found.question, found.answer, found.uses, found.last_used_at_s) == ("qué", "a", 5, 2000.0)
+    assert (found.kind, found.contributor, found.size_bytes) == ("observed", "", 1024 + 16 + 4 + 1 + 1)
+    assert bank.totals("a1").size_bytes == found.size_bytes
+    value, per_byte = db.read().execute("SELECT worth, worth_per_byte FROM example_accounts").fetchone()
+    assert value == pytest.approx(worth(5.0, 2000.0, 2000.0), abs=1e-9)
+    assert per_byte == pytest.approx(value - math.log(found.size_bytes))
+    assert [change.removed for change in bank.tail(0)] == [False, True]
+    db.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
@@ -7,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from store.tenant_index import TenantIndex
+from store.tenant_index import TenantIndex, expansion_search
 from tests.store.rows import unit_vector
 
 
@@ -113,3 +114,32 @@ def test_an_index_that_never_held_anything_has_no_bytes() -> None:
         TenantIndex(8).to_bytes()
     assert isinstance(filled(2).to_bytes(), bytearray)
     assert np.isfinite(filled(2).nearest(unit_vector(0), 1)[0][1])
+
+
+def test_a_search_is_widened_as_the_graph_grows_and_never_narrowed_for_it() -> None:
+    sizes = [0, 1_000, 100_000, 200_000, 500_000, 1_000_000, 10_000_000]
+    widths = [expansion_search(size) for size in sizes]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1]
+
+
+def test_the_width_in_use_is_the_one_for_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = filled(30)
+    monkeypatch.setattr("store.tenant_index.expansion_search", lambda count: 200 + count)
+    index.nearest(unit_vector(1), 3)
+    assert index._index.expansion_search == 230
+
+
+def test_the_count_of_tombstones_never_strays_from_what_the_graph_has() -> None:
+    chance = random.Random(4)
+    index = TenantIndex(8)
+    for turn in range(3000):
+        id = chance.randrange(200)
+        if chance.random() < 0.6:
+            index.add(id, unit_vector(id))
+        else:
+            index.remove(id)
+        if turn % 100 == 99 and index._index is not None:
+            assert index.tombstones == int(index._index.stats.nodes) - len(index)
+            if turn % 700 == 699:
+                index.rebuild()

@@ -9,7 +9,7 @@ import pytest
 from store.database import Database
 from store.examples import ExampleBank
 from store.records import Change
-from store.vector_index import BadVector, TenantIndexes
+from store.vector_index import BadVector, IndexFollower, TenantIndexes
 from tests.store.rows import new_example, unit_vector
 
 
@@ -215,3 +215,62 @@ def test_forgetting_a_tenant_takes_its_index_and_its_file(bank: ExampleBank, tmp
     indexes.forget("a1")
     assert indexes.resident() == []
     assert [file.name for file in (tmp_path / "index").iterdir()] == [".lock"]
+
+
+def test_while_an_embedder_is_changed_only_what_is_embedded_anew_is_served(
+    bank: ExampleBank, tmp_path: Path
+) -> None:
+    saved(bank, tmp_path / "index")
+    indexes = loaded(bank, tmp_path / "index", "a1", version="v2")
+    assert indexes.size("a1") == 0
+    follower = IndexFollower(bank, indexes, poll_s=1e6)
+    bank.on_change(follower.notify)
+    follower.start()
+    done: set[int] = set()
+    for waiting in bank.without_vector("v2", 1000):
+        bank.set_vector(waiting.id, unit_vector(waiting.id + 500), "v2").result(30)
+        if waiting.tenant == "a1":
+            done.add(waiting.id)
+        if waiting.id % 7 == 0:
+            assert follower.wait_for(bank.last_seq(), 30)
+            assert {id for id, _ in indexes.nearest("a1", unit_vector(1), 100)} == done
+    assert follower.wait_for(bank.last_seq(), 30)
+    assert indexes.size("a1") == bank.count("a1") == len(done)
+    assert all(indexes.nearest("a1", unit_vector(id + 500), 1)[0][0] == id for id in done)
+    assert follower.stop()
+    assert loaded(bank, tmp_path / "index", "a1", version="v1").size("a1") == 0, (
+        "the earlier version's vectors are gone for good, and a graph never holds two versions"
+    )
+
+
+def test_no_snapshot_holds_a_vector_that_was_to_leave_the_files(bank: ExampleBank, tmp_path: Path) -> None:
+    indexes = saved(bank, tmp_path / "index")
+    gone = next(change for change in bank.tail(0) if change.tenant == "a1")
+    assert gone.vector is not None
+    bank.remove("a1", [gone.id]).result(30)
+    indexes.fold(bank.tail(60))
+    assert indexes._resident["a1"].tainted
+    assert indexes.save(bank.database_id(), bank.last_seq()) == 1
+    assert not indexes._resident["a1"].tainted
+    assert (indexes.size("a1"), indexes._resident["a1"].tombstones) == (29, 0)
+
+
+def test_a_large_graph_is_rebuilt_beside_the_follower_and_not_saved_before(
+    bank: ExampleBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.vector_index._REBUILT_AT_ONCE", 10)
+    indexes = saved(bank, tmp_path / "index")
+    held = indexes._resident["a1"]
+    with held._rebuilding:
+        bank.remove("a1", [bank.page("a1")[0].id]).result(30)
+        indexes.fold(bank.tail(60))
+        assert indexes.save(bank.database_id(), bank.last_seq()) == 0
+        assert not list((tmp_path / "index").glob("a1.*")), "the old snapshot still held it"
+        assert len(indexes.nearest("a1", unit_vector(1), 100)) == 29
+    assert indexes.rebuilder.wait_idle(30)
+    assert indexes.save(bank.database_id(), bank.last_seq()) == 1
+    bank.remove("a1", [example.id for example in bank.page("a1")[:12]]).result(30)
+    indexes.fold(bank.tail(61))
+    indexes.purge("a1", bank.database_id())
+    assert (held.tombstones, indexes.size("a1")) == (0, 17)
+    assert indexes.close()

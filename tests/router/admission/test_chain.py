@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.admission import (
     REASONS,
@@ -192,3 +194,10 @@ def test_an_organisation_s_own_details_stay_and_everybody_else_s_do_not() -> Non
 def test_a_public_entry_that_means_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="'acme' does not look like private data"):
         Admission(AdmissionSettings(public=frozenset({"acme"})))
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_no_text_ever_makes_it_fail(question: str, answer: str) -> None:
+    settings = AdmissionSettings(secrets="redact", instructions="off")
+    verdict = Admission(settings).judge(pair(question, answer))
+    assert verdict.admitted or verdict.reason in REASONS

@@ -1,0 +1,25 @@
+"""From the settings to the admission chain: one place, so that served, given and imported pairs meet the same rules."""
+
+from __future__ import annotations
+
+from gateway.config import ExampleSettings
+from router.admission import Admission, AdmissionSettings
+
+
+def admission(settings: ExampleSettings) -> Admission:
+    """The chain these settings describe."""
+    rules = settings.admission
+    return Admission(
+        AdmissionSettings(
+            engines=frozenset(rules.engines),
+            good_quality=rules.good_quality,
+            min_question_characters=rules.min_question_chars,
+            min_answer_characters=rules.min_answer_chars,
+            max_characters=settings.max_chars,
+            embedded_characters=settings.embedding.max_characters,
+            secrets=rules.secrets,
+            private_data=rules.private_data,
+            instructions=rules.instructions,
+            public=frozenset(rules.public),
+        )
+    )

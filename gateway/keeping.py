@@ -1,0 +1,44 @@
+"""Which keepers a configuration asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.config import Config
+
+if TYPE_CHECKING:
+    from gateway.keepers import Keeper
+    from gateway.memory import Memory
+
+
+def keepers(memory: Memory | None, config: Config) -> list[Keeper]:
+    """In the order in which they run; none when nothing is remembered."""
+    settings = config.memory
+    if memory is None or settings is None:
+        return []
+    # Imported here: a gateway without memory needs neither the admission rules nor what they stand on.
+    from gateway.admission import admission
+    from gateway.keepers import ExactKeeper, ExampleKeeper, RequestKeeper, UseKeeper
+    from store.accounting import gain
+
+    store = memory.store
+    found: list[Keeper] = []
+    if memory.exact is not None:
+        found.append(ExactKeeper(memory.exact, tool_calls=settings.exact.tool_calls))
+    if memory.embedder is not None and store.indexes is not None:
+        examples = settings.examples
+        dearest = max((e.price.output_usd_per_mtok for e in config.engines.values()), default=0.0)
+        found.append(
+            ExampleKeeper(
+                store.examples,
+                memory.embedder,
+                admission(examples),
+                store.indexes.nearest,
+                secret=store.secret,
+                embedded_characters=examples.embedding.max_characters,
+            )
+        )
+        found.append(UseKeeper(store.examples.ledger, dearest, gain))
+    if memory.requests is not None:
+        found.append(RequestKeeper(memory.requests))
+    return found

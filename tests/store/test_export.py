@@ -1,0 +1,25 @@
+"""A tenant's examples, whole, in order, across pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from store.database import Database
+from store.examples import ExampleBank
+from store.export import exported
+from tests.store.rows import new_example, unit_vector
+
+
+def test_every_example_of_the_tenant_is_given_once_and_none_of_another(tmp_path: Path) -> None:
+    db = Database.open(tmp_path / "understudy.db")
+    bank = ExampleBank(db)
+    bank.admit_many([new_example(i, "a1" if i % 3 else "b2") for i in range(1600)]).result(30)
+    bank.admit(new_example(5000, "a1", vector=None)).result(5)
+    rows = list(exported(db, "a1"))
+    wanted = [*(i for i in range(1600) if i % 3), 5000]
+    assert [row.example.question for row in rows] == [f"question {i}" for i in wanted]
+    assert rows[0].embedded_text == "embedded 1" and rows[-1].vector is None
+    assert rows[0].vector is not None and np.allclose(rows[0].vector, unit_vector(1), atol=1e-3)
+    db.close()
