@@ -23,6 +23,7 @@ from engines.simulated_stream import Ask, Stream
 from engines.simulated_world import World
 from router import digest
 from router.embedder import Embedder
+from router.lexical_gates import Traits, about_other_things, traits
 
 ENGINE_SEED = 7
 
@@ -47,7 +48,14 @@ def embedded_text(ask: Ask) -> str:
 
 
 def replay(
-    world: World, asks: list[Ask], vectors: np.ndarray, theta: float, m: int, k: int, lead_grades: list[float]
+    world: World,
+    asks: list[Ask],
+    vectors: np.ndarray,
+    theta: float,
+    m: int,
+    k: int,
+    lead_grades: list[float],
+    named: list[Traits] | None = None,
 ) -> Tally:
     """One pass of the stream at one setting."""
     tally = Tally()
@@ -68,6 +76,8 @@ def replay(
             similarity = vectors[bank] @ vectors[i]
             order = np.argsort(-similarity)[:32]
             near = [bank[j] for j in order if similarity[j] >= theta]
+            if named is not None:
+                near = [j for j in near if not about_other_things(named[i], named[j])]
         if len(near) >= m:
             examples: list[dict[str, str]] = []
             for j in reversed(near[:k]):
@@ -142,6 +152,7 @@ def main() -> int:
         nargs="*",
         default=[0.6, 0.65, 0.7, 0.75, 0.8, 0.825, 0.85, 0.875, 0.9, 0.925, 0.95],
     )
+    parser.add_argument("--same-names", action="store_true", help="neighbours must name the same things")
     args = parser.parse_args()
     world = World(args.world_seed)
     asks = list(Stream(world, args.requests, seed=args.seed))
@@ -152,6 +163,7 @@ def main() -> int:
     print("| pairs | n | p10 | median | p90 | >=.70 | >=.80 | >=.85 | >=.90 | >=.95 |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     look_alike_report(world, asks, vectors)
+    named = [traits(embedded_text(a)) for a in asks] if args.same_names else None
     lead = [world.grade(a.messages, reply(world, "lead", ENGINE_SEED, a.messages)) for a in asks]
     small = [world.grade(a.messages, reply(world, "understudy", ENGINE_SEED, a.messages)) for a in asks]
     print(f"\nlead alone {np.mean(lead):.3f}, understudy alone {np.mean(small):.3f}\n")
@@ -162,7 +174,7 @@ def main() -> int:
     for k in args.k:
         for m in args.m:
             for theta in args.theta:
-                t = replay(world, asks, vectors, theta, m, k, lead)
+                t = replay(world, asks, vectors, theta, m, k, lead, named)
                 n, o = t.requests, max(1, t.offloaded)
                 shares = [t.hits / n, t.offloaded / n, t.offloaded / (n - t.hits)]
                 grades = [t.grade / n, t.offloaded_grade / o, t.alone_grade / o]

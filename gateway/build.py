@@ -221,6 +221,7 @@ class Gateway:
             max_examples=few.max_examples,
             max_example_tokens=few.max_example_tokens,
             with_tools=few.with_tools,
+            same_names=few.same_names,
             max_characters=examples.embedding.max_characters,
             retrieve_deadline_s=examples.retrieve_deadline_ms / 1000,
             small_context_tokens=self._config.engines[settings.engines[0]].context_tokens,

@@ -140,6 +140,10 @@ class FewShotSettings(Settings):
         2000, ge=1, description="Token budget of all examples together (estimated)."
     )
     with_tools: bool = Field(False, description="Whether requests that carry tools may get examples.")
+    same_names: bool = Field(
+        False,
+        description="Neighbours must name the same things: right for questions about facts, wrong for tasks.",
+    )
 
 
 class ModelSettings(Settings):

@@ -21,7 +21,7 @@ MODEL = "demo"
 SMALL, LARGE = "small", "large"
 PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00)}
 """US dollars per million tokens in and out, of the order of what hosted models of the two classes cost."""
-THETA, M, MAX_EXAMPLES = 0.8, 2, 5
+THETA, M, MAX_EXAMPLES, SAME_NAMES = 0.77, 1, 5, True
 """The policy's knobs, chosen by the sweep in docs/simulated-world.md."""
 _START_S = 60.0
 _STOP_S = 10.0
@@ -74,7 +74,7 @@ def demo_config(stage: Stage, data_dir: Path) -> dict[str, Any]:
             **pace,
         }
 
-    few_shot = {"theta": THETA, "m": M, "max_examples": MAX_EXAMPLES}
+    few_shot = {"theta": THETA, "m": M, "max_examples": MAX_EXAMPLES, "same_names": SAME_NAMES}
     # The usual deadline suits a server. A laptop busy with the demo's other half would often be late, and a late embedding
     # is bypassed; where the numbers must repeat, it must never be.
     deadline_ms = 30_000 if stage.sequential else 500
@@ -88,7 +88,7 @@ def demo_config(stage: Stage, data_dir: Path) -> dict[str, Any]:
         "models": {MODEL: {"engines": [SMALL, LARGE], "policy": "few_shot", "few_shot": few_shot}},
         "memory": {
             "data_dir": str(data_dir / "memory"),
-            "examples": {"embedding": embedding},
+            "examples": {"embedding": embedding, "retrieve_deadline_ms": deadline_ms},
         },
         "log": {"requests": False},
     }

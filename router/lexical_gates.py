@@ -118,6 +118,14 @@ def blocked_by_traits(a: Traits, b: Traits) -> str | None:
     return _swapped(a, b)
 
 
+def about_other_things(a: Traits, b: Traits) -> bool:
+    """Whether one text names what the other does not: a name, a number, a machine's word.
+
+    Weaker than `blocked`: two questions may differ in what they ask of the same thing. Symmetric.
+    """
+    return a.numbers != b.numbers or sorted(a.machine) != sorted(b.machine) or _names_differ(a, b)
+
+
 def _negations(text: str, words: list[str]) -> int:
     # "Is it safe, or not?" asks what "Is it safe?" asks.
     words = _OR_NOT.sub(" ", " ".join(words)).split()

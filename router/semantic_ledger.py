@@ -71,6 +71,8 @@ class Ledger:
         self.limits = limits
         self.phase = 0
         """How often every proof was taken back."""
+        self.audits_under_way = 0
+        """Of this worker: begun, and their outcome not known yet."""
         self._shape: Counter[tuple[str, int]] = Counter()
         self._now: Counter[tuple[str, int]] = Counter()
         self._labels = 0
@@ -143,16 +145,18 @@ class Ledger:
         return self._proven
 
     def standing(self) -> Standing:
-        """OPEN while one more reuse, even a wrong one, would keep wrong <= delta * reused + grace."""
+        """OPEN while one more reuse, even a wrong one, would keep wrong <= delta * reused + grace.
+
+        Audits under way are taken for wrong until they are known: slow answers must not buy reuse.
+        """
         if self.phase >= self.limits.max_phases:
             return Standing.GIVEN_UP
-        if self.hidden_wrong() + 1.0 <= self.limits.delta * (self._now["reused", 0] + 1) + self.grace():
-            return Standing.OPEN
-        return Standing.OVER_BUDGET
+        return Standing.OPEN if self._affordable(self.audits_under_way) else Standing.OVER_BUDGET
 
-    def hidden_wrong(self) -> float:
-        """How many of this phase's reused answers were wrong, at most."""
-        return hidden_wrong_bound(self._now["audited_wrong", 0], self.limits.audit_share, self._alpha())
+    def hidden_wrong(self, supposed_caught: int = 0) -> float:
+        """How many of this phase's reused answers were wrong, at most, if so many more audits were wrong."""
+        caught = self._now["audited_wrong", 0] + supposed_caught
+        return hidden_wrong_bound(caught, self.limits.audit_share, self._alpha())
 
     def grace(self) -> float:
         """How many wrong answers must be allowed for before reuse has paid for any: audits are blind to so few."""
@@ -177,7 +181,7 @@ class Ledger:
         counts = +counts
         self._add(counts)
         written = Written(self.phase, counts)
-        if self._alarm_log >= _ALARM_LOG or self.standing() is Standing.OVER_BUDGET:
+        if self._alarm_log >= _ALARM_LOG or not self._affordable(0):
             return written, self.restart()
         return (written,)
 
@@ -196,6 +200,10 @@ class Ledger:
         counts = {("restart", 0): 1}
         self._add(counts)
         return Written(self.phase, counts)
+
+    def _affordable(self, supposed_caught: int) -> bool:
+        budget = self.limits.delta * (self._now["reused", 0] + 1) + self.grace()
+        return self.hidden_wrong(supposed_caught) + 1.0 <= budget
 
     def _add(self, counts: Counts) -> None:
         for key, count in counts.items():

@@ -135,6 +135,7 @@ class SemanticReuse:
         if rung > ledger.proven():
             return Explore("unproven", rung, 1.0, compare=True, lower=lower)
         if rng.random() < settings.audit_share:
+            ledger.audits_under_way += 1
             return Explore("audit", rung, settings.audit_share, compare=True, lower=lower)
         return Reuse(rung, 1.0 - settings.audit_share, lower)
 
@@ -152,13 +153,19 @@ class SemanticReuse:
         """Count what a comparison said after `decision`, which must have asked for one (ValueError otherwise).
 
         None, a comparison that could not tell, counts as wrong: answers that are hard to judge must not look good. A
-        comparison that never came about, because the model failed, is not reported at all.
+        comparison that never came about, because the model failed, is reported to `abandoned` instead.
         """
         if not decision.compare:
             raise ValueError(f"a decision to explore because {decision.reason!r} asked for no comparison")
         label = right is True
+        self.abandoned(decision)
         written = self.ledger.add_label(similarity, label, decision.rung, audit=decision.audit)
         return Learnt(Observation(similarity, label), written)
+
+    def abandoned(self, decision: Explore) -> None:
+        """There will be no comparison after `decision`. Only what has nothing to do with being right may lead here."""
+        if decision.audit:
+            self.ledger.audits_under_way = max(0, self.ledger.audits_under_way - 1)
 
     def reused(self) -> Written:
         """Count one answer given out: call it before the first byte leaves, so that a crash cannot forget it."""

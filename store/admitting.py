@@ -11,6 +11,9 @@ from store import example_rows
 from store.records import Admitted, Example, NewExample
 from store.twins import TwinRule, agrees, same_question
 
+_TWINS_READ = 5
+"""Neighbours whose texts are read, nearest first: reading takes up to some milliseconds, for which other writes wait."""
+
 
 def admit(
     connection: sqlite3.Connection, new: NewExample, blob: bytes | None, now_s: float, rule: TwinRule
@@ -32,7 +35,7 @@ def admit(
 
 
 def _twins(connection: sqlite3.Connection, new: NewExample, rule: TwinRule) -> list[Example]:
-    near = [id for id, similarity in new.neighbours if similarity >= rule.min_similarity]
+    near = [id for id, similarity in new.neighbours if similarity >= rule.min_similarity][:_TWINS_READ]
     return [
         example
         for example in example_rows.these(connection, new.tenant, near)

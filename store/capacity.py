@@ -9,13 +9,13 @@ their number every example weighs the same, and dropping the least useful is the
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from store import example_rows
 from store.examples import ExampleBank
+from store.records import Totals
 
 _BATCH = 500
 
@@ -75,36 +75,47 @@ def make_room(
     what writing raises.
     """
     examples = size_bytes = 0
-    limits = (
-        max_bytes if max_bytes is not None else math.inf,
-        max_examples if max_examples is not None else math.inf,
-    )
     totals = bank.totals(tenant)
-    while totals.size_bytes > limits[0] or totals.examples > limits[1]:
-        gone = bank.write_removal(
-            lambda connection: _evict_some(connection, tenant, max_examples, max_bytes, batch), scrub=False
+    while _over(totals, max_examples, max_bytes):
+        # Filled anew each time the job is run, which can be more than once.
+        chosen: list[Item] = []
+        bank.write_removal(
+            lambda connection, chosen=chosen: _evict_some(  # type: ignore[misc]
+                connection, tenant, max_examples, max_bytes, batch, chosen
+            ),
+            scrub=False,
         ).result()
-        before, totals = totals, bank.totals(tenant)
-        if not gone:
-            return Evicted(examples, size_bytes, over=True)
-        examples += gone
-        size_bytes += max(0, before.size_bytes - totals.size_bytes)
-    return Evicted(examples, size_bytes, over=False)
+        totals = bank.totals(tenant)
+        if not chosen:
+            break
+        examples += len(chosen)
+        size_bytes += sum(item.size_bytes for item in chosen)
+    return Evicted(examples, size_bytes, over=_over(totals, max_examples, max_bytes))
+
+
+def _over(totals: Totals, max_examples: int | None, max_bytes: int | None) -> bool:
+    return (max_bytes is not None and totals.size_bytes > max_bytes) or (
+        max_examples is not None and totals.examples > max_examples
+    )
 
 
 def _evict_some(
-    connection: sqlite3.Connection, tenant: str, max_examples: int | None, max_bytes: int | None, batch: int
+    connection: sqlite3.Connection,
+    tenant: str,
+    max_examples: int | None,
+    max_bytes: int | None,
+    batch: int,
+    chosen: list[Item],
 ) -> int:
     row = connection.execute(
         "SELECT examples, size_bytes FROM example_totals WHERE tenant = ?", (tenant,)
     ).fetchone()
     examples, size_bytes = row or (0, 0)
+    chosen.clear()
     if max_bytes is not None and size_bytes > max_bytes:
-        chosen = victims(_least(connection, _BY_BYTE, tenant, batch), size_bytes - max_bytes)
+        chosen += victims(_least(connection, _BY_BYTE, tenant, batch), size_bytes - max_bytes)
     elif max_examples is not None and examples > max_examples:
-        chosen = _least(connection, _BY_WORTH, tenant, min(batch, examples - max_examples))
-    else:
-        return 0
+        chosen += _least(connection, _BY_WORTH, tenant, min(batch, examples - max_examples))
     return example_rows.remove(connection, tenant, [item.id for item in chosen], erase=False)
 
 

@@ -11,6 +11,7 @@ from store.exact_cache import ExactCache
 from store.examples import ExampleBank
 from store.keys import KeyStore
 from store.secret import load_or_create_secret
+from store.twins import TwinRule
 from store.vector_index import IndexFollower, TenantIndexes
 
 _MIB = 1024 * 1024
@@ -55,6 +56,7 @@ class Memory:
         embedding_version: str = "",
         poll_s: float = 0.5,
         save_every_s: float = 300.0,
+        twin_rule: TwinRule | None = None,
     ) -> Memory:
         """Open `understudy.db`, `secret` and `index/` in a folder, made as needed.
 
@@ -71,7 +73,7 @@ class Memory:
                 disk_bytes=exact_disk_bytes,
                 max_entry_bytes=exact_max_entry_bytes,
             )
-            examples = ExampleBank(db)
+            examples = ExampleBank(db, twin_rule=twin_rule)
             indexes = follower = None
             if dimensions is not None:
                 indexes = TenantIndexes(data_folder / "index", dimensions, embedding_version)

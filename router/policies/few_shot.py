@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from router.digest import carries_tools, cut, is_plain_text, question, scope
+from router.lexical_gates import about_other_things, traits
 from router.plan import Ask, Attempt, Candidate, Plan
 from router.prompt import example_tokens, tokens_needed, with_examples
 from store.records import Vector
@@ -41,6 +42,9 @@ class Knobs:
     with_tools: bool = False
     max_characters: int = 1500
     retrieve_deadline_s: float = 0.05
+    same_names: bool = False
+    """A neighbour that names other things is a look-alike, not a neighbour, however near: right for questions about facts,
+    wrong for one task over ever-new texts."""
     small_context_tokens: int | None = None
     """The small engine's context window, where it is known: examples must fit beside the request and its answer."""
 
@@ -82,8 +86,8 @@ class FewShot:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._knobs.retrieve_deadline_s):
-                near = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, self._retriever.nearest, ask.tenant, scope(chat), vector
+                near, familiar = await asyncio.get_running_loop().run_in_executor(
+                    self._executor, self._near_and_familiar, ask.tenant, scope(chat), vector, text
                 )
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)
@@ -93,7 +97,6 @@ class FewShot:
         finally:
             stages["nearest"] = time.perf_counter() - began
         began = time.perf_counter()
-        familiar = [c for c in near if c.similarity >= self._knobs.theta]
         chosen = self._within_budget(familiar, ask)
         stages["combine"] = time.perf_counter() - began
         # Pairs that were merged into one example (store.twins) are still that many past answers.
@@ -112,6 +115,17 @@ class FewShot:
             neighbours=tuple(near),
             stages_s=stages,
         )
+
+    def _near_and_familiar(
+        self, tenant: str, scope_: str, vector: Vector, text: str
+    ) -> tuple[list[Candidate], list[Candidate]]:
+        """Candidates, and those of them that count as near. Blocks: for the executor."""
+        near = self._retriever.nearest(tenant, scope_, vector)
+        familiar = [c for c in near if c.similarity >= self._knobs.theta]
+        if self._knobs.same_names and familiar:
+            asked = traits(text)
+            familiar = [c for c in familiar if not about_other_things(asked, traits(c.example.question))]
+        return near, familiar
 
     def _within_budget(self, familiar: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:
         """The nearest that fit, the nearest last: models weigh most what stands next to the question."""

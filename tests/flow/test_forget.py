@@ -96,13 +96,13 @@ async def test_a_forgotten_tenant_is_in_no_file_and_the_others_still_are(tmp_pat
 async def test_a_forgotten_user_is_in_no_file_and_the_others_examples_still_are(tmp_path: Path) -> None:
     data = tmp_path / "data"
     await fill(data)
-    demonstrated = vectors(data, "What is a annqwertz")
-    assert len(demonstrated) == 2 and all(holding(data, demonstrated).values())
+    gone = [b"annqwertz", *vectors(data, "annqwertz")]
+    assert len(gone) == 5 and all(holding(data, gone).values()), "a demonstration and what was observed"
     done = await asyncio.to_thread(
         run, "forget", "--data", data, "--tenant", "acme", "--user", "ann", "--yes"
     )
-    assert done.exit_code == 0, done.output
-    assert not any(holding(data, [b"What is a annqwertz", b"A annqwertz is one.", *demonstrated]).values())
+    assert done.exit_code == 0 and done.stdout.startswith("2 examples"), done.output
+    assert not any(holding(data, gone).values())
     assert all(holding(data, [b"What is a benasdfgh", b"What is a cayyxcvbn"]).values())
 
 
@@ -111,9 +111,9 @@ async def test_a_forgotten_key_is_in_no_file(tmp_path: Path) -> None:
     await fill(data)
     listed = run("keys", "list", "--data", data).stdout.splitlines()
     (key_id,) = [line.split()[0] for line in listed if "tenant" in line and "test" in line][:1]
-    words = [b"What is a annqwertz", b"What is a benasdfgh"]
+    words = [b"annqwertz", b"benasdfgh"]
     done = await asyncio.to_thread(run, "forget", "--data", data, "--key", key_id, "--yes")
-    assert done.exit_code == 0 and not done.stdout.startswith("0 examples"), done.output
+    assert done.exit_code == 0 and done.stdout.startswith("4 examples"), done.output
     assert not any(holding(data, words).values())
     assert all(holding(data, [b"What is a cayyxcvbn"]).values())
 

@@ -247,7 +247,7 @@ def property_of(examples: int) -> Any:
 
 
 test_nothing_crosses_tenants = pytest.mark.timeout(300)(property_of(8))
-test_nothing_crosses_tenants_in_many_histories = pytest.mark.slow(pytest.mark.timeout(1800)(property_of(200)))
+test_nothing_crosses_tenants_in_many_histories = pytest.mark.slow(pytest.mark.timeout(1800)(property_of(60)))
 
 
 def test_the_histories_did_reuse_what_was_their_own(world: tuple[World, asyncio.Runner]) -> None:

@@ -102,6 +102,14 @@ async def test_an_example_that_twins_were_merged_into_counts_for_all_of_them(
     assert (await decide(threads, near, m=4)).reason == "novel"
 
 
+async def test_a_look_alike_is_no_neighbour_where_names_must_be_the_same(threads: ThreadPoolExecutor) -> None:
+    near = GivenNeighbours(0.99, 0.95)
+    same, other = Ask(chat("Now what is question 1 ?"), "t"), Ask(chat("Now what is question 7 ?"), "t")
+    assert chosen(await decide(threads, near, same, m=1, same_names=True)) == [1]
+    assert (await decide(threads, near, other, m=1, same_names=True)).reason == "novel"
+    assert (await decide(threads, near, other, m=1)).reason == "familiar"
+
+
 async def test_examples_stop_at_their_number_and_their_tokens(threads: ThreadPoolExecutor) -> None:
     near = GivenNeighbours(0.99, 0.98, 0.97, 0.96)
     assert len(chosen(await decide(threads, near, m=1, max_examples=2))) == 2

@@ -40,6 +40,16 @@ class Traffic:
             self.ask(self.rng.randrange(entries), 0.97 if near else 0.8, right)
 
 
+def decisions(policy: SemanticReuse, entry: list[Observation], times: int) -> list[Reuse | Explore]:
+    """What would be decided so many times over, without anything coming of it."""
+    rng, made = random.Random(3), []
+    for _ in range(times):
+        made.append(policy.decide(entry, 0.97, rng))
+        if isinstance(made[-1], Explore):
+            policy.abandoned(made[-1])
+    return made
+
+
 def settings(delta: float = 0.05, **more: float) -> ReuseSettings:
     return ReuseSettings(delta=delta, **more)  # type: ignore[arg-type]
 
@@ -87,9 +97,8 @@ def test_an_entry_that_was_wrong_is_not_reused_because_others_were_right() -> No
     traffic.mixed(3000, 0.004)
     bad = [Observation(0.97, False)] * 6
     good = [Observation(0.97, True)] * 6
-    policy, rng = traffic.policy, random.Random(3)
-    assert not any(isinstance(policy.decide(bad, 0.97, rng), Reuse) for _ in range(200))
-    assert any(isinstance(policy.decide(good, 0.97, rng), Reuse) for _ in range(200))
+    assert not any(isinstance(each, Reuse) for each in decisions(traffic.policy, bad, 200))
+    assert any(isinstance(each, Reuse) for each in decisions(traffic.policy, good, 200))
 
 
 def test_answers_that_go_stale_never_go_on_being_reused() -> None:
@@ -126,11 +135,28 @@ def test_a_share_of_what_could_be_reused_is_always_asked_anew() -> None:
 def test_the_probability_of_a_decision_is_never_left_out() -> None:
     traffic = Traffic(settings())
     traffic.mixed(3000, 0.002)
-    entry, rng = [Observation(0.97, True)] * 5, random.Random(5)
-    decisions = [traffic.policy.decide(entry, 0.97, rng) for _ in range(300)]
-    assert {type(each) for each in decisions} == {Reuse, Explore}
-    for each in decisions:
+    made = decisions(traffic.policy, [Observation(0.97, True)] * 5, 300)
+    assert {type(each) for each in made} == {Reuse, Explore}
+    for each in made:
         assert each.probability == (0.9 if isinstance(each, Reuse) else 0.1)
+
+
+def test_audits_under_way_are_never_taken_for_right() -> None:
+    traffic = Traffic(settings())
+    traffic.mixed(3000, 0.002)
+    policy, rng, entry = traffic.policy, random.Random(4), [Observation(0.97, True)] * 5
+    waiting: list[Explore] = []
+    for _ in range(2000):
+        decision = policy.decide(entry, 0.97, rng)
+        if isinstance(decision, Explore) and decision.audit:
+            waiting.append(decision)
+    assert isinstance(decision, Explore) and decision.reason == "stopped", (
+        "so many unknown outcomes are too many"
+    )
+    assert policy.ledger.phase == 0, "and yet nothing is held against anyone"
+    for each in waiting:
+        policy.observed(each, 0.97, True)
+    assert any(isinstance(each, Reuse) for each in decisions(policy, entry, 20))
 
 
 @pytest.mark.parametrize("similarity", [math.nan, math.inf, -math.inf, -1.0, 0.0, 0.59])
@@ -154,8 +180,8 @@ def test_what_one_tenant_learnt_never_helps_another() -> None:
     taught, other = Traffic(settings()), Traffic(settings())
     taught.mixed(3000, 0.001)
     entry = [Observation(0.97, True)] * 5
-    assert any(isinstance(taught.policy.decide(entry, 0.97, random.Random(n)), Reuse) for n in range(20))
-    assert not any(isinstance(other.policy.decide(entry, 0.97, random.Random(n)), Reuse) for n in range(20))
+    assert any(isinstance(each, Reuse) for each in decisions(taught.policy, entry, 50))
+    assert not any(isinstance(each, Reuse) for each in decisions(other.policy, entry, 50))
 
 
 def test_a_stricter_policy_never_inherits_what_was_counted_under_another() -> None:
