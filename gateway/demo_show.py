@@ -112,7 +112,8 @@ def _live_table(tally: Tally, stage: Stage) -> Table:
         # Until the baselines are measured, what the large one answered stands for what it would have cost.
         table.caption = (
             f"against always-large (estimated): cost {whole.usd_per_1000 / large.usd_per_1000:.0%}, "
-            f"latency {whole.total_ms_mean / large.total_ms_mean:.0%}\ntheta {THETA}, m {M}, same names, at most {MAX_EXAMPLES} examples"
+            f"latency {whole.total_ms_mean / large.total_ms_mean:.0%}\n"
+            f"theta {THETA}, m {M}, same names, at most {MAX_EXAMPLES} examples"
         )
     return table
 
