@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.config import ExampleSettings
-from router.admission import Admission, AdmissionSettings
+from router.admission import Admission, AdmissionSettings, ContributorLimits
 
 
 def admission(settings: ExampleSettings) -> Admission:
@@ -21,5 +21,11 @@ def admission(settings: ExampleSettings) -> Admission:
             private_data=rules.private_data,
             instructions=rules.instructions,
             public=frozenset(rules.public),
+            contributors=ContributorLimits(
+                max_examples=rules.contributor_max_examples,
+                max_per_hour=rules.contributor_max_per_hour,
+                quarantine_h=rules.quarantine_h,
+                trusted_after=rules.trusted_after,
+            ),
         )
     )

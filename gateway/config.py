@@ -210,6 +210,16 @@ class AdmissionConfig(Settings):
         "refuse", description="Text that tries to instruct whoever reads it later."
     )
     public: tuple[str, ...] = Field((), description="Your own hotline, address or @domain: not private.")
+    contributor_max_examples: int | None = Field(
+        20_000, ge=1, description="Examples per key, where several keys fill one bank; null for no cap."
+    )
+    contributor_max_per_hour: int | None = Field(
+        2000, ge=1, description="The same within an hour; null for no cap."
+    )
+    quarantine_h: float = Field(
+        24, ge=0, description="For how long a new key's examples are not served; 0 for none."
+    )
+    trusted_after: int = Field(5, ge=1, description="Good judgements that end a quarantine early.")
 
 
 class ExampleSettings(Settings):
@@ -223,6 +233,19 @@ class ExampleSettings(Settings):
     )
     retrieve_deadline_ms: float = Field(50, gt=0, description="A request waits no longer for its neighbours.")
     admission: AdmissionConfig = Field(AdmissionConfig(), description="What may become an example.")
+    max_stored: int = Field(
+        1_000_000, ge=1, description="Most examples a tenant may have; the least useful go first."
+    )
+    max_stored_mib: float = Field(
+        4096, gt=0, description="Most they may take, in MiB; least useful per byte first."
+    )
+    twin_similarity: float = Field(
+        0.95, ge=0, le=1, description="How near a question must be to be one already kept."
+    )
+    twin_overlap: float = Field(0.75, ge=0, le=1, description="Words two answers must share to be merged.")
+    keep_removals_s: float = Field(
+        604_800, gt=0, description="How long a stopped gateway's snapshots stay useful."
+    )
 
 
 class MemorySettings(Settings):

@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import orjson
@@ -16,8 +17,9 @@ from gateway.assemble import Assembled
 from gateway.contributor import contributor, user_of
 from gateway.journey import Journey
 from gateway.log import log
-from router.admission import Admission, Finished
+from router.admission import Admission, Contributor, Finished
 from router.digest import cut, question, scope
+from store.contributors import Standing
 from store.records import ExactAnswer, NewExample, RequestRecord, Vector
 
 _GZIP_OR_ZLIB = 47
@@ -117,7 +119,9 @@ class ExampleKeeper:
         *,
         secret: bytes,
         embedded_characters: int,
+        standing: Callable[[str, str, float], Standing] | None = None,
     ) -> None:
+        self._standing = standing
         self._bank = bank
         self._embedder = embedder
         self._admission = admission
@@ -143,6 +147,7 @@ class ExampleKeeper:
                 finish_reason=assembled.finish_reason(),
                 choices=len(assembled.choices()),
                 calls_tools=assembled.calls_tools(),
+                contributor=self._contributor(journey),
             )
         )
         if not verdict.admitted:
@@ -166,6 +171,12 @@ class ExampleKeeper:
             neighbours=self._neighbours(journey.tenant, vector),
         )
         yield "example", self._bank.admit(new)
+
+    def _contributor(self, journey: Journey) -> Contributor | None:
+        """Counts of the key this came by; None where clients have no keys of ours, and so nobody shares a bank."""
+        if self._standing is None or journey.key_id is None:
+            return None
+        return Contributor(**asdict(self._standing(journey.tenant, journey.key_id, time.time())))
 
     def _vector(self, answer: Answer, text: str) -> Vector | None:
         plan = answer.plan

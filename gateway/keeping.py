@@ -20,6 +20,7 @@ def keepers(memory: Memory | None, config: Config) -> list[Keeper]:
     from gateway.admission import admission
     from gateway.keepers import ExactKeeper, ExampleKeeper, RequestKeeper, UseKeeper
     from store.accounting import gain
+    from store.contributors import Standings
 
     store = memory.store
     found: list[Keeper] = []
@@ -36,6 +37,7 @@ def keepers(memory: Memory | None, config: Config) -> list[Keeper]:
                 store.indexes.nearest,
                 secret=store.secret,
                 embedded_characters=examples.embedding.max_characters,
+                standing=Standings(store.db, good_quality=examples.admission.good_quality).of,
             )
         )
         found.append(UseKeeper(store.examples.ledger, dearest, gain))

@@ -6,14 +6,18 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from gateway.config import MemorySettings
+from gateway.config import ExampleSettings, MemorySettings
 from gateway.housekeeper import Chore, Housekeeper
+from gateway.log import log
 from gateway.reembedder import Reembedder
 from router.embedder import Embedder
+from store.capacity import make_room
+from store.compaction import compact
 from store.decisions import DecisionLog
 from store.exact_cache import ExactCache
 from store.memory import Memory as Store
 from store.secret import tenant_id
+from store.twins import TwinRule
 
 _MIB = 2**20
 
@@ -59,6 +63,7 @@ class Memory:
                 exact_max_entry_bytes=int(exact.max_entry_kib * 1024),
                 dimensions=embedder.dimensions if embedder else None,
                 embedding_version=embedder.version if embedder else "",
+                twin_rule=TwinRule(settings.examples.twin_similarity, settings.examples.twin_overlap),
             )
             undo.pop_all()
         reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None
@@ -104,10 +109,30 @@ class Memory:
 
 
 def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
+    examples = settings.examples
     kept_s = settings.requests_kept_days * 86_400
     return [
         Chore("flush_example_uses", 10, store.examples.flush_uses),
         Chore("flush_answer_uses", 10, store.exact.flush_uses),
         Chore("trim_answers", 60, lambda: store.exact.trim(time.time())),
         Chore("trim_requests", 60, lambda: store.decisions.trim(time.time() - kept_s)),
+        Chore("make_room", 60, lambda: _make_room(store, examples)),
+        Chore("compact", 3600, lambda: compact(store.db, keep_removals_s=examples.keep_removals_s)),
     ]
+
+
+def _make_room(store: Store, settings: ExampleSettings) -> None:
+    max_bytes = int(settings.max_stored_mib * _MIB)
+    for tenant in store.examples.tenants():
+        evicted = make_room(store.examples, tenant, max_examples=settings.max_stored, max_bytes=max_bytes)
+        if evicted.examples:
+            log(
+                "info",
+                "examples_evicted",
+                tenant=tenant,
+                examples=evicted.examples,
+                size_bytes=evicted.size_bytes,
+            )
+        if evicted.over:
+            # What is left is pinned or was given as right: only a person may remove it.
+            log("warning", "examples_over_cap", tenant=tenant)

@@ -111,7 +111,9 @@ class Recorder:
 
         def done(finished: Future[Any]) -> None:
             error = finished.exception()
-            self._metrics.remembered.labels(kind, "stored" if error is None else "failed").inc()
+            # The bank tells what became of a pair (added, merged, ...); the others have stored what they were given.
+            result = "failed" if error is not None else getattr(finished.result(), "outcome", "stored")
+            self._metrics.remembered.labels(kind, result).inc()
             if error is not None:
                 log("error", "store_failed", kind=kind, error=error)
             with self._lock:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from cachetools import TTLCache
+
 from store.database import Database
 
 
@@ -20,3 +26,63 @@ def tenants(db: Database) -> list[str]:
         "SELECT tenant FROM example_totals UNION SELECT tenant FROM exact_answers ORDER BY 1"
     )
     return [tenant for (tenant,) in rows.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the bank knows of one API key among the others of its tenant. Times in seconds since the epoch."""
+
+    examples: int
+    last_hour: int
+    first_seen_s: float
+    bank_first_seen_s: float
+    others: int
+    judged_good: int
+    judged_bad: int
+
+
+class Standings:
+    """Answers who has contributed how much. An answer may be a few seconds old: counting anew for every pair would cost
+    more than keeping the pair."""
+
+    def __init__(self, db: Database, *, good_quality: float = 0.8, fresh_s: float = 5.0) -> None:
+        self._db = db
+        self._good_quality = good_quality
+        self._known: TTLCache[tuple[str, str], Standing] = TTLCache(10_000, fresh_s)
+        self._lock = threading.Lock()
+
+    def of(self, tenant: str, key_id: str, now_s: float) -> Standing:
+        """The key's standing in that tenant's bank. Contributors are named `<key id>/...`. Blocks: reads the database."""
+        with self._lock:
+            known = self._known.get((tenant, key_id))
+        if known is None:
+            known = self._read(tenant, key_id, now_s)
+            with self._lock:
+                self._known[tenant, key_id] = known
+        return known
+
+    def _read(self, tenant: str, key_id: str, now_s: float) -> Standing:
+        # "0" follows "/": together they bound all names that begin with the key's own id.
+        own = {"tenant": tenant, "low": f"{key_id}/", "high": f"{key_id}0", "good": self._good_quality}
+        count, recent, first, good, bad = self._one(_OWN, own | {"hour_ago": now_s - 3600})
+        (others,) = self._one(_OTHERS, own)
+        (bank_first,) = self._one(_FIRST, {"tenant": tenant}) or (None,)
+        return Standing(count, recent, first or now_s, bank_first or now_s, others, good, bad)
+
+    def _one(self, query: str, values: dict[str, object]) -> tuple[Any, ...]:
+        row = self._db.read().execute(query, values).fetchone()
+        return tuple(row) if row is not None else (None,)
+
+
+_OWN = """
+    SELECT count(*), coalesce(sum(e.created_at_s >= :hour_ago), 0), min(e.created_at_s),
+           coalesce(sum(a.quality_count > 0 AND a.quality_sum / a.quality_count >= :good), 0),
+           coalesce(sum(a.quality_count > 0 AND a.quality_sum / a.quality_count < 0.5), 0)
+    FROM example_accounts a JOIN examples e USING (id)
+    WHERE a.tenant = :tenant AND a.contributor >= :low AND a.contributor < :high
+"""
+_OTHERS = """
+    SELECT count(DISTINCT substr(contributor, 1, instr(contributor, '/'))) FROM example_accounts
+    WHERE tenant = :tenant AND contributor <> '' AND NOT (contributor >= :low AND contributor < :high)
+"""
+_FIRST = "SELECT created_at_s FROM examples WHERE tenant = :tenant ORDER BY seq LIMIT 1"

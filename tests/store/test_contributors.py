@@ -1,26 +1,64 @@
-"""Who contributed, per tenant."""
+"""What one key has brought to a bank, counted apart from everybody else's."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
-from store.contributors import contributors, tenants
+from store.contributors import Standings, contributors, tenants
 from store.database import Database
-from store.exact_cache import ExactCache
 from store.examples import ExampleBank
-from tests.store.rows import answer, new_example
+from store.records import NewExample
 
 
-def test_contributors_are_a_tenants_own_and_the_unknown_is_nobody(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "understudy.db")
+def give(
+    bank: ExampleBank, contributor: str, number: int, tenant: str = "t", quality: float | None = None
+) -> None:
+    text = f"question {number} of {contributor}"
+    new = NewExample(
+        tenant,
+        "s",
+        text,
+        "answer",
+        text,
+        None,
+        "v",
+        "large",
+        f"{contributor}{number}",
+        contributor=contributor,
+        quality=quality,
+    )
+    bank.add(new).result()
+
+
+def test_a_key_is_counted_with_all_its_users_and_without_anybody_elses(tmp_path: Path) -> None:
+    db = Database.open(tmp_path / "u.db")
     bank = ExampleBank(db)
-    for number, (tenant, name) in enumerate(
-        [("a1", "k2/"), ("a1", "k1/u"), ("a1", "k1/u"), ("a1", ""), ("b2", "k9/")]
-    ):
-        bank.admit(new_example(number, tenant, contributor=name)).result(5)
-    assert contributors(db, "a1") == ["k1/u", "k2/"]
-    assert contributors(db, "b2") == ["k9/"] and contributors(db, "c3") == []
-    exact = ExactCache(db, ttl_s=60, memory_bytes=1000, disk_bytes=10**6, max_entry_bytes=10**5)
-    exact.put(b"k" * 32, "c3", answer()).result(5)
-    assert tenants(db) == ["a1", "b2", "c3"]
+    for i in range(3):
+        give(bank, "key_a/user1", i, quality=0.9)
+    give(bank, "key_a/", 1, quality=0.1)
+    give(bank, "key_ab/user1", 1)
+    give(bank, "key_b/user1", 1)
+    give(bank, "key_a/user1", 9, tenant="other")
+    now_s = time.time()
+    standing = Standings(db).of("t", "key_a", now_s)
+    assert (standing.examples, standing.last_hour, standing.others) == (4, 4, 2)
+    assert (standing.judged_good, standing.judged_bad) == (3, 1)
+    assert standing.bank_first_seen_s <= standing.first_seen_s <= now_s
+    assert Standings(db).of("t", "key_a", now_s + 7200).last_hour == 0
+    assert contributors(db, "t") == ["key_a/", "key_a/user1", "key_ab/user1", "key_b/user1"] and tenants(
+        db
+    ) == ["other", "t"]
+    db.close()
+
+
+def test_a_key_that_brought_nothing_yet_is_first_seen_now(tmp_path: Path) -> None:
+    db = Database.open(tmp_path / "u.db")
+    standing = Standings(db).of("t", "key_new", 1000.0)
+    assert (standing.examples, standing.others, standing.first_seen_s, standing.bank_first_seen_s) == (
+        0,
+        0,
+        1000.0,
+        1000.0,
+    )
     db.close()
