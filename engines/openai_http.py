@@ -37,7 +37,7 @@ class Timeouts:
     connect_s: float = 10.0
     first_chunk_s: float = 600.0
     gap_s: float = 120.0
-    total_s: float | None = 3600.0
+    total_s: float | None = None
 
 
 class _Connection(ResponseHandler):

@@ -213,6 +213,9 @@ class Gateway:
             memory.store.indexes,
             memory.store.examples,
             neighbours=examples.neighbours,
+            floor=few.theta,
+            # Twice what can be used: some may name other things, or not fit the budget.
+            enough=2 * max(few.m, few.max_examples),
             lenders=lenders(self._config.sharing.grants, memory.store.keys.tenant_named),
         )
         knobs = Knobs(

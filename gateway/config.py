@@ -44,7 +44,7 @@ class TimeoutSettings(Settings):
         600, gt=0, description="From sending the request to the first byte of the answer."
     )
     gap_s: float = Field(120, gt=0, description="Between two chunks of one answer.")
-    total_s: float | None = Field(3600, gt=0, description="For the whole answer; null for no limit.")
+    total_s: float | None = Field(None, gt=0, description="For the whole answer; null for no limit but the gap's.")
 
 
 class RetrySettings(Settings):

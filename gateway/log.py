@@ -27,7 +27,7 @@ Line = bytes | Callable[[], bytes]
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _QUEUE_LINES = 20_000
-_FLUSH_EVERY_S = 0.05
+_FLUSH_EVERY_S = 0.2
 
 
 class LineWriter:

@@ -21,6 +21,9 @@ class Bank(Protocol):
     def by_ids(self, tenant: str, ids: Sequence[int]) -> list[Example]: ...
 
 
+_PAGE = 8
+
+
 class Retriever:
     """Nearest examples of the same tenant and scope, and of tenants that were explicitly made to share with it.
 
@@ -34,11 +37,17 @@ class Retriever:
         bank: Bank,
         *,
         neighbours: int,
+        floor: float = -1.0,
+        enough: int | None = None,
         lenders: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        """`neighbours`: how many the index is asked for. Below `floor` (cosine) none is looked at, and reading stops once
+        `enough` are found: a row costs more to read than to find."""
         self._index = index
         self._bank = bank
         self._neighbours = neighbours
+        self._floor = floor
+        self._enough = neighbours if enough is None else enough
         self._lenders = dict(lenders or {})
 
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
@@ -55,9 +64,14 @@ class Retriever:
         return sorted([*own, *lent], key=lambda c: -c.similarity)[: self._neighbours]
 
     def _nearest_of(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
-        found = self._index.nearest(tenant, vector, self._neighbours)
-        if not found:
-            return []
-        similarity = dict(found)
-        examples = self._bank.by_ids(tenant, [example_id for example_id, _ in found])
-        return [Candidate(e, similarity[e.id]) for e in examples if e.scope == scope]
+        near = [
+            pair for pair in self._index.nearest(tenant, vector, self._neighbours) if pair[1] >= self._floor
+        ]
+        candidates: list[Candidate] = []
+        for start in range(0, len(near), _PAGE):
+            page = dict(near[start : start + _PAGE])
+            examples = self._bank.by_ids(tenant, list(page))
+            candidates += [Candidate(e, page[e.id]) for e in examples if e.scope == scope]
+            if len(candidates) >= self._enough:
+                break
+        return candidates

@@ -201,3 +201,23 @@ class GivenBank:
 def test_the_retriever_keeps_to_the_scope_and_survives_rows_that_are_gone() -> None:
     found = Retriever(GivenIndex(), GivenBank(), neighbours=10).nearest("t", "mine", np.ones(4, np.float32))
     assert [(c.example.id, c.similarity) for c in found] == [(1, 0.9)]
+
+
+def test_the_retriever_reads_no_more_rows_than_it_needs() -> None:
+    class ManyNear:
+        def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]:
+            return [(i, 1 - i / 100) for i in range(100, 100 + k)]
+
+    class CountingBank:
+        read = 0
+
+        def by_ids(self, tenant: str, ids: Any) -> list[Example]:
+            self.read += len(ids)
+            return [example(i) for i in ids]
+
+    bank = CountingBank()
+    found = Retriever(ManyNear(), bank, neighbours=64, enough=5).nearest("t", "s", np.ones(4, np.float32))
+    assert len(found) >= 5 and bank.read < 20
+    bank.read = 0
+    assert not Retriever(ManyNear(), bank, neighbours=64, floor=0.5).nearest("t", "s", np.ones(4, np.float32))
+    assert bank.read == 0, "all are below the floor"
