@@ -32,7 +32,7 @@ def keys() -> None:
 @click.option(
     "--tenant", default="default", show_default=True, help="Whose key it is; keys of one tenant share memory."
 )
-@click.option("--name", default="", help="A note for people.")
+@click.option("--name", default="unnamed", show_default=True, help="A note for people.")
 def create(data: Path, tenant: str, name: str) -> None:
     """Create a key and print it, this once."""
     with _store(data) as store:

@@ -26,6 +26,8 @@ TESTED_BY = {
     "gateway/handlers/models.py": "flow/test_line_examples.py",
     "gateway/handlers/health.py": "flow/test_workers.py",
     "gateway/keys.py": "flow/test_line_keys.py",
+    "gateway/keeping.py": "flow/test_line_examples.py",
+    "gateway/example_shelf.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
     "gateway/own_response.py": "flow/test_line_exact.py",
     "engines/registry.py": "flow/line.py",

@@ -30,3 +30,8 @@ def test_a_created_key_is_listed_without_its_secret_and_can_be_revoked(tmp_path:
 def test_revoking_an_unknown_key_says_how_to_find_the_right_one(tmp_path: Path) -> None:
     result = run("revoke", "key_nope", data=tmp_path)
     assert result.exit_code == 2 and "key_nope" in result.stderr and "keys list" in result.stderr
+
+
+def test_a_key_needs_no_name(tmp_path: Path) -> None:
+    assert run("create", data=tmp_path).exit_code == 0
+    assert "unnamed" in run("list", data=tmp_path).stdout

@@ -54,9 +54,11 @@ def test_lines_from_many_threads_arrive_whole_and_in_each_ones_order() -> None:
 
 class _Stuck(io.RawIOBase):
     def __init__(self) -> None:
+        self.entered = threading.Event()
         self.go = threading.Event()
 
     def write(self, data: object) -> int:
+        self.entered.set()
         self.go.wait(10)
         return 0
 
@@ -65,7 +67,7 @@ def test_a_sink_that_blocks_blocks_nobody_and_what_is_lost_is_counted() -> None:
     sink = _Stuck()
     writer = LineWriter(sink)  # type: ignore[arg-type]
     writer.write(b"first")
-    time.sleep(0.2)
+    assert sink.entered.wait(10)
     for _ in range(30_000):
         writer.write(b"x")
     assert writer.dropped >= 10_000
