@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.admission import admission
 from gateway.forgetting import Forgetter
 from gateway.handlers.examples import Shelf
+from store.contributors import Standings
 from store.example_rows import by_request
 from store.records import Example
 
@@ -31,6 +32,7 @@ def shelf(memory: Memory, settings: ExampleSettings, max_json_bytes: int) -> She
         nearest=store.indexes.nearest,
         followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),
         forgetter=Forgetter(store),
+        standing=Standings(store.db, good_quality=settings.admission.good_quality).of,
         secret=store.secret,
         max_json_bytes=max_json_bytes,
     )

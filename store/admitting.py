@@ -26,6 +26,9 @@ def admit(
     agreeing = next((twin for twin in twins if agrees(twin.answer, new.answer, rule)), None)
     if agreeing is not None:
         return _merge(connection, agreeing, new, blob, now_s)
+    corrected = next((twin for twin in twins if _corrects(new, twin, now_s)), None)
+    if corrected is not None:
+        return _merge(connection, corrected, new, blob, now_s)
     added = example_rows.insert(connection, new, blob, now_s)
     if not twins:
         return Admitted(added, "added")
@@ -64,17 +67,25 @@ def _merge(
     return Admitted(_now(connection, twin), "replaced" if replaces else "merged")
 
 
+def _corrects(new: NewExample, twin: Example, now_s: float) -> bool:
+    """Whether a right answer that somebody gave puts an observed one right: it says otherwise, and it is the one to keep."""
+    given = new.kind == "demonstration" and twin.kind == "observed"
+    return given and _takes_the_place(twin, new, now_s)
+
+
 def _takes_the_place(twin: Example, new: NewExample, now_s: float) -> bool:
     """Whether the newcomer's texts stand for both from now on: the freshest, unless the older one is better or held."""
     if twin.pinned:
         return False
-    if twin.kind != new.kind:
-        return new.kind == "demonstration"
+    if twin.kind == "demonstration" and new.kind != "demonstration":
+        return False
     if new.served_from_s > max(now_s, twin.served_from_s):
         # A newcomer in quarantine would take with it what is being served.
         return False
     if new.vector is None or new.embedding_version != twin.embedding_version:
         return False
+    if twin.kind != new.kind:
+        return True
     old_quality = 0.5 if twin.quality is None else twin.quality
     return (0.5 if new.quality is None else new.quality) >= old_quality
 

@@ -7,9 +7,10 @@ is not the caller's own does not exist here: 404, so that nobody can learn what 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, unquote
 
@@ -17,14 +18,15 @@ from aiohttp import web
 
 from engines.chat import ChatRequest
 from gateway.contributor import contributor, user_of
-from gateway.demonstration import NotAdmitted, as_chat, content_id, digested
+from gateway.demonstration import Digested, NotAdmitted, as_chat, content_id, digested
 from gateway.journey import Journey, Outcome
 from gateway.log import log
 from gateway.middleware import Handler
 from gateway.openai_error import RequestError
 from gateway.own_response import json_response
 from gateway.wire import read_body, read_chat_request, read_json
-from router.admission import Admission
+from router.admission import Admission, Contributor
+from store.contributors import Standing
 from store.database import StoreBusy
 from store.records import Admitted, Example, Kind, NewExample, Vector
 from store.secret import derive
@@ -75,6 +77,8 @@ class Shelf:
     followed: Callable[[int], object]
     """Waits until this process's index has followed the log up to a place."""
     forgetter: Forgetter
+    standing: Callable[[str, str, float], Standing]
+    """What a key has contributed so far. Blocks."""
     secret: bytes
     max_json_bytes: int
 
@@ -126,9 +130,7 @@ class Examples:
         chat = as_chat(read_chat_request(body, fields).fields)
         try:
             # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
-            digest = await asyncio.to_thread(
-                digested, chat, fields["answer"], shelf.admission, "demonstration"
-            )
+            digest = await asyncio.to_thread(_judged, shelf, chat, fields["answer"], journey)
         except NotAdmitted as refused:
             raise RequestError(
                 f"This pair cannot become an example: {refused}.", code=f"not_admitted_{refused.reason}"
@@ -251,6 +253,13 @@ def _keep(shelf: Shelf, new: NewExample) -> Admitted:
         kept = shelf.bank.update(new.tenant, kept.id, pinned=True).result() or kept
     shelf.followed(kept.seq)
     return replace(admitted, example=kept)
+
+
+def _judged(shelf: Shelf, chat: ChatRequest, answer: str, journey: Journey) -> Digested:
+    by = None
+    if journey.key_id is not None:
+        by = Contributor(**asdict(shelf.standing(journey.tenant, journey.key_id, time.time())))
+    return digested(chat, answer, shelf.admission, "demonstration", contributor=by)
 
 
 def _checked(fields: dict[str, Any]) -> bool:

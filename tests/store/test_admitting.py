@@ -165,3 +165,26 @@ def test_what_an_example_was_good_for_outlives_its_texts(bank: ExampleBank) -> N
     admitted = bank.admit(asked(2, answer="It is Paris!", neighbours=near(old))).result(30)
     assert admitted.example.uses == 1
     assert admitted.example.used == pytest.approx(1, abs=1e-3)
+
+
+def test_a_demonstration_puts_a_wrong_observation_right(bank: ExampleBank) -> None:
+    old = kept(bank, answer="It is Lyon.")
+    given = bank.admit(asked(2, kind="demonstration", neighbours=near(old))).result(30)
+    assert (given.outcome, given.example.id, given.example.answer) == ("replaced", old.id, "It is Paris.")
+    pinned = kept(
+        bank,
+        5,
+        question="What is the capital of Spain?",
+        answer="It is Vigo.",
+        vector=unit_vector(2),
+        pinned=True,
+    )
+    other = asked(
+        6,
+        question=pinned.question,
+        answer="It is Madrid.",
+        vector=unit_vector(2),
+        kind="demonstration",
+        neighbours=near(pinned),
+    )
+    assert bank.admit(other).result(30).outcome == "disagrees", "what is pinned stays as it is"
