@@ -14,8 +14,8 @@ from gateway.answer import Answer, Kept
 from gateway.assemble import from_json
 from gateway.controls import Controls
 from gateway.journey import Journey, Outcome
-from gateway.metrics import Metrics
 from gateway.keepers import ExactKeeper
+from gateway.metrics import Metrics
 from gateway.recorder import Recorder
 from router.plan import Attempt
 from store.records import ExactAnswer
