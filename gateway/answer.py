@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from engines.chat import ChatRequest
 from engines.engine import Price
 from gateway.controls import Controls
 from router.plan import Attempt, Plan
+
+if TYPE_CHECKING:
+    from gateway.semantic import SemanticStage
 
 
 class Kept:
@@ -59,3 +63,5 @@ class Answer:
     """The body came to its end."""
     hit: bytes | None = None
     """The stored body that was replayed, for a hit."""
+    semantic: SemanticStage | None = None
+    """Its part in reusing answers for similar questions; None without one."""

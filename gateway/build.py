@@ -50,6 +50,7 @@ from router.retriever import Retriever
 if TYPE_CHECKING:
     from engines.simulated_world import World
     from gateway.memory import Memory
+    from gateway.semantic_setup import SemanticParts
 
 _UPSTREAM = "upstream"
 _DRAIN_S = 20.0
@@ -73,6 +74,7 @@ class Gateway:
         self._keys: Gatekeeper = (
             KeyCheck(self.memory.store.keys, self.memory.tenant_of) if self.memory else Anybody()
         )
+        self._semantic = self._make_semantic()
         self._recorder = self._make_recorder() if self._has_pipeline() else None
         self.handle = Door(
             self._routes(),
@@ -99,6 +101,8 @@ class Gateway:
         if self._recorder:
             self._recorder.close(_DRAIN_S)
         self._threads.shutdown()
+        if self._semantic:
+            self._semantic.answers.close()
         if self.memory:
             self.memory.close()
 
@@ -106,7 +110,15 @@ class Gateway:
         return bool(self._config.models) or self.memory is not None
 
     def _make_recorder(self) -> Recorder:
-        return Recorder(keepers(self.memory, self._config), self.metrics, self._report)
+        return Recorder(keepers(self.memory, self._config, self._semantic), self.metrics, self._report)
+
+    def _make_semantic(self) -> SemanticParts | None:
+        memory, settings = self.memory, self._config.memory
+        if memory is None or settings is None or not settings.semantic_reuse.deltas:
+            return None
+        from gateway.semantic_setup import semantic_parts
+
+        return semantic_parts(memory, settings, self.metrics)
 
     def _report(self, journey: Journey) -> None:
         self.metrics.ended(journey)
@@ -142,7 +154,8 @@ class Gateway:
 
     def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
         exact = self.memory.exact if self.memory else None
-        pipeline = Pipeline(self._engines, exact) if self._has_pipeline() else None
+        similar = self._semantic.answers if self._semantic else None
+        pipeline = Pipeline(self._engines, exact, similar) if self._has_pipeline() else None
         # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
         otherwise = ServedModel("", (_UPSTREAM,), Fixed((_UPSTREAM,), reason="not_listed"), remember=False)
         return ChatCompletions(

@@ -44,7 +44,9 @@ class TimeoutSettings(Settings):
         600, gt=0, description="From sending the request to the first byte of the answer."
     )
     gap_s: float = Field(120, gt=0, description="Between two chunks of one answer.")
-    total_s: float | None = Field(None, gt=0, description="For the whole answer; null for no limit but the gap's.")
+    total_s: float | None = Field(
+        None, gt=0, description="For the whole answer; null for no limit but the gap's."
+    )
 
 
 class RetrySettings(Settings):
@@ -210,6 +212,9 @@ class AdmissionConfig(Settings):
         "refuse", description="Text that tries to instruct whoever reads it later."
     )
     public: tuple[str, ...] = Field((), description="Your own hotline, address or @domain: not private.")
+    opted_out_keys: tuple[str, ...] = Field(
+        (), description="Ids of keys whose requests never become examples."
+    )
     contributor_max_examples: int | None = Field(
         20_000, ge=1, description="Examples per key, where several keys fill one bank; null for no cap."
     )
@@ -248,6 +253,30 @@ class ExampleSettings(Settings):
     )
 
 
+class SemanticReuseSettings(Settings):
+    """Answering a similar question from memory: see docs/semantic-reuse.md."""
+
+    deltas: dict[str, float] = Field(
+        {},
+        description="Key id (or `default`, clients without keys) to the share of reused answers that may be wrong, "
+        "such as 0.02; who is not named gets no reuse.",
+    )
+    audit_share: float = Field(
+        0.1, ge=0.01, le=0.5, description="Of what could be reused, this share is asked anyway and compared."
+    )
+    deadline_ms: float = Field(50, gt=0, description="A request waits no longer for it; the model is asked.")
+
+    @field_validator("deltas")
+    @classmethod
+    def _are_small(cls, deltas: dict[str, float]) -> dict[str, float]:
+        for key, delta in deltas.items():
+            if not 0 < delta <= 0.2:
+                raise ValueError(
+                    f"delta of {key!r} is {delta}; it must be above 0 and at most 0.2, such as 0.02"
+                )
+        return deltas
+
+
 class MemorySettings(Settings):
     """What is remembered, and where."""
 
@@ -257,10 +286,21 @@ class MemorySettings(Settings):
     )
     exact: ExactSettings = Field(ExactSettings(), description="Exact repeats.")
     examples: ExampleSettings = Field(ExampleSettings(), description="In-context examples.")
+    semantic_reuse: SemanticReuseSettings = Field(
+        SemanticReuseSettings(), description="Answers to similar questions; off, opted into per key."
+    )
     log_requests: bool = Field(
         True, description="Keep a row per request (no content) for reports and evaluation."
     )
     requests_kept_days: float = Field(90, gt=0, description="How long those rows are kept.")
+
+    @model_validator(mode="after")
+    def _reuse_needs_examples(self) -> MemorySettings:
+        if self.semantic_reuse.deltas and not self.examples.enabled:
+            raise ValueError(
+                "semantic_reuse.deltas names keys, but examples.enabled is false: it needs examples"
+            )
+        return self
 
 
 class Grant(Settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -120,7 +120,9 @@ class ExampleKeeper:
         secret: bytes,
         embedded_characters: int,
         standing: Callable[[str, str, float], Standing] | None = None,
+        opted_out_keys: Collection[str] = (),
     ) -> None:
+        self._opted_out_keys = frozenset(opted_out_keys)
         self._standing = standing
         self._bank = bank
         self._embedder = embedder
@@ -140,6 +142,7 @@ class ExampleKeeper:
                 status=answer.status,
                 complete=answer.complete and assembled.whole,
                 opted_out=answer.controls.no_store,
+                key_opted_out=journey.key_id in self._opted_out_keys,
                 model_opted_out=not answer.remember,
                 from_reference=answer.from_reference,
                 question=question(chat.messages),

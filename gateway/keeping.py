@@ -9,9 +9,10 @@ from gateway.config import Config
 if TYPE_CHECKING:
     from gateway.keepers import Keeper
     from gateway.memory import Memory
+    from gateway.semantic_setup import SemanticParts
 
 
-def keepers(memory: Memory | None, config: Config) -> list[Keeper]:
+def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | None = None) -> list[Keeper]:
     """In the order in which they run; none when nothing is remembered."""
     settings = config.memory
     if memory is None or settings is None:
@@ -29,17 +30,17 @@ def keepers(memory: Memory | None, config: Config) -> list[Keeper]:
     if memory.embedder is not None and store.indexes is not None:
         examples = settings.examples
         dearest = max((e.price.output_usd_per_mtok for e in config.engines.values()), default=0.0)
-        found.append(
-            ExampleKeeper(
-                store.examples,
-                memory.embedder,
-                admission(examples),
-                store.indexes.nearest,
-                secret=store.secret,
-                embedded_characters=examples.embedding.max_characters,
-                standing=Standings(store.db, good_quality=examples.admission.good_quality).of,
-            )
+        keeper = ExampleKeeper(
+            store.examples,
+            memory.embedder,
+            admission(examples),
+            store.indexes.nearest,
+            secret=store.secret,
+            embedded_characters=examples.embedding.max_characters,
+            standing=Standings(store.db, good_quality=examples.admission.good_quality).of,
+            opted_out_keys=examples.admission.opted_out_keys,
         )
+        found += semantic.around(keeper) if semantic is not None else [keeper]
         found.append(UseKeeper(store.examples.ledger, dearest, gain))
     if memory.requests is not None:
         found.append(RequestKeeper(memory.requests))

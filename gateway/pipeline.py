@@ -1,6 +1,6 @@
 """A request's whole way, on one page.
 
-    exact match -> decide (embed, nearest, combine) -> stream -> remember
+    exact match -> similar question (off by default) -> decide (embed, nearest, combine) -> stream -> remember
 
 The stages stand side by side; none calls the next. Each one is bypassed when it is late or broken, and the journey says so.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -29,6 +29,9 @@ from router.plan import Ask, Attempt, Plan
 from router.policies.fixed import Fixed
 from router.policy import Policy
 from store.records import ExactAnswer
+
+if TYPE_CHECKING:
+    from gateway.semantic import SemanticAnswers
 
 
 class ExactAnswers(Protocol):
@@ -56,9 +59,15 @@ class ServedModel:
 class Pipeline:
     """Answers chat completions."""
 
-    def __init__(self, engines: Mapping[str, Engine], exact: ExactAnswers | None) -> None:
+    def __init__(
+        self,
+        engines: Mapping[str, Engine],
+        exact: ExactAnswers | None,
+        similar: SemanticAnswers | None = None,
+    ) -> None:
         self._engines = engines
         self._exact = exact
+        self._similar = similar
 
     async def answer(
         self,
@@ -77,6 +86,10 @@ class Pipeline:
         hit = self._remembered(answer, journey)
         if hit is not None:
             return self._replay(hit, answer, journey)
+        if self._similar is not None and model.remember:
+            reused = await self._reused(self._similar, target, headers, answer, model, journey)
+            if reused is not None:
+                return reused
         plan = await self._decide(answer, model, journey)
         return await self._stream(request, target, headers, answer, model, plan, journey)
 
@@ -91,6 +104,26 @@ class Pipeline:
             return None
         finally:
             journey.stage("exact", began)
+
+    async def _reused(
+        self,
+        similar: SemanticAnswers,
+        target: str,
+        headers: CIMultiDict[str],
+        answer: Answer,
+        model: ServedModel,
+        journey: Journey,
+    ) -> web.Response | None:
+        endpoint = f"{target}\n{headers.get('OpenAI-Beta', '')}"
+        served_by = f"{model.policy.name}\n{','.join(model.engines)}"
+        reused = await similar.consider(answer, journey, endpoint=endpoint, served_by=served_by)
+        if reused is None:
+            return None
+        response = self._replay(reused.answer, answer, journey)
+        journey.policy, journey.policy_version = "semantic", reused.policy
+        journey.reason, journey.probability = "reused", reused.decision.probability
+        response.headers.update(reused.headers())
+        return response
 
     def _replay(self, hit: ExactAnswer, answer: Answer, journey: Journey) -> web.Response:
         began = time.perf_counter()
@@ -131,6 +164,8 @@ class Pipeline:
             plan = await Fixed((model.reference,), reason="policy_failed").decide(ask)
         if forced is not None:
             plan = _forced(plan, forced)
+        if answer.semantic is not None:
+            plan = answer.semantic.steered(plan, model.reference)
         answer.plan = plan
         journey.policy, journey.policy_version = plan.policy, plan.policy_version
         journey.reason, journey.probability = plan.reason, plan.probability

@@ -11,6 +11,8 @@ from store.exact_cache import ExactCache
 from store.examples import ExampleBank
 from store.keys import KeyStore
 from store.secret import load_or_create_secret
+from store.semantic_entries import SemanticEntries
+from store.semantic_observations import SemanticObservations
 from store.twins import TwinRule
 from store.vector_index import IndexFollower, TenantIndexes
 
@@ -94,6 +96,8 @@ class Memory:
         removing = self.examples.remove_tenant(tenant)
         forgetting = self.exact.forget_tenant(tenant)
         unlogging = self.decisions.forget_tenant(tenant)
+        SemanticEntries(self.db).forget_tenant(tenant).result(timeout_s)
+        SemanticObservations(self.db).forget_tenant(tenant).result(timeout_s)
         examples, answers, requests = (
             waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
         )

@@ -1,0 +1,84 @@
+"""Which requests may be answered with a similar question's answer at all, and what must be equal for it. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engines.chat import ChatRequest
+from gateway.controls import Controls
+from router.digest import carries_tools, is_plain_text, question
+from store.exact_key import exact_key
+
+KEYLESS = "default"
+"""In the settings: clients that come without one of the gateway's own keys."""
+
+_NEVER_WITH = ("tools", "functions", "audio", "web_search_options")
+"""Answers to these hang on more than the request's own text, or are more than text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticAsk:
+    """A request that may be answered so, or whose answer may be given to others."""
+
+    tenant: str
+    delta: float
+    chat: ChatRequest
+    question: str
+    """What is embedded and what the gates read: see router.digest."""
+    endpoint: str
+    """Path, query and beta header: whatever of the request beside its body can change the answer."""
+    served_by: str
+    """Who would answer: policy and engines."""
+    reads: bool
+    """Whether memory may be read for it, as opposed to only filled."""
+
+    def same_otherwise(self) -> bytes:
+        """The name of all of the request but its last user text: only within it may an answer be reused."""
+        messages = [dict(message) for message in self.chat.messages]
+        last = max(i for i, message in enumerate(messages) if message.get("role") == "user")
+        messages[last]["content"] = ""
+        fields = {**self.chat.fields, "messages": messages}
+        return exact_key(self.tenant, self.endpoint, f"semantic\n{self.served_by}", fields)
+
+
+def semantic_ask(
+    chat: ChatRequest,
+    controls: Controls,
+    deltas: Mapping[str, float],
+    *,
+    tenant: str,
+    key_id: str | None,
+    endpoint: str,
+    served_by: str,
+    max_characters: int,
+) -> SemanticAsk | None:
+    """None unless the key opted in, the client left it to us, and everything in the request is one plain text each."""
+    delta = deltas.get(key_id or KEYLESS)
+    if delta is None or controls.no_store or controls.engine is not None or controls.max_examples is not None:
+        return None
+    fields = chat.fields
+    if (
+        fields.get("n", 1) not in (None, 1)
+        or carries_tools(chat)
+        or any(fields.get(name) is not None for name in _NEVER_WITH)
+        or fields.get("modalities") not in (None, ["text"])
+        or not is_plain_text(chat.messages)
+    ):
+        return None
+    asked = next((m for m in reversed(chat.messages) if m.get("role") == "user"), None)
+    if asked is None or not isinstance(asked.get("content"), str):
+        return None
+    text = question(chat.messages)
+    if not text or len(text) > max_characters:
+        # What is cut before it is embedded would differ unseen.
+        return None
+    return SemanticAsk(
+        tenant,
+        delta,
+        chat,
+        text,
+        endpoint,
+        served_by,
+        reads=not controls.no_cache,
+    )

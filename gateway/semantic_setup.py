@@ -1,0 +1,59 @@
+"""From the settings to the objects of semantic reuse. Imported only where somebody opted in."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from gateway.config import MemorySettings
+from gateway.keepers import Keeper
+from gateway.memory import Memory
+from gateway.metrics import Metrics
+from gateway.semantic import Knobs, SemanticAnswers
+from gateway.semantic_keepers import Comparer, EntryKeeper, UnlessAgreed
+from gateway.semantic_metrics import SemanticMetrics
+from router.semantic_equivalence import same_text
+from store.semantic_entries import SemanticEntries
+from store.semantic_observations import SemanticObservations
+
+_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticParts:
+    """The stage of the pipeline, and what stands before and behind the keeper of examples."""
+
+    answers: SemanticAnswers
+    before: Keeper
+    behind: Keeper
+
+    def around(self, examples: Keeper) -> list[Keeper]:
+        """The keeper of examples between the two that belong to reuse, in the order in which they must run."""
+        return [self.before, UnlessAgreed(examples), self.behind]
+
+
+def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -> SemanticParts | None:
+    """None without examples, since a candidate is an example."""
+    store, embedder, reuse = memory.store, memory.embedder, settings.semantic_reuse
+    if embedder is None or store.indexes is None:
+        return None
+    counters = SemanticMetrics(metrics.registry)
+    entries = SemanticEntries(store.db, ttl_s=settings.exact.ttl_s)
+    knobs = Knobs(
+        dict(reuse.deltas),
+        reuse.audit_share,
+        reuse.deadline_ms / 1000,
+        settings.examples.neighbours,
+        settings.examples.embedding.max_characters,
+    )
+    answers = SemanticAnswers(
+        embedder,
+        store.indexes,
+        entries,
+        SemanticObservations(store.db),
+        ThreadPoolExecutor(_THREADS, thread_name_prefix="semantic"),
+        counters,
+        knobs,
+    )
+    max_bytes = int(settings.exact.max_entry_kib * 1024)
+    return SemanticParts(answers, Comparer(same_text, counters), EntryKeeper(entries, max_bytes=max_bytes))
