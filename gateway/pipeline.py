@@ -199,9 +199,8 @@ class Pipeline:
             answer.status = reply.status
             answer.content_type = reply.headers.get("Content-Type", "")
             answer.identity = "Content-Encoding" not in reply.headers
-            answer.from_reference = (
-                model.remember and attempt.engine == model.reference and not attempt.examples
-            )
+            answer.remember = model.remember
+            answer.from_reference = attempt.engine == model.reference and not attempt.examples
             answer.price = self._engines[attempt.engine].info.price
             consulted = (
                 self._exact is not None and answer.exact_key is not None and not answer.controls.no_cache

@@ -30,11 +30,11 @@ def counted(gate: Line, reason: str) -> bool:
 
 async def test_private_data_is_replaced_before_it_is_kept_or_embedded(tmp_path: Path) -> None:
     async with stage(tmp_path) as here:
-        here.large.says = "Write to anna.schmidt@example.org, she answers."
+        here.large.says = "Write to anna.schmidt@meyer-bau.de, she answers."
         got = await here.gate.chat(
-            "Whom do I ask about invoices? Anna's address is anna.schmidt@example.org, is it?"
+            "Whom do I ask about invoices? Anna's address is anna.schmidt@meyer-bau.de, is it?"
         )
-        assert "anna.schmidt@example.org" in got.text, "the client gets what the engine said"
+        assert "anna.schmidt@meyer-bau.de" in got.text, "the client gets what the engine said"
         ((question, answer),) = bank(here.gate)
         assert "anna.schmidt" not in question + answer and "[EMAIL" in question and "[EMAIL" in answer
     everything = b"".join(p.read_bytes() for p in (tmp_path / "index").rglob("*") if p.is_file())
