@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import click
 
@@ -13,6 +14,9 @@ _COMMANDS = {
     "peers": "Start the gateways that are installed and compare them.",
     "serve-mock": "Serve a fast mock upstream.",
 }
+
+_EXTRA = {"rich": "rich", "hdrh": "hdrhistogram", "plotly": "plotly"}
+"""Module to package, of what only the extra `load` installs."""
 
 
 class LazyGroup(click.Group):
@@ -30,6 +34,18 @@ class LazyGroup(click.Group):
         command = module.command
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; name the extra where its packages are not installed."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            package = _EXTRA.get((error.name or "").partition(".")[0])
+            if package is None:
+                raise
+            raise click.ClickException(
+                f"this needs the package {package}: pip install 'understudy-gateway[load]'"
+            ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing any of them."""

@@ -94,3 +94,17 @@ def test_values_that_are_already_parsed_pass_through() -> None:
     with pytest.raises(click.UsageError, match="no way"):
         kind.convert("way", None, None)
     assert issubclass(LoadError, Exception)
+
+
+def test_a_missing_extra_is_named_and_not_a_traceback() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['rich'] = None\n"
+        "from loadtest.__main__ import load\n"
+        "load(['run', '--base-url', 'http://127.0.0.1:9'], prog_name='load')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "understudy-gateway[load]" in ended.stderr and "Traceback" not in ended.stderr
