@@ -18,10 +18,4 @@ __all__ = [
     "TwinOf",
     "Verdict",
     "form_refusal",
-    "refusal",
 ]
-
-
-def refusal(finished: Finished) -> str | None:
-    """Why the pair may not be kept as it stands, under the default settings, or None."""
-    return form_refusal(finished, AdmissionSettings())

@@ -35,7 +35,7 @@ def _judged_bad(f: Finished, settings: AdmissionSettings) -> bool:
 
 
 def _too_long(f: Finished, settings: AdmissionSettings) -> bool:
-    limit = settings.max_characters if f.max_characters is None else f.max_characters
+    limit = settings.max_characters
     return len(f.question) > limit or len(f.answer) > limit
 
 

@@ -32,8 +32,6 @@ class Finished:
     finish_reason: str
     choices: int
     calls_tools: bool
-    max_characters: int | None = None
-    """A limit for this pair that replaces the setting."""
     key_opted_out: bool = False
     model_opted_out: bool = False
     origin: Origin = "answer"
