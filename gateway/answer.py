@@ -25,6 +25,11 @@ class Kept:
         self.chunks: list[bytes] = []
         self.overflowed = False
 
+    @property
+    def size_bytes(self) -> int:
+        """How much was fed so far, kept or not."""
+        return self._size_bytes
+
     def feed(self, chunk: bytes) -> None:
         """Keep a chunk."""
         if self.overflowed:
@@ -61,6 +66,8 @@ class Answer:
     status: int = 0
     complete: bool = False
     """The body came to its end."""
+    kept_at_once: bool = False
+    """The keepers that must not wait have had it already."""
     hit: bytes | None = None
     """The stored body that was replayed, for a hit."""
     semantic: SemanticStage | None = None

@@ -32,7 +32,7 @@ from gateway.handlers.examples import Examples, Shelf, mounted
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.journey import Journey
-from gateway.keeping import keepers
+from gateway.keeping import keepers, keepers_at_once
 from gateway.keys import Anybody, Gatekeeper, KeyCheck
 from gateway.log import RequestLog
 from gateway.metrics import Metrics
@@ -110,7 +110,12 @@ class Gateway:
         return bool(self._config.models) or self.memory is not None
 
     def _make_recorder(self) -> Recorder:
-        return Recorder(keepers(self.memory, self._config, self._semantic), self.metrics, self._report)
+        return Recorder(
+            keepers(self.memory, self._config, self._semantic),
+            self.metrics,
+            self._report,
+            at_once=keepers_at_once(self.memory, self._config),
+        )
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory

@@ -12,21 +12,28 @@ if TYPE_CHECKING:
     from gateway.semantic_setup import SemanticParts
 
 
+def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
+    """Those that must not wait: an exact repeat may come the moment its answer is there."""
+    if memory is None or memory.exact is None or config.memory is None:
+        return []
+    from gateway.keepers import ExactKeeper
+
+    return [ExactKeeper(memory.exact, tool_calls=config.memory.exact.tool_calls)]
+
+
 def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | None = None) -> list[Keeper]:
-    """In the order in which they run; none when nothing is remembered."""
+    """All others, in the order in which they run; none when nothing is remembered."""
     settings = config.memory
     if memory is None or settings is None:
         return []
     # Imported here: a gateway without memory needs neither the admission rules nor what they stand on.
     from gateway.admission import admission
-    from gateway.keepers import ExactKeeper, ExampleKeeper, RequestKeeper, UseKeeper
+    from gateway.keepers import ExampleKeeper, RequestKeeper, UseKeeper
     from store.accounting import gain
     from store.contributors import Standings
 
     store = memory.store
     found: list[Keeper] = []
-    if memory.exact is not None:
-        found.append(ExactKeeper(memory.exact, tool_calls=settings.exact.tool_calls))
     if memory.embedder is not None and store.indexes is not None:
         examples = settings.examples
         dearest = max((e.price.output_usd_per_mtok for e in config.engines.values()), default=0.0)

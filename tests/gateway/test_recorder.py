@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,7 +15,7 @@ from gateway.answer import Answer, Kept
 from gateway.assemble import from_json
 from gateway.controls import Controls
 from gateway.journey import Journey, Outcome
-from gateway.keepers import ExactKeeper
+from gateway.keepers import ExactKeeper, Keeping
 from gateway.metrics import Metrics
 from gateway.recorder import Recorder
 from router.plan import Attempt
@@ -60,7 +61,7 @@ def journey(body: bytes = BODY, *, complete: bool = True, controls: Controls | N
 def record(shelf: Shelf, *journeys: Journey) -> tuple[list[Journey], Metrics]:
     reported: list[Journey] = []
     metrics = Metrics()
-    recorder = Recorder([ExactKeeper(shelf)], metrics, reported.append)
+    recorder = Recorder([], metrics, reported.append, at_once=[ExactKeeper(shelf)])
     for made in journeys:
         recorder.take(made)
     assert recorder.close(10)
@@ -131,3 +132,27 @@ def test_chunks_past_the_limit_are_let_go() -> None:
 def test_the_body_used_above_is_a_whole_answer() -> None:
     answer = from_json(BODY)
     assert answer is not None and answer.whole
+
+
+def test_a_small_answer_can_be_repeated_the_moment_it_was_taken() -> None:
+    gate, shelf = threading.Event(), Shelf()
+
+    class Busy:
+        def keep(self, *_: object) -> Iterator[Keeping]:
+            gate.wait(10)
+            yield from ()
+
+    recorder = Recorder([Busy()], Metrics(), lambda _: None, at_once=[ExactKeeper(shelf)])
+    recorder.take(journey())
+    recorder.take(journey())
+    assert shelf.kept[b"k"].body == BODY, "though the thread is still busy with the first"
+    gate.set()
+    assert recorder.close(10)
+
+
+def test_a_large_answer_is_left_to_the_thread_and_kept_all_the_same() -> None:
+    text = b"x" * 40_000
+    body = BODY.replace(b"A.", text)
+    shelf = Shelf()
+    record(shelf, journey(body))
+    assert shelf.kept[b"k"].body == body
