@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engines.chat import ChatRequest
 from engines.engine import Price
+from gateway.assemble import Assembled
 from gateway.controls import Controls
 from router.plan import Attempt, Plan
 
@@ -66,6 +67,8 @@ class Answer:
     status: int = 0
     complete: bool = False
     """The body came to its end."""
+    assembled: Assembled | None = None
+    """The answer as one object, once somebody put it together."""
     kept_at_once: bool = False
     """The keepers that must not wait have had it already."""
     hit: bytes | None = None

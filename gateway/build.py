@@ -28,7 +28,6 @@ from gateway.config import (
 )
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
-from gateway.handlers.examples import Examples, Shelf, mounted
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.journey import Journey
@@ -49,6 +48,7 @@ from router.retriever import Retriever
 
 if TYPE_CHECKING:
     from engines.simulated_world import World
+    from gateway.handlers.examples import Shelf
     from gateway.memory import Memory
     from gateway.semantic_setup import SemanticParts
 
@@ -145,7 +145,7 @@ class Gateway:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough)
         otherwise = self._everything_else(passthrough) if passthrough else None
         if self.memory or not passthrough:
-            otherwise = mounted(Examples(self._shelf()), otherwise)
+            otherwise = self._examples_before(otherwise)
         return RouteTable(
             prefixes=listen.prefixes,
             own={
@@ -185,6 +185,12 @@ class Gateway:
             max_json_bytes=max_json_bytes,
             max_kept_bytes=self._kept_bytes(),
         )
+
+    def _examples_before(self, otherwise: Handler | None) -> Handler:
+        # Imported here: the admission rules behind it weigh ten megabytes that a mere pass-through must not carry.
+        from gateway.handlers.examples import Examples, mounted
+
+        return mounted(Examples(self._shelf()), otherwise)
 
     def _shelf(self) -> Shelf | None:
         memory = self.memory

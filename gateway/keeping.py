@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gateway.config import Config
 
 if TYPE_CHECKING:
-    from gateway.keepers import Keeper
+    from gateway.keepers.keeper import Keeper
     from gateway.memory import Memory
     from gateway.semantic_setup import SemanticParts
 
@@ -16,7 +16,7 @@ def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
     """Those that must not wait: an exact repeat may come the moment its answer is there."""
     if memory is None or memory.exact is None or config.memory is None:
         return []
-    from gateway.keepers import ExactKeeper
+    from gateway.keepers.exact import ExactKeeper
 
     return [ExactKeeper(memory.exact, tool_calls=config.memory.exact.tool_calls)]
 
@@ -28,7 +28,9 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
         return []
     # Imported here: a gateway without memory needs neither the admission rules nor what they stand on.
     from gateway.admission import admission
-    from gateway.keepers import ExampleKeeper, RequestKeeper, UseKeeper
+    from gateway.keepers.example import ExampleKeeper
+    from gateway.keepers.request import RequestKeeper
+    from gateway.keepers.use import UseKeeper
     from store.accounting import gain
     from store.contributors import Standings
 

@@ -18,7 +18,7 @@ from engines.chat import Usage, estimated_tokens, message_text
 from gateway.answer import Answer
 from gateway.assemble import Assembled, from_events, from_json
 from gateway.journey import Journey
-from gateway.keepers import Keeper, decoded
+from gateway.keepers.keeper import Keeper, decoded
 from gateway.log import log
 from gateway.metrics import Metrics
 
@@ -70,12 +70,12 @@ class Recorder:
         if answer.hit is not None or answer.exact_key is None or not small:
             return
         try:
-            assembled = _assemble(answer)
+            answer.assembled = _assemble(answer)
         except Exception as error:
             log("error", "recorder_failed", request=journey.id, error=error)
             return
         answer.kept_at_once = True
-        self._keep(self._at_once, journey, answer, assembled)
+        self._keep(self._at_once, journey, answer)
 
     def settled(self) -> bool:
         """Whether everything taken so far is committed."""
@@ -116,17 +116,16 @@ class Recorder:
     def _record(self, journey: Journey) -> None:
         answer = journey.answer
         assert answer is not None
-        assembled = _assemble(answer)
-        _count(journey, answer, assembled)
+        if not answer.kept_at_once:
+            answer.assembled = _assemble(answer)
+        _count(journey, answer, answer.assembled)
         keepers = self._keepers if answer.kept_at_once else (*self._at_once, *self._keepers)
-        self._keep(keepers, journey, answer, assembled)
+        self._keep(keepers, journey, answer)
 
-    def _keep(
-        self, keepers: Sequence[Keeper], journey: Journey, answer: Answer, assembled: Assembled | None
-    ) -> None:
+    def _keep(self, keepers: Sequence[Keeper], journey: Journey, answer: Answer) -> None:
         for keeper in keepers:
             try:
-                for kind, kept in keeper.keep(journey, answer, assembled):
+                for kind, kept in keeper.keep(journey, answer, answer.assembled):
                     if isinstance(kept, str):
                         self._metrics.remembered.labels(kind, kept).inc()
                     else:

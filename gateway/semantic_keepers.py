@@ -12,7 +12,7 @@ import orjson
 from gateway.answer import Answer
 from gateway.assemble import Assembled
 from gateway.journey import Journey
-from gateway.keepers import Keeper, Keeping, decoded
+from gateway.keepers.keeper import Keeper, Keeping, decoded
 from gateway.semantic_metrics import SemanticMetrics
 from router.semantic_equivalence import Equivalence
 from store.records import ExactAnswer

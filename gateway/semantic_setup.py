@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gateway.config import MemorySettings
-from gateway.keepers import Keeper
+from gateway.keepers.keeper import Keeper
 from gateway.memory import Memory
 from gateway.metrics import Metrics
 from gateway.semantic import Knobs, SemanticAnswers

@@ -6,6 +6,7 @@ import ast
 import importlib.metadata
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,9 @@ TESTED_BY = {
     "gateway/handlers/health.py": "flow/test_workers.py",
     "gateway/keys.py": "flow/test_line_keys.py",
     "gateway/keeping.py": "flow/test_line_examples.py",
+    "gateway/keepers/example.py": "flow/test_line_admission.py",
+    "gateway/keepers/request.py": "flow/test_line_examples.py",
+    "gateway/keepers/use.py": "flow/test_line_examples.py",
     "gateway/example_shelf.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
     "gateway/own_response.py": "flow/test_line_exact.py",
@@ -119,3 +123,21 @@ def test_every_setting_is_in_the_example_configuration() -> None:
     assert (ROOT / "config.example.yaml").read_text(encoding="utf-8") == example(), (
         "run: python -m gateway.config_example"
     )
+
+
+def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> None:
+    heavy = [
+        "re2",
+        "phonenumbers",
+        "stdnum",
+        "usearch",
+        "onnxruntime",
+        "tokenizers",
+        "sqlite_utils",
+        "router.admission",
+    ]
+    script = f"import sys, gateway.build; print([m for m in {heavy!r} if m in sys.modules])"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout.strip() == "[]"

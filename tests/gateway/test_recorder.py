@@ -15,7 +15,8 @@ from gateway.answer import Answer, Kept
 from gateway.assemble import from_json
 from gateway.controls import Controls
 from gateway.journey import Journey, Outcome
-from gateway.keepers import ExactKeeper, Keeping
+from gateway.keepers.exact import ExactKeeper
+from gateway.keepers.keeper import Keeping
 from gateway.metrics import Metrics
 from gateway.recorder import Recorder
 from router.plan import Attempt

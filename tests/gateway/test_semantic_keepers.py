@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from gateway.answer import Answer
 from gateway.assemble import from_json
 from gateway.journey import Journey, Outcome
-from gateway.keepers import Keeping
+from gateway.keepers.keeper import Keeping
 from gateway.semantic import Comparison, SemanticStage
 from gateway.semantic_keepers import Comparer, EntryKeeper, UnlessAgreed
 from gateway.semantic_metrics import SemanticMetrics

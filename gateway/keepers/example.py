@@ -1,0 +1,133 @@
+"""Keeps what the reference engine said as an example, if the admission rules let it, with the text they let through."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from gateway.answer import Answer
+from gateway.assemble import Assembled
+from gateway.contributor import contributor, user_of
+from gateway.journey import Journey
+from gateway.keepers.keeper import Keeping
+from gateway.log import log
+from router.admission import Admission, Contributor, Finished
+from router.digest import cut, question, scope
+from store.contributors import Standing
+from store.records import NewExample, Vector
+
+_TWIN_CANDIDATES = 4
+
+
+class Bank(Protocol):
+    """What is needed of store.examples.ExampleBank."""
+
+    def admit(self, new: NewExample) -> Future[Any]: ...
+
+
+class BlockingEmbedder(Protocol):
+    """What is needed of router.embedder.Embedder."""
+
+    @property
+    def version(self) -> str: ...
+
+    def embed_blocking(self, text: str) -> Vector: ...
+
+
+class ExampleKeeper:
+    """Keeps what the reference engine said as an example, if the admission rules let it, with the text they let through."""
+
+    def __init__(
+        self,
+        bank: Bank,
+        embedder: BlockingEmbedder,
+        admission: Admission,
+        nearest: Callable[[str, Vector, int], list[tuple[int, float]]],
+        *,
+        secret: bytes,
+        embedded_characters: int,
+        standing: Callable[[str, str, float], Standing] | None = None,
+        opted_out_keys: Collection[str] = (),
+    ) -> None:
+        self._opted_out_keys = frozenset(opted_out_keys)
+        self._standing = standing
+        self._bank = bank
+        self._embedder = embedder
+        self._admission = admission
+        self._nearest = nearest
+        self._secret = secret
+        self._embedded_characters = embedded_characters
+
+    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+        """See Keeper."""
+        if answer.hit is not None or assembled is None:
+            return
+        chat = answer.chat
+        verdict = self._admission.judge(
+            Finished(
+                chat=chat,
+                status=answer.status,
+                complete=answer.complete and assembled.whole,
+                opted_out=answer.controls.no_store,
+                key_opted_out=journey.key_id in self._opted_out_keys,
+                model_opted_out=not answer.remember,
+                from_reference=answer.from_reference,
+                question=question(chat.messages),
+                answer=assembled.text(),
+                finish_reason=assembled.finish_reason(),
+                choices=len(assembled.choices()),
+                calls_tools=assembled.calls_tools(),
+                contributor=self._contributor(journey),
+            )
+        )
+        if not verdict.admitted:
+            yield "example", verdict.reason or "refused"
+            return
+        vector = self._vector(answer, verdict.embedded_text)
+        new = NewExample(
+            tenant=journey.tenant,
+            scope=scope(chat),
+            question=verdict.question,
+            answer=verdict.answer,
+            embedded_text=verdict.embedded_text,
+            vector=vector,
+            embedding_version=self._embedder.version,
+            source_engine=journey.engine,
+            request_id=journey.id,
+            prompt_tokens=journey.prompt_tokens,
+            completion_tokens=journey.completion_tokens,
+            contributor=contributor(self._secret, journey.tenant, journey.key_id, user_of(chat.fields)),
+            served_from_s=verdict.held_until_s or 0.0,
+            neighbours=self._neighbours(journey.tenant, vector),
+        )
+        yield "example", self._bank.admit(new)
+
+    def _contributor(self, journey: Journey) -> Contributor | None:
+        """Counts of the key this came by; None where clients have no keys of ours, and so nobody shares a bank."""
+        if self._standing is None or journey.key_id is None:
+            return None
+        return Contributor(**asdict(self._standing(journey.tenant, journey.key_id, time.time())))
+
+    def _vector(self, answer: Answer, text: str) -> Vector | None:
+        plan = answer.plan
+        if plan is not None and plan.vector is not None and plan.embedded_text == text:
+            return plan.vector
+        try:
+            return self._embedder.embed_blocking(cut(text, self._embedded_characters))
+        except Exception as error:
+            # Kept without a vector: gateway.reembedder gives it one later.
+            log("warning", "embedding_failed", error=error)
+            return None
+
+    def _neighbours(self, tenant: str, vector: Vector | None) -> tuple[tuple[int, float], ...]:
+        """Among these a twin is looked for; without an index nothing is merged."""
+        if vector is None:
+            return ()
+        try:
+            return tuple(self._nearest(tenant, vector, _TWIN_CANDIDATES))
+        except Exception as error:
+            log("warning", "twin_search_failed", error=error)
+            return ()
