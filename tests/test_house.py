@@ -141,3 +141,11 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert ended.stdout.strip() == "[]"
+
+
+def test_the_page_with_a_line_for_every_file_is_up_to_date() -> None:
+    from tests.file_map import file_map
+
+    assert (ROOT / "docs" / "files.md").read_text(encoding="utf-8") == file_map(), (
+        "run: python -m tests.file_map"
+    )
