@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -198,3 +199,105 @@ class Key:
     revoked_at_s: float | None = None
     tenant_name: str = ""
     """What the operator calls the tenant; `tenant` is the id derived from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRecord:
+    """What the router saw and weighed for one request: enough to learn from, and to evaluate any other policy on."""
+
+    request_id: str
+    tenant: str
+    contributor: str
+    """As of Example.contributor, so that it goes when its contributor is forgotten."""
+    at_s: float
+    model: str
+    completion_id: str
+    """The `id` of the answer the client saw; empty when unknown. Feedback may name it."""
+    engine: str
+    """Who answered in the end."""
+    example_ids: tuple[int, ...]
+    """What was sent along, in order."""
+    policy: str
+    policy_version: str
+    probability: float
+    """Of the action taken."""
+    vector: Vector | None
+    """The request's embedding; 16-bit floats on disk."""
+    embedding_version: str
+    context: Mapping[str, float]
+    features_version: str
+    actions: tuple[Mapping[str, Any], ...]
+    """One JSON object per action, in order: engine, with_examples, probability, probability_without_load, quality,
+    cost_usd, latency_s, reward, features."""
+    chosen: int
+    """Index into `actions`; -1 when what answered is none of them (a stand-in, a forced engine)."""
+    chosen_without_load: int
+    explored: bool
+    floored: bool
+    scorer: str
+    scorer_features_version: str
+    candidates: tuple[Mapping[str, Any], ...]
+    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool)."""
+    candidate_features: Vector | None
+    """Scalars, [candidates, features], 32-bit floats."""
+    quality_alone: float
+    quality_with: float
+    most_examples: int
+    examples_explored: str
+    examples_probability: float
+    cost_usd: float
+    total_ms: float
+    first_chunk_ms: float | None
+
+
+Source = Literal["user", "judge", "implicit", "label"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRecord:
+    """How good one answer to a request was: the one that was sent, or another engine's that was asked for comparison."""
+
+    request_id: str
+    tenant: str
+    at_s: float
+    source: Source
+    key: str
+    """Unique per request: the same key again replaces nothing and adds nothing."""
+    engine: str
+    example_ids: tuple[int, ...]
+    served: bool
+    """Whether the client got this answer."""
+    quality: float
+    """0 to 1; 1 is as good as the reference engine's own answer, or better."""
+    probability: float = 1.0
+    """With which this outcome was looked for, given the request: judging is sampled."""
+    cost_usd: float = 0.0
+    """Of finding it out: judge and shadow answers."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    latency_s: float | None = None
+    detail: str = "{}"
+    """JSON; never text of the request or the answer."""
+    id: int = 0
+    """Its place in the log; 0 before it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRecord:
+    """One version of something learnt. Its bytes lie in a file whose checksum is here."""
+
+    id: int
+    kind: str
+    """scorer, bandit or counts."""
+    tenant: str
+    """Whose outcomes it was learnt from; empty for what the operator brought (labels of their own), which all may use."""
+    model: str
+    """The served model it is for; empty for any."""
+    created_at_s: float
+    sha256: str
+    size_bytes: int
+    parent: int | None
+    """The version it was trained from, or beat."""
+    metrics: Mapping[str, Any]
+    note: str
+    state: Literal["active", "retired", "rejected"]
