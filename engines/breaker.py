@@ -39,6 +39,11 @@ class Breaker:
         self._until = 0.0
         self.state = State.CLOSED
 
+    @property
+    def lets_through(self) -> bool:
+        """Whether the next request would be let through; a breaker whose rest is over waits for one to probe with."""
+        return self.state is State.CLOSED or (self.state is State.OPEN and self._clock() >= self._until)
+
     def admit(self) -> bool:
         """Let a request through; True if it is the probe. Raises Unavailable with how long to stay away."""
         if self.state is State.CLOSED:

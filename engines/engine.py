@@ -55,6 +55,23 @@ class EngineLoad:
     queued: int = 0
     capacity: int | None = None
     """Requests it serves at once before they queue; None when unknown."""
+    kv_use: float | None = None
+    """Share of its key-value cache in use, 0 to 1, where the engine tells."""
+    first_chunk_s: float | None = None
+    """Lately, of streams (see engines.pace); None before any."""
+    answer_s: float | None = None
+    """Lately, to the end of an answer; None before any."""
+    limit_left: float | None = None
+    """Share of its rate limit that is left, 0 to 1, where the upstream tells."""
+    open: bool = True
+    """Whether it is asked at all: false while its circuit breaker is open."""
+
+    @property
+    def utilisation(self) -> float:
+        """How full it is: 0 idle, 1 at capacity, more when requests queue."""
+        fill = (self.in_flight + self.queued) / self.capacity if self.capacity else 0.0
+        spent = 0.0 if self.limit_left is None else 1.0 - self.limit_left
+        return max(fill, self.kv_use or 0.0, spent)
 
 
 @dataclass(frozen=True, slots=True)

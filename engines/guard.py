@@ -7,9 +7,10 @@ client and asking again is safe.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from tenacity import AsyncRetrying, RetryCallState, retry_any, retry_if_exception, retry_if_result
@@ -18,12 +19,16 @@ from tenacity.wait import wait_random_exponential
 from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut, Unavailable
+from engines.pace import Pace
+from engines.rate_limits import share_left
 from engines.retry_after import retry_after_s
 from engines.sse import begins_with_error
 
 RETRYABLE_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """No other 4xx is ever asked again: the request itself is wrong, or was refused."""
 _BROKEN_STATUS = 500
+_LIMIT_FRESH_S = 60.0
+"""Rate limits are told per minute: an older word means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class _Opened:
     reply: EngineReply
     error_first: bool
     """A stream whose very first event is an error."""
+    ended_at: float | None = None
+    """When its last chunk was taken (time.monotonic); None for one that was left, or broke off."""
 
     def asks_for_retry(self) -> bool:
         wish = self.reply.headers.get("x-should-retry")
@@ -66,6 +73,9 @@ class Guard:
         self._slots = asyncio.Semaphore(self._limits.max_in_flight)
         self._in_flight = 0
         self._queued = 0
+        self._pace = Pace()
+        self._limit_left: float | None = None
+        self._limit_told = 0.0
 
     @property
     def info(self) -> EngineInfo:
@@ -79,7 +89,30 @@ class Guard:
     def load(self) -> EngineLoad:
         """What passes through this guard, and what the engine says of itself."""
         inner = self._engine.load()
-        return EngineLoad(max(self._in_flight, inner.in_flight), self._queued + inner.queued, inner.capacity)
+        fresh = time.monotonic() - self._limit_told < _LIMIT_FRESH_S
+        return replace(
+            inner,
+            in_flight=max(self._in_flight, inner.in_flight),
+            queued=self._queued + inner.queued,
+            capacity=inner.capacity or self._limits.max_in_flight,
+            first_chunk_s=self._pace.first_chunk_s,
+            answer_s=self._pace.answer_s,
+            limit_left=self._limit_left if fresh else None,
+            open=self.breaker.lets_through,
+        )
+
+    def told(self, reply: EngineReply) -> None:
+        """Note what an answer's head says of the engine."""
+        left = share_left(reply.headers)
+        if left is not None:
+            self._limit_left, self._limit_told = left, time.monotonic()
+
+    def took(self, reply: EngineReply, *, stream: bool, first_chunk_s: float, answer_s: float) -> None:
+        """Note how long an answer took. A refusal is fast and says nothing about the engine's pace."""
+        if reply.status < 400:
+            self._pace.ended(answer_s)
+            if stream:
+                self._pace.began(first_chunk_s)
 
     async def health(self) -> bool:
         """See engines.engine.Engine.health."""
@@ -153,27 +186,32 @@ class Guard:
             self.breaker.failed()
         else:
             self.breaker.succeeded()
-        reply.chunks = _with_first(first, reply.chunks)
-        return _Opened(context, reply, begins_with_error(first))
+        opened = _Opened(context, reply, begins_with_error(first))
+        reply.chunks = _with_first(first, reply.chunks, opened)
+        return opened
 
 
 class _Guarded:
     """One guarded request: the context manager that Guard.stream returns."""
 
-    __slots__ = ("_guard", "_opened", "_request")
+    __slots__ = ("_began", "_first_chunk_s", "_guard", "_opened", "_request")
 
     def __init__(self, guard: Guard, request: EngineRequest) -> None:
         self._guard = guard
         self._request = request
         self._opened: _Opened | None = None
+        self._began = self._first_chunk_s = 0.0
 
     async def __aenter__(self) -> EngineReply:
+        self._began = time.monotonic()
         await self._guard.take_slot()
         try:
             self._opened = await self._guard.open(self._request)
         except BaseException:
             self._guard.give_slot()
             raise
+        self._first_chunk_s = time.monotonic() - self._began
+        self._guard.told(self._opened.reply)
         return self._opened.reply
 
     async def __aexit__(
@@ -181,16 +219,25 @@ class _Guarded:
     ) -> None:
         try:
             if self._opened is not None:
+                if self._opened.ended_at is not None:
+                    chat = self._request.chat
+                    self._guard.took(
+                        self._opened.reply,
+                        stream=chat is not None and chat.stream,
+                        first_chunk_s=self._first_chunk_s,
+                        answer_s=self._opened.ended_at - self._began,
+                    )
                 await self._opened.context.__aexit__(None, None, None)
         finally:
             self._guard.give_slot()
 
 
-async def _with_first(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _with_first(first: bytes, rest: AsyncIterator[bytes], opened: _Opened) -> AsyncIterator[bytes]:
     if first:
         yield first
     async for chunk in rest:
         yield chunk
+    opened.ended_at = time.monotonic()
 
 
 def _may_try_again(error: BaseException) -> bool:

@@ -98,3 +98,14 @@ def test_a_late_failure_while_open_extends_the_rest(breaker: Breaker, clock: Clo
     clock.now = 10
     with pytest.raises(Unavailable):
         breaker.admit()
+
+
+def test_a_breaker_whose_rest_is_over_lets_itself_be_chosen_again() -> None:
+    now = [0.0]
+    breaker = Breaker("e", failures=1, open_s=10, clock=lambda: now[0])
+    assert breaker.lets_through
+    breaker.failed()
+    assert not breaker.lets_through
+    now[0] = 10.0
+    # Who chooses engines by this would otherwise never send the request that closes it.
+    assert breaker.lets_through

@@ -313,3 +313,29 @@ async def test_a_guard_is_an_engine_and_knows_the_one_it_guards(upstream: Upstre
         what = EngineRequest("GET", "/models?x", request().headers, b"")
         assert (await asked(guard, what))[0] == 200
     assert upstream.calls[-1].target == b"/v1/models?x"
+
+
+async def test_a_guard_tells_pace_and_limits_of_its_engine(upstream: Upstream) -> None:
+    upstream.plays(
+        lambda call: call.answer(
+            b"x",
+            200,
+            [*JSON, ("x-ratelimit-remaining-requests", "3"), ("x-ratelimit-limit-requests", "4")],
+        )
+    )
+    async with guarded(upstream.port) as guard:
+        assert guard.load().answer_s is None
+        assert guard.load().utilisation == 0.0
+        await asked(guard)
+        load = guard.load()
+    assert load.answer_s is not None and load.answer_s > 0
+    assert load.limit_left == 0.75
+    assert load.utilisation == 0.25
+    assert load.open
+
+
+async def test_a_refusal_says_nothing_about_an_engines_pace(upstream: Upstream) -> None:
+    upstream.plays(says(400))
+    async with guarded(upstream.port) as guard:
+        await asked(guard)
+        assert guard.load().answer_s is None

@@ -1,0 +1,28 @@
+"""How fast an engine has been answering lately: exponentially weighted means, so that no answer counts for ever."""
+
+from __future__ import annotations
+
+_WEIGHT = 0.1
+"""Of the newest answer: about the last twenty count."""
+
+
+class Pace:
+    """Seconds to the first chunk of streams, and to the end of any answer. None before the first."""
+
+    __slots__ = ("answer_s", "first_chunk_s")
+
+    def __init__(self) -> None:
+        self.first_chunk_s: float | None = None
+        self.answer_s: float | None = None
+
+    def began(self, seconds: float) -> None:
+        """The first chunk of a stream came after so long, the wait for a free place included."""
+        self.first_chunk_s = _mean(self.first_chunk_s, seconds)
+
+    def ended(self, seconds: float) -> None:
+        """An answer was complete after so long."""
+        self.answer_s = _mean(self.answer_s, seconds)
+
+
+def _mean(mean: float | None, newest: float) -> float:
+    return newest if mean is None else mean + _WEIGHT * (newest - mean)
