@@ -8,13 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-
-class Settings(BaseModel):
-    """Base of all groups: unknown keys are errors, values never change after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=False)
+from gateway.config_learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
+from gateway.settings import Settings
 
 
 class Listen(Settings):
@@ -106,8 +103,8 @@ class SimulatedEngineSettings(EngineSettings):
     """An engine of the simulated world: for the demo, tests and load. It says so in every reply."""
 
     kind: Literal["simulated"]
-    role: Literal["lead", "understudy"] = Field(
-        description="What it knows: every fact, or a quarter of them."
+    role: Literal["lead", "understudy", "judge"] = Field(
+        description="What it knows: every fact, or a quarter of them; a judge compares two answers."
     )
     seed: int = Field(7, description="Seed of the world.")
     facts: int = Field(3000, ge=10, description="Facts in the world.")
@@ -154,10 +151,12 @@ class ModelSettings(Settings):
     engines: tuple[str, ...] = Field(
         min_length=1, description="Engines from small to large; the last is the reference."
     )
-    policy: Literal["few_shot", "fixed"] = Field(
-        "fixed", description="few_shot, or fixed: always the last engine."
+    policy: Literal["in_context", "few_shot", "fixed"] = Field(
+        "fixed",
+        description="in_context learns; few_shot is the rule it starts with; fixed: always the last engine.",
     )
-    few_shot: FewShotSettings = Field(FewShotSettings(), description="Knobs of the few_shot policy.")
+    few_shot: FewShotSettings = Field(FewShotSettings(), description="Knobs of the few_shot rule.")
+    in_context: InContextSettings = Field(InContextSettings(), description="Knobs of the in_context policy.")
     remember: bool = Field(True, description="Whether the large engine's answers become examples.")
     larger_context: str | None = Field(
         None, description="Engine that gets a request too long for the chosen one."
@@ -342,6 +341,11 @@ class Config(Settings):
     sharing: SharingSettings = Field(
         SharingSettings(), description="Examples that one tenant may read of another; nothing by default."
     )
+    learning: LearningSettings = Field(LearningSettings(), description="Training from outcomes.")
+    judging: JudgingSettings | None = Field(
+        None, description="An engine that judges a sample; null for none."
+    )
+    feedback: FeedbackSettings = Field(FeedbackSettings(), description="What users say of answers.")
     log: LogSettings = Field(LogSettings(), description="Logging.")
 
     @field_validator("engines", mode="before")
@@ -361,8 +365,18 @@ class Config(Settings):
             for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
                 if engine not in self.engines:
                     raise ValueError(f"models.{name} names the engine {engine!r}; known engines: {known}")
-            if model.policy == "few_shot" and len(model.engines) < 2:
-                raise ValueError(f"models.{name}: policy few_shot needs two engines, small then large")
+            if model.policy != "fixed" and len(model.engines) < 2:
+                raise ValueError(f"models.{name}: policy {model.policy} needs two engines, small then large")
+            if model.policy == "in_context" and len(model.engines) > 8:
+                raise ValueError(
+                    f"models.{name} has {len(model.engines)} engines; in_context chooses among 8 at most"
+                )
+            if model.in_context.quality_floor.max_loss is not None and self.judging is None:
+                raise ValueError(
+                    f"models.{name}.in_context.quality_floor.max_loss is set, but nothing is judged: set `judging`"
+                )
+        if self.judging is not None and self.judging.engine not in self.engines:
+            raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
         if self.upstream is None and not self.models:
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self

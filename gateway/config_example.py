@@ -18,6 +18,7 @@ from gateway.config import (
     SimulatedEngineSettings,
     Upstream,
 )
+from gateway.config_learning import JudgingSettings
 
 _HEAD = """\
 # Every setting with its default and a sentence. ${NAME} is read from the environment, ${NAME:-default} with a fallback.
@@ -50,6 +51,8 @@ def example() -> str:
                 ]
             case "memory":
                 lines += [f"{name}:", *_group(MemorySettings, 1, {"data_dir": "./data"})]
+            case "judging":
+                lines += [f"{name}:", *_group(JudgingSettings, 1, {"engine": "large"})]
             case _:
                 lines += [f"{name}:", *_group(type(field.default), 1, {})]
     return "\n".join(lines) + "\n"

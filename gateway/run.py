@@ -23,15 +23,16 @@ def run(config: Config) -> int:
     set_level(config.log.level)
     listen = config.listen
     shared = listen.workers > 1
+    learns = learner_wanted(config)
     try:
-        sock = bind(listen.host, listen.port, shared=shared)
+        sock = bind(listen.host, listen.port, shared=shared or learns)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         click.echo(f"understudy: cannot listen on {listen.host}:{listen.port}: {reason}", err=True)
         return 2
     with sock, _folder_to_remember_in(config) as config:
         try:
-            if not shared:
+            if not (shared or learns):
                 return _run_worker(config, sock)
             # This socket stays bound, and never listens: it keeps the port (a chosen one too) for the workers.
             port = sock.getsockname()[1]
@@ -67,6 +68,14 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
     return sock
 
 
+def learner_wanted(config: Config) -> bool:
+    """Whether there is anything to learn, and it is allowed: then a learner runs beside the workers."""
+    memory = config.memory
+    if memory is None or not memory.examples.enabled or not config.learning.enabled:
+        return False
+    return any(model.policy == "in_context" for model in config.models.values())
+
+
 def _supervise(config: Config, port: int) -> int:
     from gateway.supervisor import Supervisor
 
@@ -77,7 +86,16 @@ def _supervise(config: Config, port: int) -> int:
             finally:
                 WRITER.close()
 
-    return Supervisor(work, config.listen.workers, grace_s=config.listen.grace_s).run()
+    def learn() -> int:
+        from gateway.learner import learn
+
+        try:
+            return learn(config)
+        finally:
+            WRITER.close()
+
+    learner = learn if learner_wanted(config) else None
+    return Supervisor(work, config.listen.workers, grace_s=config.listen.grace_s, learn=learner).run()
 
 
 def _run_worker(config: Config, sock: socket.socket) -> int:

@@ -12,9 +12,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
 
-from router.digest import carries_tools, cut, is_plain_text, question, scope
+from router.digest import scope
 from router.lexical_gates import about_other_things, traits
 from router.plan import Ask, Attempt, Candidate, Plan
+from router.policies.looking import Embed, Looker
 from router.prompt import example_tokens, tokens_needed, with_examples
 from store.records import Vector
 
@@ -23,12 +24,6 @@ class Retrieve(Protocol):
     """What is needed of router.retriever.Retriever."""
 
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]: ...
-
-
-class Embed(Protocol):
-    """What is needed of router.embedder.Embedder."""
-
-    async def embed(self, text: str) -> Vector: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +54,22 @@ class FewShot:
         self, engines: tuple[str, ...], embedder: Embed, retriever: Retrieve, executor: Executor, knobs: Knobs
     ) -> None:
         self._small, self._large = engines[0], engines[-1]
-        self._embedder = embedder
+        self._looker = Looker(embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters)
         self._retriever = retriever
         self._executor = executor
         self._knobs = knobs
 
     async def decide(self, ask: Ask) -> Plan:
         """See router.policy.Policy."""
-        chat = ask.chat
-        if not is_plain_text(chat.messages):
-            return self._to_large("not_plain_text")
-        if carries_tools(chat) and not self._knobs.with_tools:
-            return self._to_large("tools")
-        text = cut(question(chat.messages), self._knobs.max_characters)
-        if not text:
-            return self._to_large("no_question")
-        stages: dict[str, float] = {}
-        began = time.perf_counter()
-        try:
-            vector = await self._embedder.embed(text)
-        except Exception as error:
-            # Late, full or broken: the request must not wait for it, let alone fail (SPEC §1).
-            return self._to_large("no_embedding", text=text, bypassed=(f"embed:{type(error).__name__}",))
-        finally:
-            stages["embed"] = time.perf_counter() - began
+        looked = await self._looker.look(ask)
+        text, vector, stages = looked.text, looked.vector, looked.stages_s
+        if looked.refused or vector is None:
+            return self._to_large(looked.refused, text=text, stages=stages, bypassed=looked.bypassed)
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._knobs.retrieve_deadline_s):
                 near, familiar = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, self._near_and_familiar, ask.tenant, scope(chat), vector, text
+                    self._executor, self._near_and_familiar, ask.tenant, scope(ask.chat), vector, text
                 )
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)
@@ -104,7 +86,7 @@ class FewShot:
         if novel or not chosen:
             reason = "novel" if novel else "no_example_fits"
             return self._to_large(reason, text=text, vector=vector, near=near, stages=stages)
-        messages = with_examples(chat.messages, chosen)
+        messages = with_examples(ask.chat.messages, chosen)
         return Plan(
             (Attempt(self._small, messages, chosen), Attempt(self._large)),
             self.name,

@@ -1,0 +1,71 @@
+"""What cannot be decided by likeness is refused with a reason, and an embedder in trouble never fails a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engines.chat import ChatRequest
+from router.plan import Ask
+from router.policies.looking import Looker
+from store.records import Vector
+
+
+class Embedder:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.texts: list[str] = []
+
+    async def embed(self, text: str) -> Vector:
+        self.texts.append(text)
+        if self.error is not None:
+            raise self.error
+        return np.ones(4, np.float32) / 2
+
+
+def ask(messages: list[dict[str, Any]], **fields: Any) -> Ask:
+    return Ask(ChatRequest(b"", fields, "m", messages, False, False), "t")
+
+
+def said(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (ask([{"role": "user", "content": [{"type": "image_url"}]}]), "not_plain_text"),
+        (ask([{"role": "tool", "content": "4"}]), "not_plain_text"),
+        (ask(said("2+2?"), tools=[{}]), "tools"),
+        (ask([{"role": "system", "content": "be brief"}]), "no_question"),
+    ],
+)
+async def test_what_likeness_cannot_decide_is_refused_before_it_costs_anything(
+    asked: Ask, reason: str
+) -> None:
+    embedder = Embedder()
+    looked = await Looker(embedder, with_tools=False, max_characters=100).look(asked)
+    assert (looked.refused, looked.vector) == (reason, None)
+    assert not embedder.texts
+
+
+async def test_tools_are_looked_at_where_they_are_allowed() -> None:
+    looked = await Looker(Embedder(), with_tools=True, max_characters=100).look(ask(said("2+2?"), tools=[{}]))
+    assert not looked.refused
+    assert looked.text == "2+2?"
+
+
+async def test_a_broken_embedder_is_named_and_gone_without() -> None:
+    looked = await Looker(Embedder(RuntimeError("no")), with_tools=False, max_characters=100).look(
+        ask(said("Q"))
+    )
+    assert (looked.refused, looked.bypassed) == ("no_embedding", ("embed:RuntimeError",))
+    assert "embed" in looked.stages_s
+
+
+async def test_a_long_question_is_cut_before_it_is_embedded() -> None:
+    embedder = Embedder()
+    await Looker(embedder, with_tools=False, max_characters=100).look(ask(said("x" * 5000)))
+    assert [len(t) for t in embedder.texts] == [100]
