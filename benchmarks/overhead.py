@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import overhead_report as report
+import overhead_stages
 import uvloop
 from overhead_load import Batch, Streams, ask, chat_request, read_streams
 from overhead_questions import KNOWN_TEXTS, Questions
@@ -44,7 +45,7 @@ from overhead_servers import (
 )
 from overhead_upstream import body as upstream_body
 
-PARTS = ("requests", "chunks", "crowd", "start")
+PARTS = ("requests", "chunks", "crowd", "start", "stages")
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,10 @@ class Bench:
                 figures["crowd"] = await self._crowd(mock)
             if "start" in self._parts:
                 figures["start"] = self._start(mock)
+        if "stages" in self._parts:
+            folder = self._folder / "stages"
+            folder.mkdir()
+            figures["stages"] = overhead_stages.measured(counts.rounds, counts.requests, folder)
         return figures
 
     async def _fill(self, server: Server) -> None:

@@ -75,6 +75,8 @@ def rows(figures: dict[str, Any]) -> list[Row]:
         found += _memory(figures["memory"])
     if "start" in figures:
         found += _start(figures["start"])
+    if "stages" in figures:
+        found += _stages(figures["stages"])
     return found
 
 
@@ -159,6 +161,27 @@ def _start(part: dict[str, list[dict[str, float]]]) -> list[Row]:
         target, met = ("< 1.5 s", ready.middle < 1.5) if key == "passthrough" else ("", None)
         note = f"CPU {cpu.middle:.2f} s; {Spread.of(_column(rounds, 'rss_mib')).middle:.0f} MiB when ready"
         found.append(Row("time to ready", labels[key], ready.text(" s", 2), "", target, met, note))
+    return found
+
+
+def _stages(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    labels = {"prior": "with the prior scorer", "trained": "with a scorer of the trained shape"}
+    found = []
+    for key, rounds in part.items():
+        both = Spread.of(_column(rounds, "both_ms"))
+        pieces = [Spread.of(_column(rounds, name)).middle for name in ("score_ms", "combine_ms")]
+        note = f"scoring {pieces[0]:.3f} ms, combining {pieces[1]:.3f} ms"
+        found.append(
+            Row(
+                "CPU to score and combine 20 candidates",
+                labels[key],
+                both.text(" ms", 3),
+                "",
+                "< 0.4 ms",
+                both.middle < 0.4,
+                note,
+            )
+        )
     return found
 
 

@@ -1,7 +1,8 @@
 """An engine without a model: answers questions about the simulated world, at a modelled pace, and says so in every reply.
 
 Each reply carries the header `x-simulated: true` and `"system_fingerprint": "simulated"`. What is said comes from
-engines.simulated_minds; here are the wire, the pace and the queue. It knows nothing of policies, memory or who asks.
+engines.simulated_minds, or engines.simulated_judge; here are the wire, the pace and the queue. It knows nothing of
+policies, memory or who asks.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from multidict import CIMultiDict
 
 from engines.chat import estimated_tokens, message_text
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
+from engines.simulated_judge import verdict
 from engines.simulated_minds import Role, reply
 from engines.simulated_world import World, seeded
 
@@ -46,13 +48,13 @@ class _Said:
 
 
 class SimulatedEngine:
-    """The lead or the understudy. Words depend on (seed, messages) only; times are modelled and multiplied by `pace`."""
+    """Lead, understudy or judge. Words depend on (seed, messages) only; times are modelled and multiplied by `pace`."""
 
     def __init__(
         self,
         info: EngineInfo,
         *,
-        role: Role,
+        role: Role | Literal["judge"],
         world: World,
         ttft_ms: float,
         token_ms: float,
@@ -73,7 +75,7 @@ class SimulatedEngine:
                 f"engine {info.name}: ttft_ms, token_ms, pace and prefill_ms_per_ktok must not be negative"
             )
         self._info = info
-        self._role: Role = role
+        self._role = role
         self._world = world
         self._ttft_ms = ttft_ms
         self._token_ms = token_ms
@@ -181,7 +183,12 @@ class SimulatedEngine:
         choices = wanted if isinstance(wanted, int) and 1 <= wanted <= 128 else 1
         limit = fields.get("max_completion_tokens", fields.get("max_tokens"))
         limit = limit if isinstance(limit, int) and limit > 0 else None
-        return [_cut(reply(self._world, self._role, self._seed, messages, i), limit) for i in range(choices)]
+        return [_cut(self._text(messages, i), limit) for i in range(choices)]
+
+    def _text(self, messages: list[dict[str, Any]], choice: int) -> str:
+        if self._role == "judge":
+            return verdict(self._world, self._seed, messages, choice)
+        return reply(self._world, self._role, self._seed, messages, choice)
 
     async def _events(
         self, fields: dict[str, Any], said: list[_Said], prompt_tokens: int, per_token_s: float

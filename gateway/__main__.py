@@ -1,4 +1,4 @@
-"""The command line: `understudy serve | demo | check | import | export | forget | keys | load`."""
+"""The command line: `understudy serve`, `demo`, `check`, `import`, `export`, `forget`, `keys`, `learn` and so on."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ _COMMANDS = {
         "Delete what is remembered of a tenant, a key or a user.",
     ),
     "keys": ("gateway.commands_keys", "keys", "Create, list and revoke API keys."),
+    "learn": ("gateway.commands_learn", "learn", "Train from labels, or from what was logged."),
+    "evaluate": (
+        "gateway.commands_evaluate",
+        "evaluate",
+        "What would another policy, or another dial, have given? From the log.",
+    ),
+    "models": ("gateway.commands_models", "models", "List, roll back, freeze and export what was learnt."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }
 """name: (module, attribute, help). Imported only when asked for: `understudy --help` must be quick."""

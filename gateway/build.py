@@ -49,6 +49,9 @@ from router.retriever import Retriever
 if TYPE_CHECKING:
     from engines.simulated_world import World
     from gateway.handlers.examples import Shelf
+    from gateway.judging import Judging
+    from gateway.learned import LearnedFollower
+    from gateway.learning_metrics import LearningMetrics
     from gateway.memory import Memory
     from gateway.semantic_setup import SemanticParts
 
@@ -67,7 +70,7 @@ class Gateway:
         self._config = config
         self.metrics = Metrics()
         self._log = RequestLog() if config.log.requests else None
-        self.memory = _memory(config.memory) if config.memory else None
+        self.memory = _memory(config.memory, config.learning.versions_kept) if config.memory else None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._upstream = _upstream(config.upstream) if config.upstream else None
         self._engines = Registry(_engines(config) | self._upstream_engine())
@@ -75,13 +78,24 @@ class Gateway:
             KeyCheck(self.memory.store.keys, self.memory.tenant_of) if self.memory else Anybody()
         )
         self._semantic = self._make_semantic()
+        self._learning_metrics: LearningMetrics | None = None
+        self._followers: list[LearnedFollower] = []
+        self._policies = {name: self._policy(name, model) for name, model in config.models.items()}
+        self._judging = self._make_judging()
         self._recorder = self._make_recorder() if self._has_pipeline() else None
         self.handle = Door(
             self._routes(),
             self._keys,
             began=self.metrics.began,
-            ended=self._recorder.take if self._recorder else self._report,
+            ended=self._ended if self._recorder else self._report,
         )
+
+    def start(self) -> None:
+        """Start what works in the background. Inside the running loop."""
+        for follower in self._followers:
+            follower.start()
+        if self._judging is not None:
+            self._judging.start()
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
@@ -93,7 +107,9 @@ class Gateway:
         return recorded and (self.memory is None or self.memory.settled())
 
     async def aclose(self) -> None:
-        """Finish remembering, then close engines and the store."""
+        """Stop judging, close engines, finish remembering, close the store."""
+        if self._judging is not None:
+            await self._judging.aclose()
         await self._engines.aclose()
         await asyncio.to_thread(self._close_blocking)
 
@@ -101,6 +117,8 @@ class Gateway:
         if self._recorder:
             self._recorder.close(_DRAIN_S)
         self._threads.shutdown()
+        for follower in self._followers:
+            follower.stop()
         if self._semantic:
             self._semantic.answers.close()
         if self.memory:
@@ -125,6 +143,21 @@ class Gateway:
 
         return semantic_parts(memory, settings, self.metrics)
 
+    def _make_judging(self) -> Judging | None:
+        memory, settings = self.memory, self._config.judging
+        if memory is None or settings is None:
+            return None
+        from gateway.judging_setup import judging
+
+        return judging(settings, self._config, memory.store, self._engines, self.metrics)
+
+    def _ended(self, journey: Journey) -> None:
+        assert self._recorder is not None
+        if self._judging is not None:
+            # Before the recorder, which lets go of the answer when it is done.
+            self._judging.take(journey)
+        self._recorder.take(journey)
+
     def _report(self, journey: Journey) -> None:
         self.metrics.ended(journey)
         if self._log is not None:
@@ -143,6 +176,8 @@ class Gateway:
             endpoints["GET", "/models"] = Models(self._config.models, self._upstream, self._keys)
         if passthrough and self.memory and self.memory.exact:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough)
+        if self.memory and self._config.models and self._config.feedback.enabled:
+            endpoints["POST", "/feedback"] = self._feedback(self.memory)
         otherwise = self._everything_else(passthrough) if passthrough else None
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
@@ -192,6 +227,21 @@ class Gateway:
 
         return mounted(Examples(self._shelf()), otherwise)
 
+    def _feedback(self, memory: Memory) -> Handler:
+        from gateway.feedback_desk import desk
+        from gateway.handlers.feedback import Feedback
+
+        settings = self._config.feedback
+        made = desk(
+            memory,
+            self._shelf(),
+            window_s=settings.window_h * 3600,
+            per_minute=settings.per_minute,
+            max_bytes=int(settings.max_kib * 1024),
+            survive_power_cut=settings.survive_power_cut,
+        )
+        return Feedback(made)
+
     def _shelf(self) -> Shelf | None:
         memory = self.memory
         if memory is None or memory.embedder is None or self._config.memory is None:
@@ -219,12 +269,12 @@ class Gateway:
         return ServedModel(
             name,
             settings.engines,
-            self._policy(settings),
+            self._policies[name],
             remember=settings.remember,
             larger_context=settings.larger_context,
         )
 
-    def _policy(self, settings: ModelSettings) -> Policy:
+    def _policy(self, name: str, settings: ModelSettings) -> Policy:
         # The reference stands first, smaller engines behind it as stand-ins.
         fixed = Fixed(tuple(reversed(settings.engines)))
         memory, remembered = self.memory, self._config.memory
@@ -232,6 +282,8 @@ class Gateway:
             return fixed
         if memory.embedder is None or memory.store.indexes is None:
             return fixed
+        if settings.policy == "in_context":
+            return self._in_context(name, settings, memory)
         examples, few = remembered.examples, settings.few_shot
         retriever = Retriever(
             memory.store.indexes,
@@ -255,12 +307,23 @@ class Gateway:
         )
         return FewShot(settings.engines, memory.embedder, retriever, self._threads, knobs)
 
+    def _in_context(self, name: str, settings: ModelSettings, memory: Memory) -> Policy:
+        from gateway.in_context_setup import in_context
+        from gateway.learning_metrics import LearningMetrics
+
+        self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
+        parts = in_context(
+            name, settings, self._config, memory, self._engines, self._threads, self._learning_metrics
+        )
+        self._followers.append(parts.follower)
+        return parts.policy
+
     def _upstream_engine(self) -> dict[str, Engine]:
         # No guard: the default upstream is passed through, not managed, and its head leaves as soon as it is here.
         return {_UPSTREAM: self._upstream} if self._upstream else {}
 
 
-def _memory(settings: MemorySettings) -> Memory:
+def _memory(settings: MemorySettings, versions_kept: int) -> Memory:
     # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
     from gateway.memory import Memory
     from router.embedding_model import EmbeddingModelMissing
@@ -268,7 +331,7 @@ def _memory(settings: MemorySettings) -> Memory:
     from store.secret import BadSecretFile
 
     try:
-        return Memory.open(settings)
+        return Memory.open(settings, versions_kept=versions_kept)
     except (EmbeddingModelMissing, SchemaError, BadSecretFile, sqlite3.Error, OSError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
 

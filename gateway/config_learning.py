@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -133,15 +133,29 @@ class JudgingSettings(Settings):
     share_reference: float = Field(
         0.02, ge=0, le=1, description="Of requests the reference answered: would a smaller one have done?"
     )
-    samples: int = Field(1, ge=1, le=8, description="Votes per order; both orders are always asked.")
+    others: int = Field(
+        1, ge=0, le=4, description="Further ways of answering asked and judged beside the served one."
+    )
+    samples: int = Field(
+        2, ge=1, le=8, description="Votes per order; both orders are always asked. One vote is noisy."
+    )
     tie: float = Field(0.3, ge=0, le=3, description="Scores no further from 0 than this are a tie.")
     max_usd_per_day: float = Field(5, ge=0, description="Nothing is judged beyond this.")
+    max_usd_per_hour: float | None = Field(
+        None, ge=0, description="The same within an hour; null for no cap."
+    )
     max_in_flight: int = Field(4, ge=1, le=64, description="Judgements at once, per worker.")
     max_queued: int = Field(200, ge=1, description="Requests that may wait to be judged, per worker.")
     pause_above: float = Field(
         0.8, gt=0, description="Utilisation of an engine above which it is not asked for judgements."
     )
     max_tokens: int = Field(1024, ge=16, description="Longest answer asked for comparison, in tokens.")
+    verdict_tokens: int = Field(
+        300, ge=16, description="Longest verdict, in tokens; a reasoning judge needs more."
+    )
+    judge_fields: dict[str, Any] = Field(
+        {}, description="Further fields of the judge's requests, such as a temperature."
+    )
     opted_out_keys: tuple[str, ...] = Field((), description="Ids of keys whose requests are never judged.")
 
     @model_validator(mode="after")
@@ -158,3 +172,11 @@ class FeedbackSettings(Settings):
     window_h: float = Field(24 * 7, gt=0, description="How long after its request feedback is taken.")
     per_minute: int = Field(600, ge=1, description="Per key; more gets 429.")
     max_kib: float = Field(256, gt=0, description="Largest body, in KiB.")
+    survive_power_cut: bool = Field(
+        True,
+        description="Force feedback to the disk before it is acknowledged; a killed process loses none anyway.",
+    )
+    regenerated: bool = Field(
+        False,
+        description="Take the same question within a minute, memory forbidden, for a weak complaint.",
+    )

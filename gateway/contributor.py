@@ -12,13 +12,13 @@ from typing import Any
 from store.secret import derive
 
 _DIGEST_CHARACTERS = 24
-_USER_FIELDS = ("safety_identifier", "user")
+USER_FIELDS = ("safety_identifier", "user")
 """OpenAI's names for the person behind a request; the first is to replace the second."""
 
 
 def user_of(fields: Mapping[str, Any]) -> str:
     """The person a request body names, or nothing."""
-    return next((v for name in _USER_FIELDS if isinstance(v := fields.get(name), str) and v), "")
+    return next((v for name in USER_FIELDS if isinstance(v := fields.get(name), str) and v), "")
 
 
 def contributor(secret: bytes, tenant: str, key_id: str | None, user: str) -> str:

@@ -21,6 +21,13 @@ class Controls:
     """This engine, whatever the policy says: `x-understudy-engine`."""
     max_examples: int | None = None
     """At most so many examples: `x-understudy-examples`."""
+    preference: float | None = None
+    """The dial for this request, 0 (cheapest) to 1 (best): `x-understudy-preference`."""
+
+    @property
+    def steers(self) -> bool:
+        """Whether the client says how it is to be answered: then no remembered answer stands for it, nor its for others."""
+        return self.engine is not None or self.max_examples is not None or self.preference is not None
 
 
 NONE = Controls()
@@ -31,8 +38,9 @@ def read_controls(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Cont
     cache_control = headers.get("Cache-Control")
     engine = headers.get("x-understudy-engine")
     examples = headers.get("x-understudy-examples")
+    preference = headers.get("x-understudy-preference")
     keep_out = fields.get("store") is False
-    if cache_control is None and engine is None and examples is None and not keep_out:
+    if cache_control is None and engine is None and examples is None and preference is None and not keep_out:
         return NONE
     directives = {part.partition("=")[0].strip().lower() for part in (cache_control or "").split(",")}
     max_examples = None
@@ -49,4 +57,20 @@ def read_controls(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Cont
         no_cache="no-cache" in directives,
         engine=engine or None,
         max_examples=max_examples,
+        preference=None if preference is None else _dial(preference),
     )
+
+
+def _dial(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    # Written so that NaN, which is none of these, is refused.
+    if not (0.0 <= value <= 1.0 and len(text) < 20):
+        raise RequestError(
+            f"x-understudy-preference is {text[:40]!r}; it must be a number from 0 (cheapest) to 1 (best).",
+            code="invalid_control",
+            param="x-understudy-preference",
+        )
+    return value

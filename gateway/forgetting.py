@@ -23,6 +23,10 @@ class Forgotten:
     """Exact answers. They do not say whose request they answered, so those of the whole tenant go."""
     requests: int
     """Rows of the request log; only a whole tenant's. They hold no content and name neither key nor user."""
+    choices: int = 0
+    """What the router weighed for their requests: the requests' vectors, and with them the feedback."""
+    versions: int = 0
+    """Of what was learnt; only a whole tenant's. They hold weights, and learning anew leaves out what is gone."""
 
 
 class Forgetter:
@@ -40,7 +44,9 @@ class Forgetter:
         purge: bool = False,
         timeout_s: float = 60.0,
     ) -> Forgotten:
-        """Delete the examples that came with a key, or with requests that named a user, and the tenant's exact answers.
+        """Delete the examples, choices and feedback that came with a key, or with requests that named a user.
+
+        The tenant's exact answers, which do not say whose they are, go all of them.
 
         `purge` waits until nothing of the removed vectors is in the tenant's index and its snapshot, which otherwise
         happens in the background. See `erase` for what SQLite may still hold. Raises what writing raises, TimeoutError
@@ -55,11 +61,12 @@ class Forgetter:
         forgetting = store.exact.forget_tenant(tenant)
         examples = sum(removed.result(timeout_s) for removed in removing)
         answers = forgetting.result(timeout_s)
+        choices = sum(store.forget_experience(tenant, name, timeout_s) for name in whose)
         if store.follower is not None:
             store.follower.wait_for(store.examples.last_seq(), timeout_s)
         if purge:
             self._purge(tenant)
-        return Forgotten(examples, answers, 0)
+        return Forgotten(examples, answers, 0, choices)
 
     def tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
         """Delete everything of a tenant but its keys. Raises as `contributor` does."""
@@ -67,7 +74,7 @@ class Forgetter:
         ImportCursors(store.db).forget_tenant(tenant).result(timeout_s)
         done = store.forget_tenant(tenant, timeout_s)
         self._purge(tenant)
-        return Forgotten(done.examples, done.answers, done.requests)
+        return Forgotten(done.examples, done.answers, done.requests, done.choices, done.versions)
 
     def erase(self, timeout_s: float = 60.0) -> bool:
         """Write the database file anew without what was deleted; False while another process reads the old one on and on.

@@ -28,6 +28,7 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
         return []
     # Imported here: a gateway without memory needs neither the admission rules nor what they stand on.
     from gateway.admission import admission
+    from gateway.keepers.choice import ChoiceKeeper
     from gateway.keepers.example import ExampleKeeper
     from gateway.keepers.request import RequestKeeper
     from gateway.keepers.use import UseKeeper
@@ -51,6 +52,17 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
         )
         found += semantic.around(keeper) if semantic is not None else [keeper]
         found.append(UseKeeper(store.examples.ledger, dearest, gain))
+        if config.feedback.enabled or any(m.policy == "in_context" for m in config.models.values()):
+            engines = {name: model.engines for name, model in config.models.items()}
+            found.append(
+                ChoiceKeeper(
+                    store.choices, engines, secret=store.secret, embedding_version=memory.embedder.version
+                )
+            )
+        if config.feedback.regenerated:
+            from gateway.keepers.regenerated import RegeneratedKeeper
+
+            found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
     if memory.requests is not None:
         found.append(RequestKeeper(memory.requests))
     return found

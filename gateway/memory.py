@@ -34,7 +34,7 @@ class Memory:
     requests: DecisionLog | None
 
     @classmethod
-    def open(cls, settings: MemorySettings) -> Memory:
+    def open(cls, settings: MemorySettings, *, versions_kept: int = 20) -> Memory:
         """Open or create the data folder. Blocks.
 
         Raises OSError, sqlite3.Error, what store.database.Database.open raises, and EmbeddingModelMissing with its remedy.
@@ -64,6 +64,7 @@ class Memory:
                 dimensions=embedder.dimensions if embedder else None,
                 embedding_version=embedder.version if embedder else "",
                 twin_rule=TwinRule(settings.examples.twin_similarity, settings.examples.twin_overlap),
+                versions_kept=versions_kept,
             )
             undo.pop_all()
         reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None
@@ -116,6 +117,10 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("flush_answer_uses", 10, store.exact.flush_uses),
         Chore("trim_answers", 60, lambda: store.exact.trim(time.time())),
         Chore("trim_requests", 60, lambda: store.decisions.trim(time.time() - kept_s)),
+        Chore("trim_choices", 60, lambda: store.choices.trim(time.time() - kept_s)),
+        Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
+        Chore("trim_feedback", 60, lambda: store.feedback.trim(time.time() - kept_s)),
+        Chore("sweep_artifacts", 3600, store.artifacts.sweep),
         Chore("make_room", 60, lambda: _make_room(store, examples)),
         Chore("compact", 3600, lambda: compact(store.db, keep_removals_s=examples.keep_removals_s)),
     ]

@@ -1,6 +1,6 @@
 """A request's whole way, on one page.
 
-    exact match -> similar question (off by default) -> decide (embed, nearest, combine) -> stream -> remember
+    exact match -> similar question (off by default) -> decide (embed, nearest, score, combine, choose) -> stream -> remember
 
 The stages stand side by side; none calls the next. Each one is bypassed when it is late or broken, and the journey says so.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
@@ -155,7 +155,15 @@ class Pipeline:
                 code="unknown_engine",
                 param="x-understudy-engine",
             )
-        ask = Ask(answer.chat, journey.tenant, answer.controls.max_examples)
+        controls = answer.controls
+        ask = Ask(
+            answer.chat,
+            journey.tenant,
+            controls.max_examples,
+            key_id=journey.key_id,
+            preference=controls.preference,
+            forced=forced is not None,
+        )
         try:
             plan = await model.policy.decide(ask)
         except Exception as error:
@@ -224,17 +232,7 @@ class Pipeline:
 def _forced(plan: Plan, engine: str) -> Plan:
     """The plan of a client that names its engine: that one only, with the examples the policy found for it."""
     chosen = next((attempt for attempt in plan.attempts if attempt.engine == engine), Attempt(engine))
-    return Plan(
-        (chosen,),
-        plan.policy,
-        plan.policy_version,
-        "forced",
-        embedded_text=plan.embedded_text,
-        vector=plan.vector,
-        neighbours=plan.neighbours,
-        stages_s=plan.stages_s,
-        bypassed=plan.bypassed,
-    )
+    return replace(plan, attempts=(chosen,), reason="forced", probability=1.0, choice=None)
 
 
 def _explain(headers: CIMultiDict[str], journey: Journey, *, engine: str, examples: int) -> None:

@@ -136,6 +136,7 @@ async def _serve(config: Config, sock: socket.socket) -> None:
         )
 
     try:
+        gateway.start()
         await serve(gateway.handle, config.listen, sock=sock, stop=stop, listening=listening)
     finally:
         await gateway.aclose()

@@ -55,7 +55,7 @@ def semantic_ask(
 ) -> SemanticAsk | None:
     """None unless the key opted in, the client left it to us, and everything in the request is one plain text each."""
     delta = deltas.get(key_id or KEYLESS)
-    if delta is None or controls.no_store or controls.engine is not None or controls.max_examples is not None:
+    if delta is None or controls.no_store or controls.steers:
         return None
     fields = chat.fields
     if (

@@ -76,6 +76,8 @@ class Embedder:
         """Changes whenever vectors would: vectors of different versions must never be compared."""
         self.dimensions = model.dimensions
         self.deadline_ms = deadline_ms
+        self.tokenizer_file = model.tokenizer
+        """A `tokenizer.json`: its vocabulary says how rare words are (router.rarity)."""
         self._max_characters = max_characters
         self._tokenizer = _load_tokenizer(model.tokenizer, max_tokens)
         self._recent: LRUCache[bytes, Vector] = LRUCache(cache_entries)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.artifacts import Artifacts
+from store.choices import Choices
 from store.database import Database
 from store.decisions import DecisionLog
 from store.exact_cache import ExactCache
 from store.examples import ExampleBank
+from store.feedback import FeedbackLog
 from store.keys import KeyStore
+from store.outcomes import Outcomes
+from store.quality_floors import QualityFloors
 from store.secret import load_or_create_secret
 from store.semantic_entries import SemanticEntries
 from store.semantic_observations import SemanticObservations
@@ -26,6 +31,9 @@ class Forgotten:
     examples: int
     answers: int
     requests: int
+    choices: int
+    versions: int
+    """Of what was learnt from the tenant."""
     erased: bool
     """False when another process was reading so long that its view of the old state could not be overwritten yet."""
 
@@ -40,6 +48,10 @@ class Memory:
     exact: ExactCache
     examples: ExampleBank
     decisions: DecisionLog
+    choices: Choices
+    outcomes: Outcomes
+    feedback: FeedbackLog
+    artifacts: Artifacts
     indexes: TenantIndexes | None
     follower: IndexFollower | None
 
@@ -59,8 +71,9 @@ class Memory:
         poll_s: float = 0.5,
         save_every_s: float = 300.0,
         twin_rule: TwinRule | None = None,
+        versions_kept: int = 10,
     ) -> Memory:
-        """Open `understudy.db`, `secret` and `index/` in a folder, made as needed.
+        """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
         Without `dimensions` there is no embedder, hence no index and no follower. Raises what Database.open and
         load_or_create_secret raise.
@@ -85,7 +98,20 @@ class Memory:
         except BaseException:
             db.close()
             raise
-        return cls(db, secret, KeyStore(db, secret), exact, examples, DecisionLog(db), indexes, follower)
+        return cls(
+            db,
+            secret,
+            KeyStore(db, secret),
+            exact,
+            examples,
+            DecisionLog(db),
+            Choices(db),
+            Outcomes(db),
+            FeedbackLog(db),
+            Artifacts(db, data_folder / "artifacts", keep=versions_kept),
+            indexes,
+            follower,
+        )
 
     def forget_tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
         """Delete everything remembered of a tenant, and overwrite what was deleted, also in the index's files.
@@ -96,6 +122,12 @@ class Memory:
         removing = self.examples.remove_tenant(tenant)
         forgetting = self.exact.forget_tenant(tenant)
         unlogging = self.decisions.forget_tenant(tenant)
+        self.feedback.forget_tenant(tenant).result(timeout_s)
+        self.outcomes.forget_tenant(tenant).result(timeout_s)
+        choices = self.choices.forget_tenant(tenant).result(timeout_s)
+        QualityFloors(self.db).forget_tenant(tenant).result(timeout_s)
+        # The empty tenant's versions were learnt from labels that the operator brought.
+        versions = self.artifacts.forget_tenant(tenant) if tenant else 0
         SemanticEntries(self.db).forget_tenant(tenant).result(timeout_s)
         SemanticObservations(self.db).forget_tenant(tenant).result(timeout_s)
         examples, answers, requests = (
@@ -104,23 +136,34 @@ class Memory:
         if self.indexes is not None and self.follower is not None:
             self.follower.wait_for(self.examples.last_seq(), timeout_s)
             self.indexes.forget(tenant)
-        return Forgotten(examples, answers, requests, self.db.erase().result(timeout_s))
+        erased = self.db.erase().result(timeout_s)
+        return Forgotten(examples, answers, requests, choices, versions, erased)
 
     def forget_contributor(self, tenant: str, contributor: str, timeout_s: float = 300.0) -> Forgotten:
-        """Delete every example that came from one contributor of a tenant, and overwrite it, also in the index's files.
+        """Delete every example, choice and feedback of one contributor of a tenant, and overwrite it, also in the index.
 
         The tenant's exact answers go all of them, since they do not say whose they were and come back by themselves; its
-        log of requests holds no text and stays. Waits for a rebuild of the tenant's index; not for the event loop. Other
-        workers' snapshots are without it when their next one is written. Raises what writing raises, ValueError for
-        an empty contributor, and TimeoutError.
+        log of requests holds no text and stays. What was learnt stays until it is learnt anew: it holds weights, no
+        words. Waits for a rebuild of the tenant's index; not for the event loop. Other workers' snapshots are without it
+        when their next one is written. Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         removing = self.examples.remove_contributor(tenant, contributor)
         forgetting = self.exact.forget_tenant(tenant)
+        choices = self.forget_experience(tenant, contributor, timeout_s)
         examples, answers = removing.result(timeout_s), forgetting.result(timeout_s)
         if self.indexes is not None and self.follower is not None:
             self.follower.wait_for(self.examples.last_seq(), timeout_s)
             self.indexes.purge(tenant, self.examples.database_id())
-        return Forgotten(examples, answers, 0, self.db.erase().result(timeout_s))
+        return Forgotten(examples, answers, 0, choices, 0, self.db.erase().result(timeout_s))
+
+    def forget_experience(self, tenant: str, contributor: str, timeout_s: float = 60.0) -> int:
+        """Delete what there is to learn from a contributor: feedback, outcomes, choices. Gives how many choices.
+
+        Raises as `forget_contributor` does.
+        """
+        self.feedback.forget_contributor(tenant, contributor).result(timeout_s)
+        self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
+        return self.choices.forget_contributor(tenant, contributor).result(timeout_s)
 
     def close(self, timeout_s: float = 10.0) -> bool:
         """Write what waits, save the snapshots, close. True if everything was written within `timeout_s` seconds."""

@@ -69,7 +69,7 @@ class ChatCompletions:
             return await self._forward(request, target, headers, body, journey)
         controls = read_controls(request.headers, fields)
         answer = Answer(chat, controls, None, Kept(self._limits.max_kept_bytes), target)
-        if self._exact and controls.engine is None and controls.max_examples is None:
+        if self._exact and not controls.steers:
             answer.exact_key = _key(chat, controls, model, target, request, journey)
         _accept_only_readable(headers)
         return await self._pipeline.answer(request, target, headers, answer, model, journey)

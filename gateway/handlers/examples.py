@@ -46,7 +46,16 @@ class Bank(Protocol):
 
     def admit(self, new: NewExample) -> Future[Admitted]: ...
 
-    def update(self, tenant: str, id: int, *, pinned: bool | None = ...) -> Future[Example | None]: ...
+    def update(
+        self,
+        tenant: str,
+        id: int,
+        *,
+        answer: str | None = ...,
+        kind: Kind | None = ...,
+        pinned: bool | None = ...,
+        served_from_s: float | None = ...,
+    ) -> Future[Example | None]: ...
 
     def page(
         self, tenant: str, *, after_id: int = ..., limit: int = ..., kind: Kind | None = ...
@@ -130,7 +139,7 @@ class Examples:
         chat = as_chat(read_chat_request(body, fields).fields)
         try:
             # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
-            digest = await asyncio.to_thread(_judged, shelf, chat, fields["answer"], journey)
+            digest = await asyncio.to_thread(judged, shelf, chat, fields["answer"], journey)
         except NotAdmitted as refused:
             raise RequestError(
                 f"This pair cannot become an example: {refused}.", code=f"not_admitted_{refused.reason}"
@@ -153,7 +162,7 @@ class Examples:
             served_from_s=digest.served_from_s,
         )
         try:
-            admitted = await asyncio.to_thread(_keep, shelf, new)
+            admitted = await asyncio.to_thread(keep, shelf, new)
         except StoreBusy:
             raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
         kept = admitted.example
@@ -238,7 +247,8 @@ def mounted(examples: Examples, otherwise: Handler | None) -> Handler:
     return handle
 
 
-def _keep(shelf: Shelf, new: NewExample) -> Admitted:
+def keep(shelf: Shelf, new: NewExample) -> Admitted:
+    """Embed a demonstration and keep it; findable in this process when it returns. Blocks. Raises StoreBusy."""
     try:
         vector = shelf.embedder.embed_blocking(new.embedded_text)
     except Exception as error:
@@ -255,7 +265,8 @@ def _keep(shelf: Shelf, new: NewExample) -> Admitted:
     return replace(admitted, example=kept)
 
 
-def _judged(shelf: Shelf, chat: ChatRequest, answer: str, journey: Journey) -> Digested:
+def judged(shelf: Shelf, chat: ChatRequest, answer: str, journey: Journey) -> Digested:
+    """What may be kept of a demonstration, given by whom it is. Milliseconds of CPU. Raises NotAdmitted."""
     by = None
     if journey.key_id is not None:
         by = Contributor(**asdict(shelf.standing(journey.tenant, journey.key_id, time.time())))

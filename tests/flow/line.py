@@ -220,6 +220,7 @@ async def line(config: dict[str, Any]) -> AsyncIterator[Line]:
                 serve(gateway.handle, settings.listen, sock=sock, stop=stop, listening=listening.set)
             )
             await listening.wait()
+            gateway.start()
             connector = aiohttp.TCPConnector(limit=0)
             async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
                 made = Line(url, gateway, session)

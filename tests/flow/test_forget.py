@@ -16,10 +16,13 @@ from click.testing import CliRunner, Result
 from gateway.commands_forget import forget
 from gateway.commands_keys import keys
 from gateway.contributor import contributor, is_from, user_digest, user_of
+from store.feedback import FeedbackRecord
+from store.memory import Memory
 from store.vectors import from_blob
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import stage
 from tests.flow.test_line_keys import new_key
+from tests.store.rows import choice_record, outcome_record, unit_vector
 
 COMMANDS: dict[str, click.Command] = {"forget": forget, "keys": keys}
 WITH_EXACT = {"memory": {"exact": {"enabled": True}}}
@@ -37,17 +40,38 @@ def holding(data: Path, wanted: Iterable[bytes]) -> dict[bytes, list[str]]:
 
 
 def vectors(data: Path, word: str) -> list[bytes]:
-    """The vectors of the examples that hold this word, as SQLite keeps them and as the index does (bfloat16)."""
+    """The vectors of examples and choices with this word, as SQLite keeps them and as the index does (bfloat16)."""
     with closing(sqlite3.connect(data / "understudy.db")) as db:
-        blobs = [
-            b for (b,) in db.execute("SELECT vector FROM examples WHERE question LIKE ?", (f"%{word}%",))
-        ]
-    found = []
+        blobs, found = (
+            [blob for (blob,) in db.execute(query, (f"%{word}%",))]
+            for query in (
+                "SELECT vector FROM examples WHERE question LIKE ?",
+                "SELECT vector FROM choices WHERE completion_id LIKE ?",
+            )
+        )
     for blob in blobs:
         bits = from_blob(blob).view(np.uint32)
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
         found += [blob, rounded.astype("<u2").tobytes()]
     return found
+
+
+def teach(data: Path) -> None:
+    """For each user a choice with a vector of its own, feedback with a comment, and a version learnt from the tenant."""
+    store = Memory.open(data)
+    tenants = {key.tenant_name: key for key in store.keys.list()}
+    for number, (name, user, word) in enumerate(TAUGHT):
+        key = tenants[name]
+        by = contributor(store.secret, key.tenant, key.id, user)
+        fields = {"tenant": key.tenant, "contributor": by, "completion_id": f"chatcmpl-{word}"}
+        store.choices.record(choice_record(number, vector=unit_vector(number + 77, 48), **fields)).result(30)
+        said = FeedbackRecord(key.tenant, word, "", f"req-{number}", by, 1.0, comment=f"The {word} is right.")
+        store.feedback.give(said, [outcome_record(number, tenant=key.tenant)]).result(30)
+        store.artifacts.publish("bandit", key.tenant, "gpt-4o", f"weights of {name}".encode(), metrics={})
+    store.close()
+
+
+TAUGHT = (("acme", "ann", "annqwertz"), ("acme", "ben", "benasdfgh"), ("umbrella", "ann", "cayyxcvbn"))
 
 
 async def fill(data: Path) -> tuple[dict[str, str], dict[str, str]]:
@@ -67,6 +91,7 @@ async def fill(data: Path) -> tuple[dict[str, str], dict[str, str]]:
             here.large.says = f"The {word} again."
             got = await here.gate.chat(f"Where does the {word} live, of all places?", headers, user=user)
             assert got.status == 200
+    await asyncio.to_thread(teach, data)
     return acme, umbrella
 
 
@@ -74,7 +99,8 @@ async def test_a_forgotten_tenant_is_in_no_file_and_the_others_still_are(tmp_pat
     data = tmp_path / "data"
     await fill(data)
     gone = [b"annqwertz", b"benasdfgh", *vectors(data, "annqwertz"), *vectors(data, "benasdfgh")]
-    kept = [b"cayyxcvbn", *vectors(data, "cayyxcvbn")]
+    gone.append(b"weights of acme")
+    kept = [b"cayyxcvbn", *vectors(data, "cayyxcvbn"), b"weights of umbrella"]
     assert all(holding(data, [*gone, *kept]).values()), "the search finds what is there"
     done = await asyncio.to_thread(run, "forget", "--data", data, "--tenant", "acme", "--yes")
     assert done.exit_code == 0, done.output
@@ -86,6 +112,10 @@ async def test_a_forgotten_tenant_is_in_no_file_and_the_others_still_are(tmp_pat
             "example_accounts",
             "exact_answers",
             "requests",
+            "choices",
+            "outcomes",
+            "feedback",
+            "artifacts",
             "example_totals",
             "merged_requests",
         ):
@@ -97,7 +127,9 @@ async def test_a_forgotten_user_is_in_no_file_and_the_others_examples_still_are(
     data = tmp_path / "data"
     await fill(data)
     gone = [b"annqwertz", *vectors(data, "annqwertz")]
-    assert len(gone) == 5 and all(holding(data, gone).values()), "a demonstration and what was observed"
+    assert len(gone) == 6 and all(holding(data, gone).values()), (
+        "a demonstration, what was observed, a choice"
+    )
     done = await asyncio.to_thread(
         run, "forget", "--data", data, "--tenant", "acme", "--user", "ann", "--yes"
     )

@@ -5,15 +5,35 @@ import subprocess
 import sys
 from pathlib import Path
 
+from store.feedback import FeedbackRecord
 from store.memory import Memory
+from store.quality_floors import FloorRow, QualityFloors
 from store.vector_index import TenantIndexes
-from tests.store.rows import answer, new_example, request_record, unit_vector
+from tests.store.rows import (
+    answer,
+    choice_record,
+    new_example,
+    outcome_record,
+    request_record,
+    unit_vector,
+)
 
 ROOT = Path(__file__).parents[2]
 
 
 def opened(folder: Path) -> Memory:
     return Memory.open(folder, dimensions=8, embedding_version="v1", poll_s=1e6)
+
+
+def teach(memory: Memory, number: int, tenant: str, who: str, text: str) -> bytes:
+    """Have a choice, feedback with a comment and an outcome; gives the choice's vector as SQLite keeps it."""
+    vector = unit_vector(number + 5000, 64)
+    memory.choices.record(
+        choice_record(number, tenant=tenant, contributor=who, vector=vector, completion_id=text)
+    )
+    said = FeedbackRecord(tenant, f"key {number}", "", f"req-{number}", who, 1.0, comment=text)
+    memory.feedback.give(said, [outcome_record(number, tenant=tenant)])
+    return vector.astype("<f2").tobytes()
 
 
 def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
@@ -23,6 +43,8 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     examples = [memory.examples.add(new_example(number)) for number in range(40)]
     memory.exact.put(b"k", "a1", answer())
     memory.decisions.record(request_record(1))
+    teach(memory, 1, "a1", "ann", "good")
+    version = memory.artifacts.publish("bandit", "a1", "gpt-4o", b"weights", metrics={})
     last = examples[-1].result(30)
     assert memory.follower.wait_for(last.seq, 30)
     before = memory.indexes.nearest("a1", unit_vector(3), 5)
@@ -38,6 +60,11 @@ def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
     assert again.exact.get(b"k", 1001.0) == answer()
     assert again.decisions.get("req-1") == request_record(1)
     assert again.indexes.nearest("a1", unit_vector(3), 5) == before
+    (experience,) = again.outcomes.experiences("a1", "gpt-4o")
+    assert experience.choice.request_id == "req-1" and len(experience.outcomes) == 1
+    assert [said.comment for said in again.feedback.of("a1", "req-1")] == ["good"]
+    assert again.artifacts.active("bandit", "a1", "gpt-4o") == version
+    assert again.artifacts.read(version) == b"weights"
     assert again.close()
 
 
@@ -97,6 +124,7 @@ def test_a_forgotten_tenant_is_in_no_table_no_index_and_no_file(tmp_path: Path) 
     memory = opened(tmp_path)
     assert memory.follower is not None and memory.indexes is not None
     chance = random.Random(11)
+    vectors: dict[str, list[bytes]] = {"GONE": [], "KEPT": []}
     for number in range(300):
         tenant, mark = ("a1", "GONE") if number % 2 else ("b2", "KEPT")
         text = f"{mark}{number} " + "x" * chance.choice([0, 50, 700, 3000, 9000])
@@ -107,6 +135,10 @@ def test_a_forgotten_tenant_is_in_no_table_no_index_and_no_file(tmp_path: Path) 
             memory.examples.add(new)
         memory.exact.put(b"%d" % number, tenant, answer(text.encode()))
         memory.decisions.record(request_record(number, tenant=tenant, reason=text))
+        vectors[mark].append(teach(memory, number, tenant, "ann", text))
+    for tenant, mark in (("a1", "GONE"), ("b2", "KEPT")):
+        memory.artifacts.publish("scorer", tenant, "m", f"{mark} weights".encode(), metrics={})
+        QualityFloors(memory.db).put(FloorRow(tenant, "m", 1.0, 0.5, "holds", 1, 1, mark)).result(30)
     assert memory.db.drain(30)
     assert memory.follower.wait_for(memory.examples.last_seq(), 30)
     memory.indexes.save(memory.examples.database_id(), memory.follower.folded_seq)
@@ -116,12 +148,20 @@ def test_a_forgotten_tenant_is_in_no_table_no_index_and_no_file(tmp_path: Path) 
 
     assert forgotten.erased
     assert (forgotten.answers, forgotten.requests) == (150, 150)
+    assert (forgotten.choices, forgotten.versions) == (150, 1)
     assert forgotten.examples == 300 / 2 - len(range(1, 300, 14))
     assert memory.indexes.nearest("a1", unit_vector(1), 5) == []
     assert memory.exact.get(b"1", 1001.0) is None
     assert memory.decisions.recent(10, tenant="a1") == []
+    assert memory.outcomes.after(0, tenant="a1") == []
+    assert memory.choices.after(0, tenant="a1") == []
     for file in tmp_path.rglob("*"):
-        assert not file.is_file() or b"GONE" not in file.read_bytes(), file
+        content = file.read_bytes() if file.is_file() else b""
+        assert b"GONE" not in content, file
+        assert not any(vector in content for vector in vectors["GONE"]), file
+    assert any(vector in (tmp_path / "understudy.db").read_bytes() for vector in vectors["KEPT"])
+    assert len(memory.outcomes.experiences("b2", limit=200)) == 150
+    assert memory.artifacts.active("scorer", "b2", "m") is not None
     assert not list((tmp_path / "index").glob("a1.*"))
     assert memory.exact.get(b"2", 1001.0) is not None
     assert memory.examples.count("b2") == memory.indexes.size("b2") > 100
@@ -140,6 +180,7 @@ def test_a_forgotten_contributor_is_in_no_table_no_index_no_exact_answer_and_no_
             new_example(number, "a1", question=text, answer=text, embedded_text=text, contributor=who)
         )
         vectors[who].append(unit_vector(number).astype("<f2").tobytes())
+        vectors[who].append(teach(memory, number, "a1", who, text))
         memory.exact.put(b"%d" % number, "a1", answer(text.encode()))
     memory.exact.put(b"theirs", "b2", answer(b"KEPT"))
     assert memory.db.drain(30)
@@ -150,6 +191,8 @@ def test_a_forgotten_contributor_is_in_no_table_no_index_no_exact_answer_and_no_
     forgotten = memory.forget_contributor("a1", "ann")
 
     assert (forgotten.examples, forgotten.answers, forgotten.erased) == (100, 200, True)
+    assert forgotten.choices == 100
+    assert {e.choice.contributor for e in memory.outcomes.experiences("a1")} == {"bob"}
     assert memory.examples.count("a1") == memory.indexes.size("a1") == 100
     assert memory.exact.get(b"1", 1001.0) is None
     assert memory.exact.get(b"theirs", 1001.0) is not None

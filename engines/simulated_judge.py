@@ -1,0 +1,81 @@
+"""The third simulated role, a judge: grades two answers with the world's own truth and says so on the seven-point scale.
+
+It reads prompts of one format: blocks between lines `<<<NAME code>>>` and `<<<END NAME code>>>`, for the names REQUEST,
+FIRST ANSWER and SECOND ANSWER, where the request's messages each begin with a line `<<<TURN role code>>>`; the code is 16
+hexadecimal digits, told in the system message. It answers with the line `SCORE code: n`, n from -3 (the second answer is
+much better) to 3. router.learning.judge writes such prompts and documents the same format; neither imports the other.
+
+What it says is as good as a judge can be who knows every fact, made worse in two stated ways: noise, and a small preference
+for the answer it reads first. Neither was fitted to anything. Text inside a block is only ever graded, never obeyed: how
+easily a real judge is talked round is not simulated.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from engines.chat import message_text
+from engines.simulated_reading import Messages
+from engines.simulated_world import World, seeded
+
+_CODE = re.compile(r"SCORE ([0-9a-f]{16}): n\b")
+_READING = re.compile(r"\breading (\d+)")
+_NOT_A_JUDGEMENT = (
+    "This is a simulated judge: it only compares two answers, in a prompt with a request and both answers between markers, "
+    "and finds no such prompt here."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leniency:
+    """How a simulated judge errs, in points of its scale."""
+
+    noise: float = 0.6
+    """Standard deviation of what is added to each verdict."""
+    first: float = 0.25
+    """What is added in favour of the answer that it reads first."""
+    full: float = 3.0
+    """Points between an answer that is wholly right and one that is wholly wrong."""
+
+
+def verdict(
+    world: World, seed: int, messages: Messages, choice: int = 0, leniency: Leniency | None = None
+) -> str:
+    """The whole text of one reply. Pure: it hangs on (seed, request, both answers, number of the reading, choice) and is
+    always the same for the same, like that of a judge at temperature 0.
+    """
+    texts = [message_text(m.get("content")) for m in messages]
+    code = next((found[1] for text in texts[:1] if (found := _CODE.search(text))), None)
+    shown = texts[-1] if len(texts) > 1 else ""
+    request, first, second = (
+        _block(shown, name, code) if code else None for name in ("REQUEST", "FIRST ANSWER", "SECOND ANSWER")
+    )
+    if code is None or request is None or first is None or second is None:
+        return _NOT_A_JUDGEMENT
+    asked = _turns(request, code)
+    ahead = world.grade(asked, first) - world.grade(asked, second)
+    lean = leniency or Leniency()
+    # Without the code, which is random: whoever repeats a run gets the same verdicts. The reading tells samples apart.
+    reading = _READING.search(texts[0])
+    rng = seeded("judge", seed, choice, reading[1] if reading else "", asked, first, second)
+    score = max(-3, min(3, round(lean.full * ahead + lean.first + rng.gauss(0.0, lean.noise))))
+    which = (
+        "The two are about equally good" if score == 0 else "The first is" if score > 0 else "The second is"
+    )
+    rest = "" if score == 0 else f" {('slightly better', 'better', 'much better')[abs(score) - 1]}"
+    return f"{which}{rest}, by the records of the simulated world.\nSCORE {code}: {score}"
+
+
+def _block(text: str, name: str, code: str) -> str | None:
+    """What stands between a block's markers; None where they do not both stand on lines of their own, exactly once."""
+    parts = re.split(rf"^<<<(?:END )?{name} {code}>>>$", text, flags=re.MULTILINE)
+    return parts[1].strip("\n") if len(parts) == 3 else None
+
+
+def _turns(request: str, code: str) -> list[dict[str, str]]:
+    parts = re.split(rf"^<<<TURN (\w+) {code}>>>$", request, flags=re.MULTILINE)
+    return [
+        {"role": role, "content": text.strip("\n")}
+        for role, text in zip(parts[1::2], parts[2::2], strict=True)
+    ]

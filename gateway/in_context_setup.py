@@ -1,0 +1,170 @@
+"""From the settings to the policy that learns, and what it looks things up in. Imported only where a model uses it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from engines.engine import Engine
+from gateway.answer_embedder import version_of
+from gateway.artifact_openers import ArtifactOpeners
+from gateway.config import Config, ModelSettings
+from gateway.learned import LearnedFollower
+from gateway.learner_setup import promised
+from gateway.learning_metrics import LearningMetrics
+from gateway.log import log
+from gateway.memory import Memory
+from gateway.sharing import lenders
+from router import chooser, combiner, example_count
+from router.chooser import Chooser
+from router.exploration_budget import ExplorationBudget
+from router.load_bias import LoadKnobs
+from router.policies.in_context import InContext, Knobs
+from router.rarity import Rarity
+from router.retriever import Retriever
+from router.scorer import ScorerError, Scoring
+from router.scorer_features import Features
+from store.answer_vectors import CandidateVectors
+from store.quality_floors import QualityFloors
+
+
+@dataclass(frozen=True, slots=True)
+class InContextParts:
+    """A policy and the follower it depends on, which must be started and stopped."""
+
+    policy: InContext
+    follower: LearnedFollower
+
+
+def in_context(
+    name: str,
+    settings: ModelSettings,
+    config: Config,
+    memory: Memory,
+    engines: Mapping[str, Engine],
+    executor: Executor,
+    metrics: LearningMetrics,
+) -> InContextParts:
+    """The policy of the served model `name`. Needs a memory with examples."""
+    store, embedder, remembered = memory.store, memory.embedder, config.memory
+    assert embedder is not None and store.indexes is not None and remembered is not None
+    chosen, characters = settings.in_context.examples, remembered.examples.embedding.max_characters
+    retriever = Retriever(
+        store.indexes,
+        store.examples,
+        neighbours=max(remembered.examples.neighbours, chosen.candidates),
+        floor=chosen.floor,
+        enough=chosen.candidates,
+        lenders=lenders(config.sharing.grants, store.keys.tenant_named),
+        with_vectors=CandidateVectors(
+            store.db,
+            question_version=embedder.version,
+            answer_version=version_of(embedder.version, characters),
+        ),
+    )
+    openers = ArtifactOpeners(
+        store.artifacts,
+        Features(Rarity.read(embedder.tokenizer_file)),
+        dimensions=embedder.dimensions,
+        embedding_version=embedder.version,
+        tokenizer=embedder.tokenizer_file,
+        provider=chosen.provider,
+        deadline_s=chosen.scorer_deadline_ms / 1000,
+        models_folder=_models_folder(config),
+    )
+    floor = promised(config, settings)
+    follower = LearnedFollower(
+        store.artifacts,
+        openers,
+        prior=_prior(openers, metrics),
+        floors=Caps(QualityFloors(store.db), name, floor.x, metrics) if floor is not None else None,
+        broken=lambda kind: metrics.broken.labels(kind).inc(),
+    )
+    exploration = settings.in_context.exploration
+    policy = InContext(
+        [engines[each] for each in settings.engines],
+        embedder,
+        retriever,
+        follower.books(name),
+        Chooser(_chooser_knobs(settings)),
+        ExplorationBudget(exploration.key_share),
+        executor,
+        _knobs(settings, config),
+        rng=random.Random(),
+    )
+    return InContextParts(policy, follower)
+
+
+class Caps:
+    """What the learner found may be offloaded: gateway.learned.FloorCaps. A tenant without an account has proven nothing."""
+
+    def __init__(self, rows: QualityFloors, model: str, unproven: float, metrics: LearningMetrics) -> None:
+        self._rows = rows
+        self._unproven = unproven
+        self._gauge = metrics.offload_cap.labels(model)
+
+    def cap(self, tenant: str, model: str) -> float:
+        """See gateway.learned.FloorCaps."""
+        row = self._rows.get(tenant, model)
+        cap = self._unproven if row is None else row.cap
+        self._gauge.set(cap)
+        return cap
+
+
+def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scoring | None:
+    try:
+        return openers.prior()
+    except (ScorerError, OSError) as error:
+        # Requests can do without: the nearest examples are sent instead.
+        metrics.broken.labels("scorer").inc()
+        log("error", "prior_broken", error=error)
+        return None
+
+
+def _models_folder(config: Config) -> Path:
+    memory = config.memory
+    assert memory is not None and memory.data_dir is not None
+    return memory.examples.embedding.cache_dir or memory.data_dir / "models"
+
+
+def _chooser_knobs(settings: ModelSettings) -> chooser.Knobs:
+    exploration, load = settings.in_context.exploration, settings.in_context.load
+    return chooser.Knobs(
+        gamma_scale=exploration.gamma,
+        least_probability=exploration.epsilon / max(2, 2 * len(settings.engines) - 1),
+        load=LoadKnobs(threshold=load.threshold, strength=load.strength),
+    )
+
+
+def _knobs(settings: ModelSettings, config: Config) -> Knobs:
+    rule, learned, chosen = settings.few_shot, settings.in_context, settings.in_context.examples
+    assert config.memory is not None
+    examples = config.memory.examples
+    actions = 2 * len(settings.engines) - 1
+    return Knobs(
+        theta=rule.theta,
+        m=rule.m,
+        same_names=rule.same_names,
+        with_tools=rule.with_tools,
+        max_characters=examples.embedding.max_characters,
+        deadline_s=(examples.retrieve_deadline_ms + chosen.scorer_deadline_ms) / 1000,
+        max_examples=chosen.max_examples,
+        max_example_tokens=chosen.max_example_tokens,
+        candidates=chosen.candidates,
+        combiner=combiner.Knobs(
+            min_gain=chosen.min_gain,
+            gain_per_ktok=chosen.gain_per_ktok,
+            redundancy=chosen.redundancy,
+            order=chosen.order,
+        ),
+        counts=example_count.Knobs(gain_per_ktok=chosen.gain_per_ktok) if chosen.adapt_count else None,
+        label_share=chosen.label_share,
+        preference=learned.preference,
+        key_preferences=learned.key_preferences,
+        least_probability=learned.exploration.epsilon / actions,
+        opted_out_keys=learned.exploration.opted_out_keys,
+        small_context_tokens=config.engines[settings.engines[0]].context_tokens,
+    )

@@ -1,0 +1,109 @@
+"""Asks an engine in the background: one chat completion, not streamed, with what it cost and how long it took.
+
+Through the same guarded engines as clients' requests, but with none of a client's headers: what is asked here is the
+operator's business, and never goes out, or is billed, under a client's credential.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multidict import CIMultiDict
+
+from engines.chat import ChatRequest, Usage, estimated_tokens
+from engines.engine import Engine, EngineRequest, Price
+from engines.errors import ConnectFailed, EngineError, Unavailable
+from gateway.assemble import from_json
+
+_LARGEST_BYTES = 4 * 2**20
+_BYTES_PER_TOKEN_AT_LEAST = 2
+"""For what a prompt may cost at most: English has 4 to 5 bytes per token, Chinese about 3."""
+
+
+class NotAnswered(Exception):
+    """There is no answer to compare. The text is a short code, free of content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer."""
+
+    text: str
+    finish_reason: str
+    usage: Usage
+    cost_usd: float
+    latency_s: float
+
+
+@dataclass(slots=True)
+class Bill:
+    """What a sample has cost so far, in US dollars, by (engine, purpose)."""
+
+    items: dict[tuple[str, str], float]
+
+    @property
+    def usd(self) -> float:
+        return sum(self.items.values())
+
+    def add(self, engine: str, purpose: str, usd: float) -> None:
+        """Book one request."""
+        self.items[engine, purpose] = self.items.get((engine, purpose), 0.0) + usd
+
+
+async def ask(engine: Engine, chat: ChatRequest, *, most_tokens: int, bill: Bill, purpose: str) -> Said:
+    """Ask and wait for the whole answer. Raises NotAnswered.
+
+    What it cost is booked in any case: also when waiting is cancelled or the answer breaks off, and then at the most it
+    can have cost, since nobody tells.
+    """
+    info = engine.info
+    asked = chat.rewritten(model=info.model)
+    headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
+    request = EngineRequest("POST", "/chat/completions", headers, asked.body, asked)
+    cost_usd = most_usd(info.price, len(asked.body), most_tokens)
+    began = time.perf_counter()
+    try:
+        async with engine.stream(request) as reply:
+            body = bytearray()
+            async for chunk in reply.chunks:
+                body += chunk
+                if len(body) > _LARGEST_BYTES:
+                    raise NotAnswered("too_large")
+            if reply.status != 200:
+                cost_usd = 0.0
+                raise NotAnswered(f"status_{reply.status}")
+        assembled = from_json(bytes(body))
+        if assembled is None or not assembled.whole or assembled.calls_tools():
+            raise NotAnswered("unreadable")
+        usage = assembled.usage()
+        if usage is None:
+            prompt = estimated_tokens(asked.body.decode())
+            usage = Usage(prompt, estimated_tokens(assembled.text()), estimated=True)
+        cost_usd = info.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        latency_s = time.perf_counter() - began
+        return Said(assembled.text(), assembled.finish_reason(), usage, cost_usd, latency_s)
+    except (ConnectFailed, Unavailable) as error:
+        cost_usd = 0.0
+        raise NotAnswered(error.code) from error
+    except EngineError as error:
+        raise NotAnswered(error.code) from error
+    finally:
+        bill.add(info.name, purpose, cost_usd)
+
+
+def chat_of(fields: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> ChatRequest:
+    """A chat request that is not streamed, out of a body's fields and messages."""
+    made = {**fields, "messages": list(messages), "stream": False}
+    body = json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return ChatRequest(
+        body, made, str(made.get("model", "")), made["messages"], stream=False, include_usage=False
+    )
+
+
+def most_usd(price: Price, prompt_bytes: int, most_tokens: int) -> float:
+    """What a request can cost at most, in US dollars, by its size and the bound on its answer."""
+    return price.cost_usd(prompt_bytes // _BYTES_PER_TOKEN_AT_LEAST + 1, most_tokens)

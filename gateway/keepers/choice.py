@@ -1,0 +1,199 @@
+"""Keeps what the router saw and weighed, so that a better router can be learnt from it, and any other evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from gateway.answer import Answer
+from gateway.assemble import Assembled
+from gateway.contributor import contributor, user_of
+from gateway.journey import Journey
+from gateway.keepers.keeper import Keeping
+from router.plan import Action, Attempt, Candidate, Helped, Plan, Weighed
+from store.records import ChoiceRecord
+
+_MAX_ID_CHARACTERS = 200
+
+
+class ChoiceSink(Protocol):
+    """What is needed of store.choices.Choices."""
+
+    def record(self, record: ChoiceRecord) -> Future[Any]: ...
+
+
+class ChoiceKeeper:
+    """Keeps what the router saw and weighed. Of a rule that weighs nothing, what it saw and what it did.
+
+    `engines`: those of each served model, small to large. What a rule could have done instead follows from them.
+    """
+
+    def __init__(
+        self,
+        choices: ChoiceSink,
+        engines: Mapping[str, Sequence[str]],
+        *,
+        secret: bytes,
+        embedding_version: str,
+    ) -> None:
+        self._choices = choices
+        self._engines = engines
+        self._secret = secret
+        self._embedding_version = embedding_version
+
+    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+        """See Keeper. Nothing for a hit, nor for a policy that does not look at requests."""
+        plan, attempt = answer.plan, answer.attempt
+        if answer.hit is not None or plan is None or attempt is None:
+            return
+        if plan.vector is None and plan.choice is None:
+            return
+        if answer.controls.no_store:
+            yield "choice", "opted_out"
+        elif not 200 <= answer.status < 300:
+            yield "choice", "error"
+        elif not answer.complete:
+            yield "choice", "incomplete"
+        else:
+            yield "choice", self._choices.record(self._record(journey, answer, plan, attempt, assembled))
+
+    def _record(
+        self,
+        journey: Journey,
+        answer: Answer,
+        plan: Plan,
+        attempt: Attempt,
+        assembled: Assembled | None,
+    ) -> ChoiceRecord:
+        choice, helped = plan.choice, plan.helped
+        # A rule draws nothing: what it did is in `engine` and `example_ids`, and was never one of several by chance.
+        actions = _rules_actions(plan, self._engines.get(journey.model, ()))
+        chosen = chosen_without_load = -1
+        if choice is not None:
+            actions = tuple(_action(weighed) for weighed in choice.weighed)
+            chosen, chosen_without_load = choice.chosen, choice.chosen_without_load
+        return ChoiceRecord(
+            request_id=journey.id,
+            tenant=journey.tenant,
+            contributor=contributor(
+                self._secret, journey.tenant, journey.key_id, user_of(answer.chat.fields)
+            ),
+            at_s=journey.started_at_s,
+            model=journey.model,
+            completion_id=_completion_id(assembled),
+            engine=attempt.engine,
+            example_ids=journey.example_ids,
+            policy=plan.policy,
+            policy_version=plan.policy_version,
+            probability=plan.probability,
+            vector=plan.vector,
+            embedding_version=self._embedding_version if plan.vector is not None else "",
+            context=choice.context if choice else {},
+            features_version=choice.features_version if choice else "",
+            actions=actions,
+            chosen=chosen if _as_chosen(plan, attempt, actions, chosen) else -1,
+            chosen_without_load=chosen_without_load,
+            explored=choice.explored if choice else False,
+            floored=choice.floored if choice else False,
+            **_examples(plan, attempt, helped),
+            cost_usd=journey.cost_usd,
+            total_ms=round((journey.ended - journey.began) * 1000, 3),
+            first_chunk_ms=(
+                None
+                if journey.first_chunk is None
+                else round((journey.first_chunk - journey.began) * 1000, 3)
+            ),
+        )
+
+
+def _as_chosen(plan: Plan, attempt: Attempt, actions: tuple[dict[str, Any], ...], chosen: int) -> bool:
+    """Whether what answered is what was drawn: its probability then says how likely this answer was.
+
+    A stand-in may well be one of the actions, but it was not drawn, and an engine that the client named was not either.
+    """
+    if plan.reason == "forced" or attempt is not plan.attempts[0] or not 0 <= chosen < len(actions):
+        return False
+    drawn = actions[chosen]
+    return (drawn["engine"], drawn["with_examples"]) == (attempt.engine, bool(attempt.examples))
+
+
+def _action(weighed: Weighed) -> dict[str, Any]:
+    return {
+        "engine": weighed.action.engine,
+        "with_examples": weighed.action.with_examples,
+        "probability": weighed.probability,
+        "probability_without_load": weighed.probability_without_load,
+        "quality": weighed.quality,
+        "cost_usd": weighed.cost_usd,
+        "latency_s": weighed.latency_s,
+        "reward": weighed.reward,
+        "features": dict(weighed.features),
+    }
+
+
+def _rules_actions(plan: Plan, engines: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    """All that could have been done, the reference last, with the probabilities of a rule. It expected nothing: null."""
+    first = plan.attempts[0]
+    taken = Action(first.engine, bool(first.examples))
+    possible = [
+        Action(engine, with_examples)
+        for engine in engines
+        for with_examples in (False, True)
+        if not (with_examples and engine == engines[-1])
+    ]
+    return tuple(
+        {
+            "engine": action.engine,
+            "with_examples": action.with_examples,
+            "probability": plan.probability if action == taken else 0.0,
+            "probability_without_load": plan.probability if action == taken else 0.0,
+            "quality": None,
+            "cost_usd": None,
+            "latency_s": None,
+            "reward": None,
+            "features": {},
+        }
+        for action in possible
+    )
+
+
+def _examples(plan: Plan, attempt: Attempt, helped: Helped | None) -> dict[str, Any]:
+    sent = {candidate.example.id for candidate in attempt.examples}
+
+    def shown(candidate: Candidate) -> dict[str, Any]:
+        return {
+            "id": candidate.example.id,
+            "similarity": candidate.similarity,
+            "gain": candidate.gain,
+            "sent": candidate.example.id in sent,
+        }
+
+    if helped is None:
+        return {
+            "scorer": "",
+            "scorer_features_version": "",
+            "candidates": tuple(map(shown, plan.neighbours)),
+            "candidate_features": None,
+            "quality_alone": 0.0,
+            "quality_with": 0.0,
+            "most_examples": len(attempt.examples),
+            "examples_explored": "",
+            "examples_probability": 1.0,
+        }
+    return {
+        "scorer": helped.scorer,
+        "scorer_features_version": helped.features_version,
+        "candidates": tuple(map(shown, helped.considered)),
+        "candidate_features": helped.features,
+        "quality_alone": helped.quality_alone,
+        "quality_with": helped.quality_with,
+        "most_examples": helped.most,
+        "examples_explored": helped.explored,
+        "examples_probability": helped.probability,
+    }
+
+
+def _completion_id(assembled: Assembled | None) -> str:
+    id = assembled.completion.get("id") if assembled is not None else None
+    return id if isinstance(id, str) and len(id) <= _MAX_ID_CHARACTERS else ""

@@ -1,0 +1,95 @@
+"""Notes that an answer was asked for anew, which says a little against it. Off by default: it may mean something else."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+from cachetools import TTLCache
+
+from gateway.answer import Answer
+from gateway.assemble import Assembled
+from gateway.contributor import user_of
+from gateway.journey import Journey
+from gateway.keepers.keeper import Keeping
+from store.records import OutcomeRecord
+
+QUALITY = 0.4
+"""Of an answer that was asked for anew: hardly less than the 0.5 of knowing nothing. People also do it out of curiosity."""
+_REMEMBERED = 10_000
+
+
+class OutcomeSink(Protocol):
+    """What is needed of store.outcomes.Outcomes."""
+
+    def note(self, outcome: OutcomeRecord) -> Future[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    request_id: str
+    engine: str
+    example_ids: tuple[int, ...]
+    seed: object
+
+
+class RegeneratedKeeper:
+    """Notes a weak implicit outcome when the same key asks the same again within `within_s` seconds, and means it.
+
+    It means it when it asks past the cache (`Cache-Control: no-cache`) or with another seed; a mere repetition may be a
+    retry of the client's library. A program that samples several answers on purpose looks just the same, which is why
+    this is for installations where people press a button. Remembers digests, in this process, for `within_s` only.
+    """
+
+    def __init__(
+        self, outcomes: OutcomeSink, *, within_s: float = 60.0, timer: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._outcomes = outcomes
+        self._asked: TTLCache[bytes, _Asked] = TTLCache(_REMEMBERED, within_s, timer=timer)
+
+    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+        """See Keeper."""
+        if (
+            answer.hit is not None
+            or answer.attempt is None
+            or answer.controls.no_store
+            or not answer.complete
+        ):
+            return
+        who = _digest(journey, answer)
+        before = self._asked.get(who)
+        seed = answer.chat.fields.get("seed")
+        self._asked[who] = _Asked(journey.id, answer.attempt.engine, journey.example_ids, seed)
+        if before is None or not (answer.controls.no_cache or seed != before.seed):
+            return
+        yield (
+            "regenerated",
+            self._outcomes.note(
+                OutcomeRecord(
+                    request_id=before.request_id,
+                    tenant=journey.tenant,
+                    at_s=journey.started_at_s,
+                    source="implicit",
+                    key="regenerated",
+                    engine=before.engine,
+                    example_ids=before.example_ids,
+                    served=True,
+                    quality=QUALITY,
+                    detail='{"how":"regenerated"}',
+                )
+            ),
+        )
+
+
+def _digest(journey: Journey, answer: Answer) -> bytes:
+    """Of who asks what of which model. Other fields than the messages may differ: temperature, for one."""
+    chat = answer.chat
+    who = [journey.tenant, journey.key_id, user_of(chat.fields), journey.model]
+    return hashlib.blake2b(
+        orjson.dumps([who, chat.messages], option=orjson.OPT_SORT_KEYS), digest_size=16
+    ).digest()

@@ -1,0 +1,260 @@
+"""Follows what the learner publishes: a worker decides with a new version within a second, and never waits for one.
+
+One thread looks for news and reads files; a request only reads a dictionary. A tenant's first request is decided with the
+prior while its versions are being read. A version that is broken is gone without, counted, and said in the log: the next
+best one is used. A version that several tenants use is opened once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from cachetools import LRUCache
+
+from gateway.log import log
+from router.bandit import Bandit, BanditError
+from router.example_count import BadCounts, ExampleCounts
+from router.learned import Learned
+from router.scorer import ScorerError, Scoring
+from store.artifacts import ArtifactBroken
+from store.records import ArtifactRecord
+
+_LOOK_EVERY_S = 0.25
+_KEPT = 64
+"""Tenants and models whose versions are held at once, per worker; a scorer holds a thread and a few megabytes."""
+_BROKEN = (ArtifactBroken, ScorerError, BanditError, BadCounts, OSError)
+
+T = TypeVar("T")
+
+
+class Artifacts(Protocol):
+    """What is needed of store.artifacts.Artifacts."""
+
+    def generation(self) -> int: ...
+
+    def active(self, kind: str, tenant: str, model: str) -> ArtifactRecord | None: ...
+
+
+class Openers(Protocol):
+    """How bytes become what they are for. Each raises one of the errors above, and nothing else."""
+
+    def scorer(self, record: ArtifactRecord) -> Scoring: ...
+
+    def bandit(self, record: ArtifactRecord) -> Bandit: ...
+
+    def counts(self, record: ArtifactRecord) -> ExampleCounts: ...
+
+
+class FloorCaps(Protocol):
+    """What the quality floors leave, by tenant and model."""
+
+    def cap(self, tenant: str, model: str) -> float: ...
+
+
+@dataclass(slots=True)
+class _Held(Generic[T]):
+    """A version in use, by so many slots."""
+
+    record: ArtifactRecord
+    thing: T
+    users: int = 0
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What is held for one tenant and model."""
+
+    held: dict[str, _Held[Any]] = field(default_factory=dict)
+    broken: set[int] = field(default_factory=set)
+    learned: Learned = field(default_factory=Learned)
+
+
+class LearnedFollower:
+    """Owns its thread, and every scorer it opened, between `start` and `stop`."""
+
+    def __init__(
+        self,
+        artifacts: Artifacts,
+        openers: Openers,
+        *,
+        prior: Scoring | None,
+        floors: FloorCaps | None = None,
+        broken: Callable[[str], None] = lambda kind: None,
+        look_every_s: float = _LOOK_EVERY_S,
+    ) -> None:
+        """`prior` scores before anything was trained; it is closed with the rest. `broken` counts what cannot be used."""
+        self._artifacts = artifacts
+        self._openers = openers
+        self._prior = prior
+        self._floors = floors
+        self._count_broken = broken
+        self._look_every_s = look_every_s
+        self._default = Learned(scorer=prior, version="prior" if prior else "none")
+        self._slots: LRUCache[tuple[str, str], _Slot] = LRUCache(_KEPT)
+        self._wanted: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._opened: dict[int, _Held[Any]] = {}
+        self._closing: list[tuple[float, Scoring]] = []
+        self._seen = -1
+        self._thread = threading.Thread(target=self._run, name="learned", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and close every scorer. Requests decided after this go without scores."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for slot in list(self._slots.values()):
+            self._retire(slot)
+        for _, scorer in self._closing:
+            scorer.close()
+        if self._prior is not None:
+            self._prior.close()
+
+    def of(self, tenant: str, model: str) -> Learned:
+        """See router.learned.LearnedBooks."""
+        key = (tenant, model)
+        with self._lock:
+            slot = self._slots.get(key)
+            if slot is not None:
+                return slot.learned
+            self._wanted.add(key)
+        self._wake.set()
+        return self._default
+
+    def books(self, model: str) -> ModelBooks:
+        """For the policy of one served model."""
+        return ModelBooks(self, model)
+
+    def ready(self, tenant: str, model: str, timeout_s: float = 5.0) -> bool:
+        """Wait until a tenant's versions are in use. For tests and tools."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            self.of(tenant, model)
+            with self._lock:
+                if (tenant, model) in self._slots and self._seen == self._artifacts.generation():
+                    return True
+            time.sleep(0.01)
+        return False
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait(self._look_every_s)
+            self._wake.clear()
+            try:
+                self._look()
+            except Exception as error:
+                log("error", "learned_failed", error=error)
+
+    def _look(self) -> None:
+        generation = self._artifacts.generation()
+        with self._lock:
+            wanted, self._wanted = self._wanted, set()
+            known = list(self._slots)
+        stale = known if generation != self._seen else []
+        for tenant, model in {*wanted, *stale}:
+            self._refresh(tenant, model)
+        self._seen = generation
+        if self._floors is not None:
+            self._refresh_caps(known, self._floors)
+        now = time.monotonic()
+        for since, scorer in [c for c in self._closing if now - c[0] > 1.0]:
+            self._closing.remove((since, scorer))
+            scorer.close()
+
+    def _refresh(self, tenant: str, model: str) -> None:
+        with self._lock:
+            slot = self._slots.get((tenant, model)) or _Slot()
+        self._use_best(slot, "scorer", tenant, model, self._openers.scorer)
+        self._use_best(slot, "bandit", tenant, model, self._openers.bandit)
+        self._use_best(slot, "counts", tenant, model, self._openers.counts)
+        versions = [f"{kind}-{held.record.id}" for kind, held in sorted(slot.held.items())]
+        slot.learned = Learned(
+            scorer=slot.held["scorer"].thing if "scorer" in slot.held else self._prior,
+            bandit=slot.held["bandit"].thing if "bandit" in slot.held else None,
+            counts=slot.held["counts"].thing if "counts" in slot.held else ExampleCounts(),
+            offload_cap=self._floors.cap(tenant, model) if self._floors else 1.0,
+            version="+".join(versions) or self._default.version,
+        )
+        with self._lock:
+            full = (tenant, model) not in self._slots and len(self._slots) >= self._slots.maxsize
+            oldest = self._slots.popitem()[1] if full else None
+            self._slots[tenant, model] = slot
+        if oldest is not None:
+            self._retire(oldest)
+
+    def _use_best(
+        self, slot: _Slot, kind: str, tenant: str, model: str, opened: Callable[[ArtifactRecord], Any]
+    ) -> None:
+        """The tenant's own version, else the operator's for the model, else the operator's for any; the first that opens."""
+        held = slot.held.get(kind)
+        for record in self._candidates(kind, tenant, model):
+            if held is not None and held.record.id == record.id:
+                return
+            if record.id in slot.broken:
+                continue
+            try:
+                using = self._opened.get(record.id) or _Held(record, opened(record))
+            except _BROKEN as error:
+                slot.broken.add(record.id)
+                self._count_broken(kind)
+                log("error", "artifact_broken", kind=kind, id=record.id, model=model, error=error)
+                continue
+            self._let_go(held)
+            using.users += 1
+            self._opened[record.id] = slot.held[kind] = using
+            log("info", "artifact_in_use", kind=kind, id=record.id, tenant=tenant, model=model)
+            return
+        if held is not None:
+            self._let_go(slot.held.pop(kind))
+            log("info", "artifact_out_of_use", kind=kind, id=held.record.id, tenant=tenant, model=model)
+
+    def _candidates(self, kind: str, tenant: str, model: str) -> Sequence[ArtifactRecord]:
+        slots = dict.fromkeys(((tenant, model), ("", model), ("", "")))
+        found = (self._artifacts.active(kind, whose, which) for whose, which in slots)
+        return [record for record in found if record is not None]
+
+    def _refresh_caps(self, known: Sequence[tuple[str, str]], floors: FloorCaps) -> None:
+        for key in known:
+            cap = floors.cap(*key)
+            with self._lock:
+                slot = self._slots.get(key)
+            if slot is not None and slot.learned.offload_cap != cap:
+                kept = slot.learned
+                slot.learned = Learned(kept.scorer, kept.bandit, kept.counts, cap, kept.version)
+
+    def _retire(self, slot: _Slot) -> None:
+        for held in slot.held.values():
+            self._let_go(held)
+
+    def _let_go(self, held: _Held[Any] | None) -> None:
+        if held is None:
+            return
+        held.users -= 1
+        if held.users == 0:
+            del self._opened[held.record.id]
+            if hasattr(held.thing, "close"):
+                # A request may still be at it: it is closed a second later.
+                self._closing.append((time.monotonic(), held.thing))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBooks:
+    """What was learnt for one served model: router.learned.LearnedBooks."""
+
+    follower: LearnedFollower
+    model: str
+
+    def of(self, tenant: str) -> Learned:
+        """See router.learned.LearnedBooks."""
+        return self.follower.of(tenant, self.model)

@@ -1,0 +1,146 @@
+"""From the settings to a learner: opens the store of the data folder, without an index, and says what is to be trained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gateway.answer_embedder import version_of
+from gateway.config import Config, ModelSettings
+from gateway.learner import Learner, Pace, Trainer
+from gateway.log import log
+from gateway.sharing import lenders
+from gateway.training import BanditTrainer, CountsTrainer, ScorerTrainer
+from router.learning.floor_account import caught_up
+from router.learning.scorer_rows import VectorsOf
+from router.quality_floor import FloorSettings
+from store.answer_vectors import CandidateVectors
+from store.memory import Memory as Store
+from store.quality_floors import QualityFloors
+from store.records import Vector
+
+_WRITE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What the learner's process does."""
+
+    learner: Learner
+    floors: Callable[[], None]
+    """Brings every quality floor's account up to date."""
+
+
+@contextmanager
+def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]:
+    """Opens the store and closes it again. Raises what opening a store raises."""
+    memory = config.memory
+    assert memory is not None and memory.data_dir is not None, "gateway.run gives every memory a folder"
+    store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
+    try:
+        learner = Learner(
+            store.outcomes,
+            store.artifacts,
+            lambda model: trainers(store, config, model),
+            Pace(config.learning.min_new_outcomes, config.learning.max_outcomes),
+            lenders=_granted(config, store),
+            stopping=stopping,
+        )
+        yield Learning(learner, Floors(store, config).catch_up)
+    finally:
+        store.close()
+
+
+def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
+    """What is trained for a served model; nothing for one that does not learn."""
+    settings = config.models.get(model)
+    if settings is None or settings.policy != "in_context":
+        return ()
+    learning, needed = config.learning, settings.in_context.outcomes_needed
+    half_life_s = learning.half_life_h * 3600
+    found: list[Trainer] = [BanditTrainer(needed, half_life_s)]
+    if settings.in_context.examples.adapt_count:
+        found.append(CountsTrainer(needed, half_life_s, time.time))
+    if learning.train_scorer and ScorerTrainer.possible():
+        from router.scorer_prior import prior_model
+
+        characters = config.memory.examples.embedding.max_characters if config.memory else 0
+        found.append(ScorerTrainer(learning.scorer_min_outcomes, vectors_of(store, characters), prior_model))
+    return found
+
+
+def vectors_of(store: Store, max_characters: int) -> Callable[[str, str], VectorsOf]:
+    """(tenant, embedding version) to a reader of its examples' vectors, as the scorer is trained on them."""
+
+    def of(tenant: str, embedding_version: str) -> VectorsOf:
+        reader = CandidateVectors(
+            store.db,
+            question_version=embedding_version,
+            answer_version=version_of(embedding_version, max_characters),
+        )
+
+        def vectors(ids: Sequence[int]) -> dict[int, tuple[Vector, Vector | None]]:
+            pairs = reader.pairs(tenant, ids)
+            return {id: (q, a) for id, (q, a) in pairs.items() if q is not None}
+
+        return vectors
+
+    return of
+
+
+def _granted(config: Config, store: Store) -> Callable[[str], Sequence[str]]:
+    granted = lenders(config.sharing.grants, store.keys.tenant_named)
+    return lambda tenant: granted.get(tenant, ())
+
+
+class Floors:
+    """Every quality floor of a configuration."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        self._rows = QualityFloors(store.db)
+        self._promised = {
+            name: (model, promise)
+            for name, model in config.models.items()
+            if (promise := promised(config, model)) is not None
+        }
+        self._seen = -1
+
+    def catch_up(self) -> None:
+        """Read what is new in the log and write what may be offloaded now. Nothing when nothing was committed since."""
+        version = self._store.db.data_version()
+        if not self._promised or version == self._seen:
+            return
+        self._seen = version
+        for tenant, name in self._store.choices.slots():
+            if name in self._promised:
+                model, promise = self._promised[name]
+                row, floor = caught_up(
+                    before := self._rows.get(tenant, name),
+                    promise,
+                    self._store.choices,
+                    self._store.outcomes,
+                    tenant=tenant,
+                    model=name,
+                    reference=model.engines[-1],
+                    now_s=time.time(),
+                )
+                self._rows.put(row).result(_WRITE_S)
+                if before is None or before.standing != row.standing:
+                    log(
+                        "warning" if row.standing == "threatened" else "info",
+                        "quality_floor",
+                        tenant=tenant,
+                        model=name,
+                        **floor.state(),
+                    )
+
+
+def promised(config: Config, model: ModelSettings) -> FloorSettings | None:
+    """The promise made for a model; None without one."""
+    floor, judging = model.in_context.quality_floor, config.judging
+    if model.policy != "in_context" or floor.max_loss is None or judging is None:
+        return None
+    return FloorSettings(floor.max_loss, 1.0 - floor.confidence, judging.share_offloaded)

@@ -1,0 +1,36 @@
+"""Series of what learns. They exist only where a model learns."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class LearningMetrics:
+    """Series of one process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.broken = Counter(
+            "understudy_artifacts_broken",
+            "Versions of what was learnt that could not be used and were gone without, by kind.",
+            ["kind"],
+            registry=registry,
+        )
+        self.choices = Counter(
+            "understudy_choices",
+            "Requests by how their engine was chosen: as looked best, explored, or sent up by the quality floor.",
+            ["model", "how"],
+            registry=registry,
+        )
+        self.load_shifted = Counter(
+            "understudy_load_shifted",
+            "Requests that would have gone to another engine had all been idle.",
+            ["model"],
+            registry=registry,
+        )
+        self.offload_cap = Gauge(
+            "understudy_offload_cap",
+            "Share of requests that the quality floor lets go to other engines than the reference, least of all tenants.",
+            ["model"],
+            registry=registry,
+            multiprocess_mode="livemin",
+        )

@@ -1,0 +1,132 @@
+"""The kinds of artifact and how each is trained from experiences: what stands between the learner and router.learning."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.learner import Incumbent, Trained
+from router.example_count import RUNGS, Observed, learnt
+from router.features import example_tokens
+from router.learning import bandit_training
+from router.learning.scorer_rows import VectorsOf, rows_from_log
+from store.outcomes import Experience
+from store.records import ChoiceRecord, OutcomeRecord
+
+
+@dataclass(frozen=True, slots=True)
+class BanditTrainer:
+    """How good each way to answer is."""
+
+    needed: int
+    half_life_s: float
+    kind: str = "bandit"
+
+    def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
+        """See gateway.learner.Trainer."""
+        from router.bandit_vw import BanditSettings
+
+        latest = _latest_embedded(experiences)
+        if latest is None or latest.vector is None:
+            return None
+        settings = BanditSettings(dimensions=len(latest.vector), embedding_version=latest.embedding_version)
+        rows = [
+            row
+            for each in experiences
+            if each.choice.embedding_version == latest.embedding_version
+            and (row := bandit_training.rows_from_log(each.choice, each.outcomes)) is not None
+        ]
+        if len(rows) < self.needed // 2:
+            # Outcomes there are, but of requests that were never weighed: nothing a router can be learnt from.
+            return None
+        knobs = bandit_training.TrainingKnobs(half_life_s=self.half_life_s)
+        try:
+            made = bandit_training.train(
+                rows, settings=settings, incumbent=incumbent.data if incumbent else None, knobs=knobs
+            )
+        except bandit_training.NothingToLearn:
+            return None
+        return Trained(made.data, made.metrics, made.accepted, made.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class CountsTrainer:
+    """How many examples pay, per engine."""
+
+    needed: int
+    half_life_s: float
+    clock: Callable[[], float]
+    kind: str = "counts"
+
+    def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
+        """See gateway.learner.Trainer. There is nothing to compare: it is a sum over the log, always taken into use."""
+        rows = [row for each in experiences for row in _observed(each.choice, each.outcomes)]
+        if not rows:
+            return None
+        counts = learnt(rows, now_s=self.clock(), half_life_s=self.half_life_s)
+        return Trained(counts.to_bytes(), {"rows": len(rows)}, True, "added up anew")
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerTrainer:
+    """How much each example helps. Needs torch: without it what is there stays in use."""
+
+    needed: int
+    vectors_of: Callable[[str, str], VectorsOf]
+    """By tenant and embedding version."""
+    prior: Callable[[], bytes]
+    kind: str = "scorer"
+
+    @staticmethod
+    def possible() -> bool:
+        """Whether torch is installed; it is not imported for that."""
+        return importlib.util.find_spec("torch") is not None
+
+    def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
+        """See gateway.learner.Trainer."""
+        from router.learning.scorer_training import TooFewOutcomes, trained
+
+        latest = _latest_embedded(experiences)
+        if latest is None:
+            return None
+        rows = []
+        for tenant in dict.fromkeys(each.choice.tenant for each in experiences):
+            of_tenant = [(e.choice, e.outcomes) for e in experiences if e.choice.tenant == tenant]
+            vectors = self.vectors_of(tenant, latest.embedding_version)
+            rows += rows_from_log(of_tenant, vectors, embedding_version=latest.embedding_version)
+        try:
+            before = incumbent.data if incumbent else self.prior()
+            made = trained(rows, before, embedding_version=latest.embedding_version)
+        except TooFewOutcomes:
+            return None
+        return Trained(made.model, made.metrics, made.accepted, made.reason)
+
+
+def _latest_embedded(experiences: Sequence[Experience]) -> ChoiceRecord | None:
+    embedded = (each.choice for each in reversed(experiences) if each.choice.vector is not None)
+    return next(embedded, None)
+
+
+def _observed(choice: ChoiceRecord, outcomes: Sequence[OutcomeRecord]) -> list[Observed]:
+    """What a cap on the number of examples led to: served answers of requests that were offloaded under one."""
+    if choice.chosen < 0 or choice.most_examples not in RUNGS or not choice.scorer:
+        return []
+    taken: Mapping[str, Any] = choice.actions[choice.chosen]
+    if not taken["with_examples"] or taken["engine"] != choice.engine:
+        return []
+    tokens = example_tokens(choice.context)
+    return [
+        Observed(
+            choice.engine,
+            choice.most_examples,
+            outcome.quality,
+            choice.quality_alone,
+            tokens,
+            max(1e-3, choice.examples_probability * outcome.probability),
+            choice.at_s,
+        )
+        for outcome in outcomes
+        if outcome.served and outcome.engine == choice.engine
+    ]

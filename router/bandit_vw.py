@@ -1,0 +1,327 @@
+"""The bandit that learns: landmarks say how the like of a request went, Vowpal Wabbit what its own features change of that.
+
+Vowpal Wabbit runs as a contextual bandit with action-dependent features (`--cb_adf`, `--cb_type mtr`: Bietti, Agarwal &
+Langford 2021, "A Contextual Bandit Bake-off") on what the landmarks leave unexplained; its scores per action are read, not
+a draw. Both learn online from one outcome at a time, and both are in the artifact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import threading
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from router import features
+from router.bandit import (
+    BanditBroken,
+    BanditInput,
+    BanditMissing,
+    BanditOutdated,
+    Estimate,
+    Lesson,
+    Option,
+    Scene,
+    check_lesson,
+    check_scene,
+)
+from router.landmarks import LandmarkKnobs, Landmarks
+
+if TYPE_CHECKING:
+    import vowpal_wabbit_next as vw
+
+
+MAGIC = b"understudy-bandit-1\n"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BanditSettings:
+    """What a bandit is made of. Part of its artifact: a model is only ever used with the settings it was trained with."""
+
+    dimensions: int = 384
+    """Of the request's embedding."""
+    embedding_version: str = ""
+    """Of the embedder whose vectors it was taught with; empty when that does not matter (tests)."""
+    projected: int = 0
+    """Dimensions of the seeded random projection that Vowpal Wabbit sees; 0 for none."""
+    seed: int = 20_261_121
+    bits: int = 18
+    learning_rate: float = 0.3
+    power_t: float = 0.5
+    """How the learning rate decays; 0 never, which follows drift and never settles."""
+    l2: float = 0.0
+    least_probability: float = 0.2
+    """Importance weights are cut at 1 / this: a bound on variance, at the price of some bias."""
+    landmarks: LandmarkKnobs = field(default_factory=LandmarkKnobs)
+
+
+class VowpalBandit:
+    """See router.bandit.Bandit."""
+
+    def __init__(self, settings: BanditSettings | None = None, *, version: str = "untrained") -> None:
+        """An untaught one: it expects what the scorer expects. Raises BanditMissing."""
+        self.settings = settings or BanditSettings()
+        self._version = version
+        self._learned = 0
+        self.taught_until_s = 0.0
+        """Unix seconds, if the teacher says so: what was known by then needs no teaching again."""
+        self._lock = threading.Lock()
+        self._landmarks = Landmarks(self.settings.dimensions, self.settings.landmarks)
+        self._projection = _projection(self.settings)
+        self._open(None)
+
+    def _open(self, model: bytes | None) -> None:
+        try:
+            import vowpal_wabbit_next as vw
+        except ImportError as error:
+            raise BanditMissing("vowpal-wabbit-next is not installed") from error
+        self._vw = vw
+        try:
+            self._workspace = vw.Workspace(_arguments(self.settings), model_data=model)
+        except Exception as error:
+            raise BanditBroken(f"Vowpal Wabbit refused the model: {type(error).__name__}") from None
+        self._label = {
+            "shared": vw.CBLabel(shared=True),
+            "none": vw.CBLabel(),
+        }
+        self._pool: list[vw.Example] = [vw.Example()]
+        self._pool[0].set_label(self._label["shared"])
+        self._indices: dict[tuple[str, tuple[str, ...]], npt.NDArray[np.uint64]] = {}
+
+    @property
+    def version(self) -> str:
+        return self._version
+
+    @property
+    def learned(self) -> int:
+        return self._learned
+
+    def estimate(self, scene: Scene) -> Estimate:
+        """See router.bandit.Bandit."""
+        check_scene(scene, self.settings.dimensions)
+        with self._lock:
+            reach, familiarity = self._near(scene)
+            base = self._base(scene, reach)
+            change = self._scores(self._examples(scene))
+        found = (min(1.0, max(0.0, b - c)) for b, c in zip(base, change, strict=True))
+        return Estimate(tuple(found), familiarity)
+
+    def learn(self, lessons: Sequence[Lesson]) -> int:
+        """See router.bandit.Bandit."""
+        for lesson in lessons:
+            check_lesson(lesson, self.settings.dimensions)
+        for lesson in lessons:
+            # Taken and given back per lesson: a batch must not hold up those who decide.
+            with self._lock:
+                self._take_in(lesson)
+        return len(lessons)
+
+    def train(self, lessons: Sequence[Lesson], *, passes: int) -> int:
+        """As `learn`, and then teaches Vowpal Wabbit the same `passes` - 1 times more: one pass leaves it half taught.
+
+        The landmarks count each lesson once. For a bandit of one's own: it holds the lock throughout.
+        """
+        count = self.learn(lessons)
+        with self._lock:
+            for _ in range(passes - 1):
+                for lesson in lessons:
+                    self._teach(lesson)
+        return count
+
+    def save(self) -> bytes:
+        """See router.bandit.Bandit."""
+        with self._lock:
+            arrays, actions = self._landmarks.arrays()
+            model: bytes = self._workspace.serialize()
+            learned = self._learned
+        packed = io.BytesIO()
+        np.savez(packed, allow_pickle=False, **arrays)
+        payload = packed.getvalue() + model
+        header = json.dumps(
+            {
+                "format": FORMAT,
+                "features": features.VERSION,
+                "settings": asdict(self.settings),
+                "arguments": _arguments(self.settings),
+                "actions": actions,
+                "learned": learned,
+                "taught_until_s": self.taught_until_s,
+                "arrays_bytes": packed.tell(),
+                "sha256": hashlib.sha256(payload).hexdigest(),
+            }
+        ).encode()
+        return MAGIC + struct.pack("<I", len(header)) + header + payload
+
+    @classmethod
+    def load(cls, data: bytes) -> Self:
+        """See router.bandit.Bandit. The version is the first 12 digits of the bytes' SHA-256."""
+        header, payload = _unframed(data)
+        if header.get("features") != features.VERSION:
+            raise BanditOutdated(f"features {header.get('features')!r}; {features.VERSION!r} is needed")
+        try:
+            plain = dict(header["settings"])
+            settings = BanditSettings(**{**plain, "landmarks": LandmarkKnobs(**plain["landmarks"])})
+            if header["arguments"] != _arguments(settings):
+                raise BanditOutdated("made with other arguments of Vowpal Wabbit")
+            split = int(header["arrays_bytes"])
+            bandit = cls(settings, version=hashlib.sha256(data).hexdigest()[:12])
+            with np.load(io.BytesIO(payload[:split]), allow_pickle=False) as kept:
+                bandit._landmarks.restore({name: kept[name] for name in kept.files}, header["actions"])
+            bandit._open(payload[split:])
+            bandit._learned = int(header["learned"])
+            bandit.taught_until_s = float(header["taught_until_s"])
+        except (KeyError, TypeError, ValueError, OSError, zipfile.BadZipFile) as error:
+            raise BanditBroken(f"a bandit's parts do not fit: {type(error).__name__}") from None
+        return bandit
+
+    def _take_in(self, lesson: Lesson) -> None:
+        # The landmarks are asked before they are told: what they left unexplained is what there is to learn.
+        self._teach(lesson)
+        scene = lesson.scene
+        told = {action_key(scene.options[i]): q for i, q in lesson.qualities.items()}
+        self._landmarks.learn(scene.vector, told, lesson.weight)
+        self._learned += 1
+
+    def _teach(self, lesson: Lesson) -> None:
+        scene = lesson.scene
+        if not lesson.qualities or lesson.weight <= 0.0:
+            return
+        reach, _ = self._near(scene)
+        base = self._base(scene, reach)
+        lines = self._examples(scene)
+        probability = max(self.settings.least_probability, lesson.probability)
+        for index, quality in lesson.qualities.items():
+            label = self._vw.CBLabel(label=(0, base[index] - quality, probability), weight=lesson.weight)
+            lines[1 + index].set_label(label)
+            self._workspace.learn_one(lines)
+            lines[1 + index].set_label(self._label["none"])
+
+    def _near(self, scene: Scene) -> tuple[npt.NDArray[np.float32], float]:
+        if scene.vector is None:
+            return np.zeros(0, np.float32), 0.0
+        return self._landmarks.near(scene.vector)
+
+    def _base(self, scene: Scene, reach: npt.NDArray[np.float32]) -> list[float]:
+        return [
+            self._landmarks.expected(reach, action_key(option), _prior(scene.context, option))
+            for option in scene.options
+        ]
+
+    def _scores(self, lines: list[vw.Example]) -> list[float]:
+        """Predicted cost per option, in the options' order."""
+        # Sorted by score, as vowpal-wabbit-next returns them.
+        found: Any = self._workspace.predict_one(lines)
+        scores = [0.0] * (len(lines) - 1)
+        for index, score in found:
+            scores[index] = score
+        if not all(abs(s) < 1e6 for s in scores):
+            raise BanditInput("the model's scores are not finite")
+        return scores
+
+    def _examples(self, scene: Scene) -> list[vw.Example]:
+        """The scene as Vowpal Wabbit's example lines. The pool is reused: what is freed never returns to the system."""
+        while len(self._pool) < 1 + len(scene.options):
+            line = self._vw.Example()
+            line.set_label(self._label["none"])
+            self._pool.append(line)
+        shared = self._pool[0]
+        self._fill(shared, "C", scene.context)
+        dense = shared["E"]
+        dense.truncate_to(0)
+        if scene.vector is not None and len(self._projection):
+            dense.push_many_features(self._dense_indices(), self._projection @ scene.vector)
+        for line, option in zip(self._pool[1:], scene.options, strict=False):
+            identity = line["A"]
+            identity.truncate_to(0)
+            identity.push_many_features(self._named("A", (action_key(option),)), _ONE)
+            self._fill(line, "S", option.features)
+        return self._pool[: 1 + len(scene.options)]
+
+    def _fill(self, line: vw.Example, namespace: str, numbers: Mapping[str, float]) -> None:
+        group = line[namespace]
+        group.truncate_to(0)
+        names = tuple(name for name in numbers if name not in features.NOT_FOR_QUALITY)
+        values = np.fromiter((numbers[name] for name in names), np.float32, len(names))
+        group.push_many_features(self._named(namespace, names), values)
+
+    def _named(self, namespace: str, names: tuple[str, ...]) -> npt.NDArray[np.uint64]:
+        found = self._indices.get((namespace, names))
+        if found is None:
+            index = self._workspace.get_index_for_scalar_feature
+            found = np.array([index(n, namespace_name=namespace) for n in names], np.uint64)
+            if len(self._indices) > 4096:
+                self._indices.clear()
+            self._indices[namespace, names] = found
+        return found
+
+    def _dense_indices(self) -> npt.NDArray[np.uint64]:
+        return self._named("E", tuple(map(str, range(len(self._projection)))))
+
+
+_ONE = np.ones(1, np.float32)
+
+
+def action_key(option: Option) -> str:
+    """An action's name in what is learnt: it outlives changes of the list of engines."""
+    return f"{option.engine}+examples" if option.with_examples else option.engine
+
+
+def _prior(context: Mapping[str, float], option: Option) -> float:
+    """Before anything is known: the scorer's expectation of the smallest engine, 1 of the reference, between by rank."""
+    small = context.get("quality_with" if option.with_examples else "quality_alone", 0.5)
+    return small + (1.0 - small) * option.features.get("rank", 0.0)
+
+
+def _projection(settings: BanditSettings) -> npt.NDArray[np.float32]:
+    """[projected, dimensions], seeded. Rows scaled so that a projected unit vector has components of about 0.1 to 1."""
+    rng = np.random.default_rng(settings.seed)
+    drawn = rng.standard_normal((settings.projected, settings.dimensions))
+    return drawn.astype(np.float32)
+
+
+def _arguments(settings: BanditSettings) -> list[str]:
+    return [
+        "--cb_adf",
+        "--cb_type",
+        "mtr",
+        "--quadratic",
+        "AC",
+        "--quadratic",
+        "AE",
+        "--bit_precision",
+        str(settings.bits),
+        "--learning_rate",
+        str(settings.learning_rate),
+        "--power_t",
+        str(settings.power_t),
+        "--l2",
+        str(settings.l2),
+        "--quiet",
+    ]
+
+
+def _unframed(data: bytes) -> tuple[dict[str, Any], bytes]:
+    start = len(MAGIC) + 4
+    if not data.startswith(MAGIC) or len(data) < start:
+        raise BanditBroken("these bytes are no bandit")
+    (length,) = struct.unpack("<I", data[len(MAGIC) : start])
+    try:
+        header = json.loads(data[start : start + length])
+    except ValueError:
+        raise BanditBroken("a bandit's header cannot be read") from None
+    payload = data[start + length :]
+    # Vowpal Wabbit loads half a model without a word.
+    if not isinstance(header, dict) or header.get("sha256") != hashlib.sha256(payload).hexdigest():
+        raise BanditBroken("a bandit's bytes are not those that were saved")
+    if header.get("format") != FORMAT:
+        raise BanditOutdated(f"format {header.get('format')!r}; {FORMAT} is needed")
+    return header, payload

@@ -1,0 +1,265 @@
+"""From what was logged, or labelled, to a bandit that was checked against its predecessor on what came after.
+
+Two candidates are made: the incumbent taught the news (warm), and a new one taught a window in which old rows count less
+(fresh). The better of the two on the latest rows is compared with the incumbent there, and published only if it is not
+worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from router import features
+from router.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
+from router.bandit_vw import BanditSettings, VowpalBandit, action_key
+from router.reward import Weights, reward
+from store.records import ChoiceRecord, OutcomeRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A lesson and when it was learnt."""
+
+    lesson: Lesson
+    at_s: float
+    chosen: int = -1
+    """Index of the option that was drawn; -1 where nothing was drawn (labels)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingKnobs:
+    """How training goes."""
+
+    half_life_s: float = 14 * 86400.0
+    """Of a row's weight."""
+    least_weight: float = 0.01
+    """Rows that count less are left out."""
+    passes: int = 3
+    """Over the window, of a fresh candidate."""
+    held_out: float = 0.2
+    """Share of the rows, the latest, that candidates are compared on."""
+    least_held_out: int = 30
+    """With fewer nothing can be compared, and nothing is published beside an incumbent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What came of training."""
+
+    data: bytes
+    """The candidate's artifact, taught the held-out rows as well."""
+    accepted: bool
+    reason: str
+    metrics: Mapping[str, Any]
+
+
+class NothingToLearn(Exception):
+    """No row can be trained on."""
+
+
+def rows_from_log(choice: ChoiceRecord, outcomes: Iterable[OutcomeRecord]) -> Row | None:
+    """A choice and what is known of its answers as a row; None where nothing of use is known.
+
+    Several outcomes of one action are averaged. One known action has the probability it was drawn with; where a
+    comparison made more known, all were found out together, so no action is over-represented and each counts fully.
+    """
+    if choice.features_version != features.VERSION or len(choice.actions) < 1:
+        return None
+    options = [
+        Option(str(a["engine"]), bool(a["with_examples"]), dict(a.get("features") or {}))
+        for a in choice.actions
+    ]
+    found: dict[int, list[float]] = {}
+    latest = choice.at_s
+    for outcome in outcomes:
+        index = _action_of(choice, outcome, options)
+        if index is not None and math.isfinite(outcome.quality):
+            found.setdefault(index, []).append(min(1.0, max(0.0, outcome.quality)))
+            latest = max(latest, outcome.at_s)
+    if not found:
+        return None
+    alone = list(found) == [choice.chosen]
+    lesson = Lesson(
+        Scene(choice.vector, choice.context, options),
+        {index: sum(qs) / len(qs) for index, qs in found.items()},
+        probability=min(1.0, max(1e-6, choice.probability)) if alone else 1.0,
+    )
+    try:
+        check_lesson(lesson, None)
+    except BanditInput:
+        return None
+    return Row(lesson, latest, choice.chosen)
+
+
+def _action_of(choice: ChoiceRecord, outcome: OutcomeRecord, options: Sequence[Option]) -> int | None:
+    if outcome.served and 0 <= choice.chosen < len(options):
+        # Whoever stood in for the chosen engine says nothing about it.
+        return choice.chosen if options[choice.chosen].engine == outcome.engine else None
+    with_examples = bool(outcome.example_ids)
+    for index, option in enumerate(options):
+        if option.engine == outcome.engine and option.with_examples == with_examples:
+            return index
+    return None
+
+
+def train(
+    rows: Sequence[Row],
+    *,
+    settings: BanditSettings,
+    incumbent: bytes | None = None,
+    knobs: TrainingKnobs | None = None,
+) -> Trained:
+    """The better candidate of two, judged on the latest rows. Blocks: about 0.1 ms per row and pass.
+
+    What the incumbent was taught already is not taught to it again. One that cannot be loaded, or was made for another
+    embedder, counts as none. Raises NothingToLearn, BanditMissing.
+    """
+    knobs = knobs or TrainingKnobs()
+    usable = sorted((r for r in rows if _usable(r, settings)), key=lambda r: r.at_s)
+    if not usable:
+        raise NothingToLearn("no row can be trained on")
+    now_s = usable[-1].at_s
+    held = int(len(usable) * knobs.held_out)
+    early, late = usable[: len(usable) - held], usable[len(usable) - held :]
+    old = _loaded(incumbent, settings)
+
+    def fresh(part: Sequence[Row]) -> VowpalBandit:
+        return fresh_bandit(part, settings, knobs, now_s=now_s)
+
+    def warm(part: Sequence[Row]) -> VowpalBandit:
+        assert incumbent is not None
+        bandit = VowpalBandit.load(incumbent)
+        bandit.learn([r.lesson for r in part if r.at_s > bandit.taught_until_s])
+        bandit.taught_until_s = max(bandit.taught_until_s, part[-1].at_s)
+        return bandit
+
+    makers = {"fresh": fresh} if old is None else {"warm": warm, "fresh": fresh}
+    metrics: dict[str, Any] = {"rows": len(usable), "held_out": held, "until_s": now_s}
+    if held < knobs.least_held_out:
+        chosen = "warm" if old is not None else "fresh"
+        data = makers[chosen](usable).save()
+        accepted = old is None
+        reason = "nothing to compare with" if accepted else "too few rows to compare on"
+        return Trained(data, accepted, reason, metrics | {"candidate": chosen})
+    means = _mean_quality(early)
+    judged = {name: Verdict.of(make(early), late, means) for name, make in makers.items()}
+    chosen = max(judged, key=lambda name: judged[name].value)
+    metrics |= {
+        "candidate": chosen,
+        **{f"{name}_{k}": v for name, j in judged.items() for k, v in j.figures().items()},
+    }
+    accepted, reason = True, "first of its kind"
+    if old is not None:
+        before = Verdict.of(old, late, means)
+        metrics |= {f"incumbent_{k}": v for k, v in before.figures().items()}
+        accepted, reason = judged[chosen].not_worse_than(before)
+    return Trained(makers[chosen](usable).save(), accepted, reason, metrics)
+
+
+def fresh_bandit(
+    rows: Sequence[Row], settings: BanditSettings, knobs: TrainingKnobs, *, now_s: float
+) -> VowpalBandit:
+    """A bandit that knows these rows, the latest last, and nothing else. Raises BanditInput, BanditMissing."""
+    bandit = VowpalBandit(settings)
+    aged = [_aged(r, now_s, knobs) for r in rows]
+    bandit.train([lesson for lesson in aged if lesson.weight >= knobs.least_weight], passes=knobs.passes)
+    bandit.taught_until_s = rows[-1].at_s if rows else 0.0
+    return bandit
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a bandit does on rows it was not taught."""
+
+    values: np.ndarray[Any, np.dtype[np.float64]]
+    """Per row: doubly robust estimate of the reward of what the bandit would pick (Dudik, Langford & Li 2011)."""
+    errors: np.ndarray[Any, np.dtype[np.float64]]
+    """Per known quality: squared error."""
+
+    @property
+    def value(self) -> float:
+        """Mean reward of its greedy choices."""
+        return float(self.values.mean())
+
+    def figures(self) -> dict[str, float]:
+        """For the artifact's metrics."""
+        return {"value": round(self.value, 5), "squared_error": round(float(self.errors.mean()), 5)}
+
+    def not_worse_than(self, other: Verdict) -> tuple[bool, str]:
+        """Whether neither value nor error is worse by more than a standard error of the paired difference."""
+        gained, erred = self.values - other.values, self.errors - other.errors
+        if float(gained.mean()) < -_standard_error(gained):
+            return False, "its choices are worth less than the incumbent's"
+        if float(erred.mean()) > _standard_error(erred):
+            return False, "it predicts worse than the incumbent"
+        return True, "not worse than the incumbent"
+
+    @classmethod
+    def of(cls, bandit: VowpalBandit, rows: Sequence[Row], means: Mapping[str, float]) -> Verdict:
+        """Of `bandit` on `rows`. `means`: average quality by action on other rows, the model part of the estimate."""
+        values, errors = [], []
+        for row in rows:
+            scene, known = row.lesson.scene, row.lesson.qualities
+            found = bandit.estimate(scene).qualities
+            errors += [(found[i] - q) ** 2 for i, q in known.items()]
+            rewards = _rewards(scene, found)
+            pick = max(range(len(found)), key=lambda i: (rewards[i], -i))
+            modelled = [means.get(action_key(o), 0.5) for o in scene.options]
+            value = _rewards(scene, modelled)[pick]
+            if pick in known:
+                actual = [known.get(i, m) for i, m in enumerate(modelled)]
+                value += (_rewards(scene, actual)[pick] - value) / max(0.01, row.lesson.probability)
+            values.append(value)
+        return cls(np.array(values), np.array(errors))
+
+
+def _rewards(scene: Scene, qualities: Sequence[float]) -> list[float]:
+    c = scene.context
+    dial = Weights(c.get("weight_quality", 1.0), c.get("weight_cost", 0.0), c.get("weight_latency", 0.0))
+    reference = qualities[-1]
+    return [
+        reward(
+            dial, q, o.features.get("relative_cost", 0.0), o.features.get("relative_latency", 0.0), reference
+        )
+        for q, o in zip(qualities, scene.options, strict=True)
+    ]
+
+
+def _mean_quality(rows: Sequence[Row]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        for index, quality in row.lesson.qualities.items():
+            found.setdefault(action_key(row.lesson.scene.options[index]), []).append(quality)
+    return {action: sum(qs) / len(qs) for action, qs in found.items()}
+
+
+def _aged(row: Row, now_s: float, knobs: TrainingKnobs) -> Lesson:
+    return replace(row.lesson, weight=row.lesson.weight * 0.5 ** ((now_s - row.at_s) / knobs.half_life_s))
+
+
+def _usable(row: Row, settings: BanditSettings) -> bool:
+    try:
+        check_lesson(row.lesson, settings.dimensions)
+    except BanditInput:
+        return False
+    return bool(row.lesson.qualities) and math.isfinite(row.at_s)
+
+
+def _loaded(incumbent: bytes | None, settings: BanditSettings) -> VowpalBandit | None:
+    if incumbent is None:
+        return None
+    try:
+        bandit = VowpalBandit.load(incumbent)
+    except BanditError:
+        return None
+    fits = bandit.settings.dimensions == settings.dimensions
+    return bandit if fits and bandit.settings.embedding_version == settings.embedding_version else None
+
+
+def _standard_error(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf

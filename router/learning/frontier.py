@@ -1,0 +1,147 @@
+"""Quality against cost, policy by policy and dial by dial, from one log: as data for JSON and as a table in plain text.
+
+A point is what a policy would have brought, with its intervals. Pictures of it: router.learning.frontier_page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from router.learning.logged import Logged
+from router.learning.off_policy import METHODS, Estimate, Method, estimate
+from router.learning.target_policies import TargetPolicy
+
+DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def frontier(
+    logged: Logged,
+    policies: Sequence[TargetPolicy],
+    dials: Sequence[float] = DIALS,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    clip: float | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What each policy would have brought; JSON-able, no number in it is infinite or nan (null instead).
+
+    {"requests", "actions", "quality_is", "self_selected", "left_out", "judged", "level", "points": [{"policy", "dial",
+    "offloaded", "unsupported", "effective_samples", "quality": {method: {"value", "low", "high"}}, "cost_usd": ...,
+    "latency_s": ..., "rewards": {dial: ...}}]}. A policy that looks at the dial has a point for each; for the others `dial`
+    is null and `rewards` has all of them. Raises ValueError for a dial outside 0..1, and what the policies raise.
+    """
+    if not dials or not all(0.0 <= dial <= 1.0 for dial in dials):
+        raise ValueError(
+            f"dials are {list(dials)}; at least one is needed, each from 0 (cheapest) to 1 (best)"
+        )
+    if level >= 1.0 or resamples < 100:
+        raise ValueError(f"level {level} and {resamples} resamples: below 1, and at least 100, are right")
+    shown = sorted(set(dials))
+    points = []
+    for policy in policies:
+        for own in [(dial,) for dial in shown] if policy.uses_dial else [tuple(shown)]:
+            target = policy.decide(logged, own[0])
+            figures = logged.figures(own[0])
+            del figures["reward"]
+            figures |= {f"reward {dial}": logged.figures(dial)["reward"] for dial in own}
+            found = estimate(
+                logged.log, target, figures, level=level, resamples=resamples, clip=clip, seed=seed
+            )
+            quality = found["quality"]["dr"]
+            points.append(
+                {
+                    "policy": policy.name,
+                    "dial": own[0] if policy.uses_dial else None,
+                    "offloaded": 1.0 - float(target[np.arange(len(target)), logged.reference].mean()),
+                    "unsupported": quality.unsupported,
+                    "effective_samples": quality.effective_samples,
+                    "clipped": quality.clipped,
+                    "clipping_bias": quality.clipping_bias,
+                    **{name: _told(found[name]) for name in ("quality", "cost_usd", "latency_s")},
+                    "rewards": {str(dial): _told(found[f"reward {dial}"]) for dial in own},
+                }
+            )
+    return {
+        "requests": len(logged.log),
+        "judged": int(np.isfinite(logged.log.quality).sum()),
+        "actions": [f"{a.engine}{'+examples' if a.with_examples else ''}" for a in logged.actions],
+        "quality_is": logged.quality_is,
+        "self_selected": logged.self_selected,
+        "left_out": dict(logged.left_out),
+        "level": level,
+        "points": points,
+    }
+
+
+def table(data: dict[str, Any], method: Method = "dr") -> str:
+    """The points as lines of text, one method's figures; what to beware of below."""
+    lines = [
+        f"{data['requests']} requests, quality known of {data['judged']}; {method}, {data['level']:.0%} intervals;"
+        f" quality is {_MEANS[data['quality_is']]}",
+        f"{'policy':<22} {'dial':>5} {'offload':>7} {'quality':>24} {'USD per 1000':>28} {'seconds':>24} {'ESS':>7}",
+    ]
+    for point in data["points"]:
+        dial = "" if point["dial"] is None else f"{point['dial']:.2f}"
+        lines.append(
+            f"{point['policy']:<22} {dial:>5} {point['offloaded']:>7.1%} {_ranged(point['quality'][method], 1, 3):>24}"
+            f" {_ranged(point['cost_usd'][method], 1000, 4):>28} {_ranged(point['latency_s'][method], 1, 3):>24}"
+            f" {point['effective_samples']:>7.0f}" + ("  !" if point["unsupported"] > 0.01 else "")
+        )
+    return "\n".join(lines + cautions(data))
+
+
+def cautions(data: dict[str, Any]) -> list[str]:
+    """What to know before believing the points; nothing if there is nothing."""
+    said = []
+    if any(point["unsupported"] > 0.01 for point in data["points"]):
+        said.append(
+            "! the policy takes actions that the log gave no chance: its figures are about the rest, and too low"
+            " for ips"
+        )
+    if data["self_selected"]:
+        said.append(
+            "quality is known from people who chose to speak; the figures take them to be like the others"
+        )
+    if data["left_out"]:
+        said.append(
+            "left out: " + ", ".join(f"{n} {reason}" for reason, n in sorted(data["left_out"].items()))
+        )
+    if any(point["effective_samples"] < 100 for point in data["points"]):
+        said.append("an ESS below 100 means: little is known, whatever the interval's width")
+    if any(point["clipped"] for point in data["points"]):
+        said.append("weights were cut: quality is too low by at most `clipping_bias` (in the JSON)")
+    return said
+
+
+_MEANS = {
+    "relative": "relative to the reference, whose answers are 1 by definition",
+    "measured": "as labels and users measured it",
+}
+
+
+def _told(estimates: dict[Method, Estimate]) -> dict[str, dict[str, float | None]]:
+    return {
+        method: {
+            "value": _finite(estimates[method].value),
+            "low": _finite(estimates[method].interval.low),
+            "high": _finite(estimates[method].interval.high),
+        }
+        for method in METHODS
+    }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _ranged(told: dict[str, float | None], times: float, digits: int) -> str:
+    value, low, high = (
+        "?" if each is None else f"{each * times:.{digits}f}"
+        for each in (told["value"], told["low"], told["high"])
+    )
+    return f"{value} ({low} to {high})"

@@ -1,0 +1,109 @@
+"""Requests whose quality is known per engine, from a file of labels, become rows that a bandit is trained on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from router import features
+from router.bandit import Lesson, Option, Scene
+from router.digest import cut, question
+from router.features import Examples, Request
+from router.learning.bandit_training import Row
+from store.records import Vector
+
+_CHARACTERS_PER_TOKEN = 4
+
+
+class BadLabel(Exception):
+    """A line that cannot be used. The text says why, and holds nothing of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """One request and how good each engine's answer was."""
+
+    messages: Sequence[Mapping[str, Any]]
+    quality: Mapping[str, float]
+    """By engine, 0..1."""
+
+
+def labelled(line: Any) -> Labelled:
+    """From `{"messages": [...] or "prompt": "...", "quality": {"engine": 0..1}}`. Raises BadLabel."""
+    if not isinstance(line, dict):
+        raise BadLabel("not a JSON object")
+    messages = line.get("messages")
+    if messages is None and isinstance(line.get("prompt"), str):
+        messages = [{"role": "user", "content": line["prompt"]}]
+    if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages) or not messages:
+        raise BadLabel("neither messages nor a prompt")
+    quality = line.get("quality")
+    if not isinstance(quality, dict) or not quality:
+        raise BadLabel("no quality per engine")
+    for value in quality.values():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+            raise BadLabel("a quality that is no number from 0 to 1")
+    return Labelled(messages, {str(engine): float(value) for engine, value in quality.items()})
+
+
+def engines_by_quality(requests: Iterable[Labelled]) -> tuple[str, ...]:
+    """Engines from the worst to the best on average: small to large, where nobody said the order."""
+    sums: dict[str, list[float]] = {}
+    for request in requests:
+        for engine, value in request.quality.items():
+            sums.setdefault(engine, []).append(value)
+    return tuple(sorted(sums, key=lambda engine: (math.fsum(sums[engine]) / len(sums[engine]), engine)))
+
+
+def row(
+    request: Labelled,
+    engines: Sequence[str],
+    vector_of: Callable[[str], Vector],
+    *,
+    at_s: float,
+    max_characters: int = 1500,
+) -> Row:
+    """The row of one labelled request. `engines` run from small to large; the last is the reference.
+
+    Features come from the functions used online; those that a label knows nothing of are left out. Raises BadLabel.
+    """
+    text = cut(question(request.messages), max_characters)
+    if not text:
+        raise BadLabel("no question")
+    context = features.context_features(
+        Request(
+            text,
+            turns=sum(m.get("role") in ("user", "assistant") for m in request.messages),
+            prompt_tokens=sum(len(str(m.get("content", ""))) for m in request.messages)
+            // _CHARACTERS_PER_TOKEN,
+        ),
+        Examples(),
+        quality_alone=0.5,
+        quality_with=0.5,
+        weights=(1.0, 0.0, 0.0),
+        familiarity=0.0,
+    )
+    last = len(engines) - 1
+    options = [
+        Option(
+            engine,
+            False,
+            features.action_features(
+                is_reference=place == last,
+                rank=place / last if last else 1.0,
+                with_examples=False,
+                relative_cost=0.0,
+                relative_latency=0.0,
+                utilisation=0.0,
+                healthy=True,
+            ),
+        )
+        for place, engine in enumerate(engines)
+    ]
+    qualities = {place: request.quality[e] for place, e in enumerate(engines) if e in request.quality}
+    if not qualities:
+        raise BadLabel("no engine of those that are served")
+    known = {name: value for name, value in context.items() if name not in features.NOT_OF_LABELS}
+    return Row(Lesson(Scene(vector_of(text), known, options), qualities), at_s)

@@ -1,0 +1,208 @@
+"""The scorer's network in torch: its weights, its two predictions, and the quality of a set made from them.
+
+Only training imports it. router.learning.scorer_graph describes the network and writes it down for serving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from router.learning.scorer_graph import MOST_SPREADS
+from router.learning.scorer_rows import Row
+from router.scorer_features import NAMES
+from router.set_quality import EPSILON
+
+RANK, TOPICS, HIDDEN = 8, 4, 128
+DROPOUT = 0.3
+UNKNOWN_EFFECTS = (-1.5, -3.0)
+"""Log-odds of help and of harm before anything is known: some help, hardly any harm."""
+_EDGE = 1e-6
+
+Tensor = Any
+"""torch.Tensor; torch's own types change between versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows as tensors: examples of all rows in one list, `owner` saying whose each is."""
+
+    requests: Tensor
+    """(rows, d)"""
+    questions: Tensor
+    """(examples, d)"""
+    answers: Tensor
+    scalars: Tensor
+    """(examples, s)"""
+    owner: Tensor
+    """(examples,): index of a row."""
+    quality: Tensor
+    """(rows,)"""
+    weight: Tensor
+    """(rows,)"""
+
+    def rows(self, which: Tensor) -> Batch:
+        """Some of the rows, in the given order."""
+        place = torch.full((len(self.quality),), -1, dtype=torch.long)
+        place[which] = torch.arange(len(which))
+        kept = place[self.owner] >= 0
+        return Batch(
+            self.requests[which],
+            self.questions[kept],
+            self.answers[kept],
+            self.scalars[kept],
+            place[self.owner[kept]],
+            self.quality[which],
+            self.weight[which],
+        )
+
+
+def batch_of(rows: Sequence[Row]) -> Batch:
+    """All rows as one batch; at least one row."""
+    width = len(rows[0].request)
+
+    def joined(arrays: list[Any], columns: int) -> Tensor:
+        filled = [a for a in arrays if len(a)]
+        return torch.from_numpy(
+            np.concatenate(filled) if filled else np.zeros((0, columns), np.float32)
+        ).float()
+
+    counts = torch.tensor([len(row.scalars) for row in rows])
+    return Batch(
+        torch.from_numpy(np.stack([row.request for row in rows])).float(),
+        joined([row.questions for row in rows], width),
+        joined([row.answers for row in rows], width),
+        joined([row.scalars for row in rows], len(NAMES)),
+        torch.repeat_interleave(torch.arange(len(rows)), counts),
+        torch.tensor([row.quality for row in rows], dtype=torch.float32),
+        torch.tensor([row.weight for row in rows], dtype=torch.float32),
+    )
+
+
+class Network:
+    """Weights and how they are used. `mean` and `spread` normalise the scalars and are not learnt."""
+
+    def __init__(self, batch: Batch, seed: int) -> None:
+        """Fresh weights for the batch's dimensions; normalisation from its scalars."""
+        self._generator = torch.Generator().manual_seed(seed)
+        self._d = batch.requests.shape[1]
+        scalars = batch.scalars
+        width = len(NAMES)
+        some = len(scalars) > 1
+        self.mean: Tensor = scalars.mean(0) if some else torch.zeros(width)
+        # What never varied in training must not matter when it does: it is divided by much, not by nothing.
+        spread = scalars.std(0) if some else torch.ones(width)
+        self.spread: Tensor = torch.where(spread < 1e-3, torch.full_like(spread, 1e3), spread)
+        positive = float((batch.quality * batch.weight).sum() / batch.weight.sum())
+        alone = torch.ones(len(batch.quality), dtype=torch.bool)
+        alone[batch.owner] = False
+        if alone.any():
+            weight = batch.weight[alone]
+            positive = float((batch.quality[alone] * weight).sum() / weight.sum())
+        start = float(torch.logit(torch.tensor(positive), eps=0.05))
+        self.weights: dict[str, Tensor] = {
+            # Nothing is read from the embeddings until `open_embeddings`.
+            "low_rank": torch.zeros(3 * self._d, RANK),
+            "topics": torch.zeros(self._d, TOPICS),
+            "hidden_scalars": self._drawn(width, HIDDEN, width**-0.5),
+            "hidden_pair": self._drawn(RANK, HIDDEN, RANK**-0.5),
+            "hidden_topic": self._drawn(TOPICS, HIDDEN, TOPICS**-0.5),
+            "hidden_bias": torch.zeros(HIDDEN),
+            "out": self._drawn(HIDDEN, 2, 0.3 * HIDDEN**-0.5),
+            "direct": torch.zeros(width, 2),
+            "out_bias": torch.tensor(UNKNOWN_EFFECTS),
+            "alone": torch.zeros(TOPICS, 1),
+            "alone_bias": torch.full((1,), start),
+        }
+        for weight in self.weights.values():
+            weight.requires_grad_(True)
+
+    def qualities(self, batch: Batch, *, dropout: bool = False) -> tuple[Tensor, Tensor]:
+        """Expected quality alone (rows,), and with each example by itself (examples,)."""
+        w, q = self.weights, batch.requests
+        topic = torch.tanh(q * self._d**0.5 @ w["topics"])
+        alone = torch.sigmoid((topic @ w["alone"] + w["alone_bias"]).squeeze(1))
+        asked = q[batch.owner]
+        # Brought to the order of 1: coordinates of a unit vector are of the order of d to the power -1/2.
+        pairs = torch.cat(
+            [
+                asked * batch.questions * self._d,
+                (asked - batch.questions).abs() * self._d**0.5,
+                asked * batch.answers * self._d,
+            ],
+            1,
+        )
+        scalars = ((batch.scalars - self.mean) / self.spread).clamp(-MOST_SPREADS, MOST_SPREADS)
+        pair, about = pairs @ w["low_rank"], topic[batch.owner]
+        if dropout:
+            pair, about = self._dropped(pair), self._dropped(about)
+        hidden = torch.relu(
+            scalars @ w["hidden_scalars"]
+            + pair @ w["hidden_pair"]
+            + about @ w["hidden_topic"]
+            + w["hidden_bias"]
+        )
+        if dropout:
+            hidden = self._dropped(hidden)
+        helps, harms = torch.sigmoid(hidden @ w["out"] + scalars @ w["direct"] + w["out_bias"]).T
+        without = alone[batch.owner]
+        return alone, without * (1 - harms) + (1 - without) * helps
+
+    def exported(self, slope: float = 1.0, offset: float = 0.0) -> dict[str, np.ndarray[Any, Any]]:
+        """Weights for router.learning.scorer_graph; log-odds of both qualities times `slope` plus `offset`."""
+        w = {name: weight.detach().double() for name, weight in self.weights.items()}
+        products = torch.cat([torch.full((self._d,), float(f)) for f in (self._d, self._d**0.5, self._d)])
+        folded = {
+            **w,
+            "scale": 1 / self.spread.double(),
+            "shift": -self.mean.double() / self.spread.double(),
+            "low_rank": w["low_rank"] * products.double()[:, None],
+            "topics": w["topics"] * self._d**0.5,
+            "slope": torch.tensor([slope]),
+            "offset": torch.tensor([offset]),
+        }
+        return {name: weight.float().numpy() for name, weight in folded.items()}
+
+    def open_embeddings(self) -> None:
+        """Lets the embeddings in, by random directions that hardly count yet."""
+        with torch.no_grad():
+            for name, columns in (("low_rank", RANK), ("topics", TOPICS)):
+                weight = self.weights[name]
+                weight.copy_(self._drawn(len(weight), columns, 0.1 * self._d**-0.5))
+
+    def kept(self) -> dict[str, Tensor]:
+        """A copy of the weights as they are now."""
+        return {name: weight.detach().clone() for name, weight in self.weights.items()}
+
+    def restore(self, weights: dict[str, Tensor]) -> None:
+        """Takes back what `kept` gave."""
+        with torch.no_grad():
+            for name, weight in weights.items():
+                self.weights[name].copy_(weight)
+
+    def _drawn(self, rows: int, columns: int, spread: float) -> Tensor:
+        return torch.randn(rows, columns, generator=self._generator) * spread
+
+    def _dropped(self, values: Tensor) -> Tensor:
+        kept = torch.rand(values.shape, generator=self._generator) >= DROPOUT
+        return values * kept / (1 - DROPOUT)
+
+
+def calibrated(quality: Tensor, slope: Tensor | float, offset: Tensor | float) -> Tensor:
+    """A quality with its log-odds on another line."""
+    return torch.sigmoid(slope * torch.logit(quality, eps=EPSILON) + offset)
+
+
+def set_quality_of(alone: Tensor, with_one: Tensor, owner: Tensor) -> Tensor:
+    """router.set_quality.set_quality, differentiable: (rows,), (examples,), (examples,) to (rows,)."""
+    a = alone.clamp(EPSILON, 1 - EPSILON)
+    w = with_one.clamp(_EDGE, 1 - _EDGE)
+    against = a[owner]
+    none = torch.zeros_like(a)
+    misses = none.index_add(0, owner, torch.log(((1 - w) / (1 - against)).clamp(max=1.0)))
+    keeps = none.index_add(0, owner, torch.log((w / against).clamp(max=1.0)))
+    return (1 - (1 - a) * misses.exp()) * keeps.exp()

@@ -1,0 +1,325 @@
+"""Trains a scorer on outcomes, offline and seeded, and says whether it is better than the one in use.
+
+Rows are split by time: the oldest fit the weights, later ones choose between losses, stop the fit and calibrate it, and the latest
+decide. Two losses are compared: pointwise (cross-entropy of a set's expected quality with the observed one) and pairwise
+(RankNet: Burges et al. 2005, "Learning to Rank using Gradient Descent", section 3, over outcomes of the same request with
+different examples, with a share of the former so that qualities stay qualities). Calibration is Platt's (1999, "Probabilistic
+Outputs for Support Vector Machines", section 2), one line for both predictions, so that their difference is expected quality.
+Needs torch (extra `train`).
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from router.learning.scorer_graph import scorer_model
+from router.learning.scorer_metrics import comparable_pairs, figures
+from router.learning.scorer_rows import Row
+from router.onnx_session import OnnxSession
+from router.set_quality import set_quality
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from router.learning.scorer_network import Batch, Network
+
+    Floats = npt.NDArray[np.float64]
+
+Loss = Literal["pointwise", "pairwise"]
+
+LEAST_ROWS = 200
+"""Outcomes under which training says nothing."""
+LEAST_HELD_OUT = 40
+HELD_OUT, VALIDATION = 0.15, 0.15
+MOST_EPOCHS, PATIENCE = 60, 8
+BATCH_ROWS, BATCH_PAIRS = 128, 128
+RATE, EMBEDDING_RATE = 4e-3, 3e-4
+EMBEDDING_DECAY, DECAY = 0.05, 0.01
+"""Weight decay of what reads embeddings, and of the rest (AdamW: Loshchilov, Hutter 2019, section 2)."""
+ANCHOR = 0.3
+"""Share of the pointwise loss in the pairwise one."""
+MOST_DISAGREEMENT = 1e-3
+"""Between torch and onnxruntime, in quality."""
+
+
+class TooFewOutcomes(ValueError):
+    """There is not enough to learn from. The text says how much there is."""
+
+
+class TorchMissing(ImportError):
+    """torch is not installed. The text says how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What came of training."""
+
+    model: bytes
+    """ONNX, with the `features` signature."""
+    metrics: dict[str, Any]
+    """Figures of the new scorer and of the incumbent on the same hold-out; plain JSON."""
+    accepted: bool
+    reason: str
+
+
+def trained(
+    rows: Sequence[Row],
+    incumbent: bytes,
+    *,
+    seed: int = 0,
+    loss: Loss | Literal["auto"] = "auto",
+    embedding_version: str = "",
+    tell: Callable[[str], None] = lambda _: None,
+) -> Trained:
+    """A scorer trained on `rows`, against `incumbent` (an ONNX scorer: the one in use, or the prior). Takes seconds to minutes.
+
+    The same rows, incumbent and seed give the same weights on the same machine. `tell` gets a line now and then. Raises
+    TooFewOutcomes, TorchMissing, and RuntimeError should the written model not agree with the trained one.
+    """
+    torch = _torch()
+    ordered = sorted(rows, key=lambda row: (row.at_s, row.request_id))
+    fit, check, held = _split(ordered)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _trained(fit, check, held, incumbent, seed, loss, embedding_version, tell)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _trained(
+    fit: list[Row],
+    check: list[Row],
+    held: list[Row],
+    incumbent: bytes,
+    seed: int,
+    loss: Loss | Literal["auto"],
+    embedding_version: str,
+    tell: Callable[[str], None],
+) -> Trained:
+    from router.learning.scorer_network import batch_of
+
+    fit_pairs, check_pairs, held_pairs = (comparable_pairs(part) for part in (fit, check, held))
+    fit_batch, check_batch = batch_of(fit), batch_of(check)
+    wanted: list[Loss] = ["pointwise", "pairwise"] if loss == "auto" else [loss]
+    if not len(fit_pairs):
+        wanted = ["pointwise"]
+    tell(f"{len(fit)} outcomes to fit, {len(check)} to choose by, {len(held)} held out; {len(fit_pairs)} pairs")
+    best: tuple[float, Loss, bytes] | None = None
+    compared: dict[str, dict[str, float]] = {}
+    for kind in wanted:
+        network, epochs = _fitted(fit_batch, check_batch, fit_pairs, kind, seed)
+        slope, offset = _calibration(network, check_batch)
+        model = scorer_model(network.exported(slope, offset), embedding_version=embedding_version)
+        _require_parity(model, network, check, slope, offset)
+        compared[kind] = {**figures(predictions(model, check), check, check_pairs), "epochs": float(epochs)}
+        tell(f"{kind}: log loss {compared[kind]['log_loss']:.4f} on validation after {epochs} epochs")
+        if best is None or compared[kind]["log_loss"] < best[0]:
+            best = (compared[kind]["log_loss"], kind, model)
+    assert best is not None
+    _, chosen, model = best
+    new = figures(predictions(model, held), held, held_pairs)
+    old = figures(predictions(incumbent, held), held, held_pairs)
+    accepted = new["log_loss"] < old["log_loss"]
+    verb = "better" if accepted else "not better"
+    reason = f"{verb} on the hold-out: log loss {new['log_loss']:.4f}, the incumbent's {old['log_loss']:.4f}"
+    metrics = {
+        "held_out": _plain(new),
+        "incumbent": _plain(old),
+        "validation": {kind: _plain(values) for kind, values in compared.items()},
+        "loss": chosen,
+        "seed": seed,
+        "outcomes": {"fit": len(fit), "validation": len(check), "held_out": len(held)},
+        "pairs": {"fit": len(fit_pairs), "validation": len(check_pairs), "held_out": len(held_pairs)},
+    }
+    return Trained(model, metrics, accepted, reason)
+
+
+def predictions(model: bytes, rows: Sequence[Row]) -> Floats:
+    """Expected quality of each row's set of examples, (rows,), by an ONNX scorer with the `features` signature."""
+    found = np.zeros(len(rows))
+    # On the way every scorer is served, so that what is measured is what will run.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scorer.onnx"
+        path.write_bytes(model)
+        session = OnnxSession(path, name="scorer-training")
+        try:
+            for place, row in enumerate(rows):
+                found[place] = session.submit(lambda infer, row=row: _predicted(infer, row)).result()
+        finally:
+            session.close()
+    return found
+
+
+def _predicted(infer: Any, row: Row) -> float:
+    none = not len(row.scalars)
+    shape = (1, len(row.request))
+    with_one, alone = infer(
+        {
+            "request": row.request.reshape(shape).astype(np.float32),
+            "example_questions": np.zeros(shape, np.float32) if none else row.questions,
+            "example_answers": np.zeros(shape, np.float32) if none else row.answers,
+            "scalars": np.zeros((1, row.scalars.shape[1]), np.float32) if none else row.scalars,
+        }
+    )[:2]
+    return float(set_quality(alone.mean(), with_one[: len(row.scalars)]))
+
+
+def _split(ordered: list[Row]) -> tuple[list[Row], list[Row], list[Row]]:
+    """By time, never through one request. Raises TooFewOutcomes."""
+    if len(ordered) < LEAST_ROWS:
+        raise TooFewOutcomes(f"{len(ordered)} outcomes to learn from; {LEAST_ROWS} are needed")
+    first = _boundary(ordered, len(ordered) * (1 - HELD_OUT - VALIDATION))
+    second = _boundary(ordered, len(ordered) * (1 - HELD_OUT))
+    parts = ordered[:first], ordered[first:second], ordered[second:]
+    if min(len(parts[1]), len(parts[2])) < LEAST_HELD_OUT * LEAST_ROWS // len(ordered) // 2 or not parts[0]:
+        raise TooFewOutcomes("the outcomes are of so few requests that none can be held out")
+    return parts
+
+
+def _boundary(ordered: list[Row], place: float) -> int:
+    at = int(place)
+    while at < len(ordered) and ordered[at].request_id == ordered[at - 1].request_id:
+        at += 1
+    return at
+
+
+def _fitted(
+    fit: Batch, check: Batch, pairs: npt.NDArray[np.int64], kind: Loss, seed: int
+) -> tuple[Network, int]:
+    """Weights with the lowest validation loss, and after how many epochs they were reached."""
+    import torch
+
+    from router.learning.scorer_network import Network, set_quality_of
+
+    network = Network(fit, seed)
+    shuffle = torch.Generator().manual_seed(seed + 1)
+    pair_places = torch.from_numpy(pairs)
+
+    def predicted(batch: Batch, *, dropout: bool) -> Any:
+        alone, with_one = network.qualities(batch, dropout=dropout)
+        return set_quality_of(alone, with_one, batch.owner)
+
+    def pointwise(batch: Batch, quality: Any) -> Any:
+        p = quality.clamp(1e-5, 1 - 1e-5)
+        each = torch.nn.functional.binary_cross_entropy(p, batch.quality, reduction="none")
+        return (each * batch.weight).sum() / batch.weight.sum()
+
+    def pairwise(which: Any) -> Any:
+        both = fit.rows(torch.cat([which[:, 0], which[:, 1]]))
+        quality = predicted(both, dropout=True).clamp(1e-5, 1 - 1e-5)
+        better, worse = torch.logit(quality).split(len(which))
+        margin = (both.quality[: len(which)] - both.quality[len(which) :]).clamp(min=0)
+        ranking = (torch.nn.functional.softplus(worse - better) * margin).sum() / margin.sum()
+        return ranking + ANCHOR * pointwise(both, quality)
+
+    best, best_loss, best_epoch, epoch = network.kept(), float("inf"), 0, 0
+    # First the scalars by themselves, which hold for any request; then the embeddings, as far as they add to it. Together,
+    # embeddings would learn the commonest requests by heart before the scalars are fitted.
+    for stage in ("scalars", "embeddings"):
+        if stage == "embeddings":
+            network.restore(best)
+            network.open_embeddings()
+        optimiser = torch.optim.AdamW(_groups(network, stage))
+        stage_best = epoch
+        for epoch in range(epoch + 1, epoch + 1 + MOST_EPOCHS):
+            for paired, which in _steps(fit, pair_places, kind, shuffle):
+                optimiser.zero_grad()
+                if paired:
+                    value = pairwise(which)
+                else:
+                    batch = fit.rows(which)
+                    value = pointwise(batch, predicted(batch, dropout=True))
+                value.backward()
+                optimiser.step()
+            with torch.no_grad():
+                now = pointwise(check, predicted(check, dropout=False)).item()
+            if now < best_loss:
+                best, best_loss, best_epoch, stage_best = network.kept(), now, epoch, epoch
+            elif epoch - stage_best >= PATIENCE:
+                break
+    network.restore(best)
+    return network, best_epoch
+
+
+def _groups(network: Network, stage: str) -> list[dict[str, Any]]:
+    embeddings = [network.weights[name] for name in ("low_rank", "topics")]
+    others = [weight for name, weight in network.weights.items() if name not in ("low_rank", "topics")]
+    if stage == "scalars":
+        return [{"params": others, "lr": RATE, "weight_decay": DECAY}]
+    return [
+        {"params": others, "lr": RATE / 4, "weight_decay": DECAY},
+        {"params": embeddings, "lr": EMBEDDING_RATE, "weight_decay": EMBEDDING_DECAY},
+    ]
+
+
+def _steps(fit: Batch, pairs: Any, kind: Loss, shuffle: Any) -> list[tuple[bool, Any]]:
+    """One epoch: whether a step is of pairs, and of which."""
+    import torch
+
+    rows = torch.randperm(len(fit.quality), generator=shuffle).split(BATCH_ROWS)
+    if kind == "pointwise":
+        return [(False, which) for which in rows]
+    order = torch.randperm(len(pairs), generator=shuffle)
+    steps: list[tuple[bool, Any]] = [(True, pairs[which]) for which in order.split(BATCH_PAIRS)]
+    return steps + [(False, which) for which in rows[: max(1, len(steps) // 3)]]
+
+
+def _calibration(network: Network, check: Batch) -> tuple[float, float]:
+    """Slope and offset of the log-odds that fit the validation rows best, held near 1 and 0 where these are few."""
+    import torch
+
+    from router.learning.scorer_network import calibrated, set_quality_of
+
+    with torch.no_grad():
+        alone, with_one = network.qualities(check)
+    line = torch.zeros(2, requires_grad=True)
+    optimiser = torch.optim.LBFGS([line], lr=0.5, max_iter=60)
+
+    def closure() -> Any:
+        optimiser.zero_grad()
+        both = (calibrated(quality, line[0].exp(), line[1]) for quality in (alone, with_one))
+        quality = set_quality_of(*both, check.owner).clamp(1e-5, 1 - 1e-5)
+        each = torch.nn.functional.binary_cross_entropy(quality, check.quality, reduction="none")
+        value = (each * check.weight).sum() / check.weight.mean() + 2.0 * (line**2).sum()
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    slope, offset = line.detach().tolist()
+    return (math.exp(slope), offset) if math.isfinite(slope + offset) else (1.0, 0.0)
+
+
+def _require_parity(model: bytes, network: Network, rows: list[Row], slope: float, offset: float) -> None:
+    """Raises RuntimeError unless the written model says what torch says."""
+    import torch
+
+    from router.learning.scorer_network import batch_of, calibrated, set_quality_of
+
+    some = rows[:64]
+    batch = batch_of(some)
+    with torch.no_grad():
+        both = (calibrated(quality, slope, offset) for quality in network.qualities(batch))
+        expected = set_quality_of(*both, batch.owner).numpy()
+    worst = float(np.abs(predictions(model, some) - expected).max())
+    if not worst <= MOST_DISAGREEMENT:
+        raise RuntimeError(f"the written scorer differs from the trained one by {worst:.2g} in quality")
+
+
+def _plain(values: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if value != value else round(value, 5) for name, value in values.items()}
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as missing:
+        raise TorchMissing("training needs torch: pip install 'understudy-gateway[train]'") from missing
+    return torch

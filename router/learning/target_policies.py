@@ -1,0 +1,170 @@
+"""Policies that a log can be evaluated for: each gives the probability of every action for every logged request.
+
+`parsed` reads them as the command line writes them: logged, always:ENGINE, few_shot:THETA,M, expected, random.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from router import features
+from router.bandit import Bandit, BanditOutdated, Option, Scene
+from router.chooser import Knobs
+from router.learning.logged import Floats, Logged
+from router.plan import Action
+from router.reward import reward, weights
+
+
+class NoSuchPolicy(ValueError):
+    """The text names no policy; it says which there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPolicy:
+    """`decide(logged, dial)` gives [n, K] probabilities, each row summing to 1, on available actions only."""
+
+    name: str
+    decide: Callable[[Logged, float], Floats]
+    uses_dial: bool
+    """Whether the dial changes its decisions (it always changes the reward that they are measured by)."""
+
+
+def as_logged() -> TargetPolicy:
+    """What was done, at the dials that were set."""
+    return TargetPolicy("logged", lambda logged, _: logged.log.probabilities, False)
+
+
+def uniform() -> TargetPolicy:
+    """Any available action alike."""
+    return TargetPolicy(
+        "random", lambda logged, _: logged.available / logged.available.sum(1, keepdims=True), False
+    )
+
+
+def always(engine: str) -> TargetPolicy:
+    """One engine, as the request came; the reference where that engine was not to be had."""
+
+    def decide(logged: Logged, _: float) -> Floats:
+        columns = {action: index for index, action in enumerate(logged.actions)}
+        at = columns.get(Action(engine, False))
+        if at is None:
+            known = ", ".join(sorted({action.engine for action in logged.actions}))
+            raise NoSuchPolicy(f"always:{engine}: the log knows no such engine; it knows {known}")
+        return _one(logged, np.where(logged.available[:, at], at, logged.reference))
+
+    return TargetPolicy(f"always:{engine}", decide, False)
+
+
+def few_shot(theta: float, m: int) -> TargetPolicy:
+    """router.policies.few_shot on the log: the smallest engine with examples where m candidates lie within theta.
+
+    Only candidates that were scored at the time are known: a theta below the retriever's floor, or an m above the
+    number of candidates kept, sees fewer than there were. Raises NoSuchPolicy for a theta outside -1..1 or m below 1.
+    """
+    if not (-1.0 <= theta <= 1.0 and m >= 1):
+        raise NoSuchPolicy(f"few_shot:{theta},{m}: theta is a cosine, -1 to 1, and m at least 1")
+
+    def decide(logged: Logged, _: float) -> Floats:
+        near = np.array([sum(s >= theta for s in each) for each in logged.similarities])
+        with_examples = [index for index, action in enumerate(logged.actions) if action.with_examples]
+        chosen = logged.reference.copy()
+        for at in reversed(with_examples):
+            chosen = np.where(logged.available[:, at], at, chosen)
+        return _one(logged, np.where(near >= m, chosen, logged.reference))
+
+    return TargetPolicy(f"few_shot:{theta:g},{m}", decide, False)
+
+
+def by_quality(name: str, qualities: Callable[[Logged, float], Floats]) -> TargetPolicy:
+    """The best expected reward at the dial, without exploring, from anybody's [n, K] expectations of quality.
+
+    Cost and latency as they were expected when the request was decided. This is how an artifact of the bandit is evaluated.
+    """
+
+    def decide(logged: Logged, dial: float) -> Floats:
+        expected = rewards(logged, qualities(logged, dial), dial)
+        return _one(logged, np.argmax(np.where(logged.available, expected, -np.inf), axis=1))
+
+    return TargetPolicy(name, decide, True)
+
+
+def expected() -> TargetPolicy:
+    """The best by what the router itself expected at the time, at any dial."""
+    return by_quality("expected", lambda logged, _: logged.expected_quality)
+
+
+def learnt(
+    name: str, bandit: Bandit, *, unfamiliar_penalty: float = Knobs().unfamiliar_penalty
+) -> TargetPolicy:
+    """An artifact of the bandit, at any dial, as router.chooser would use it without exploring and without load.
+
+    Raises BanditError, when it decides, for a log whose features are of another version than this code's.
+    """
+
+    @functools.lru_cache(maxsize=2)
+    def qualities(logged: Logged) -> Floats:
+        column = {action: index for index, action in enumerate(logged.actions)}
+        found = np.zeros(logged.available.shape)
+        for row, choice in enumerate(logged.choices):
+            if choice.features_version != features.VERSION:
+                raise BanditOutdated(
+                    f"the log holds features of version {choice.features_version!r}; this is {features.VERSION!r}"
+                )
+            options = [Option(a["engine"], a["with_examples"], a["features"]) for a in choice.actions]
+            estimate = bandit.estimate(Scene(choice.vector, choice.context, options))
+            shrink = 1.0 - unfamiliar_penalty * (1.0 - min(1.0, max(0.0, estimate.familiarity)))
+            for place, (option, quality) in enumerate(zip(options, estimate.qualities, strict=True)):
+                is_last = place == len(options) - 1
+                at = column[Action(option.engine, option.with_examples)]
+                found[row, at] = quality if is_last else quality * shrink
+        return found
+
+    return by_quality(name, lambda logged, _: qualities(logged))
+
+
+def rewards(logged: Logged, qualities: Floats, dial: float) -> Floats:
+    """[n, K]: expected reward of every action by router.reward, from these qualities and the logged cost and latency."""
+    weighed = weights(dial)
+    cost = _relative(logged.expected_cost_usd)
+    latency = _relative(logged.expected_latency_s)
+    references = qualities[np.arange(len(logged.log)), logged.reference]
+    found = [
+        [reward(weighed, q, c, late, reference) for q, c, late in zip(*row, strict=True)]
+        for *row, reference in zip(qualities, cost, latency, references, strict=True)
+    ]
+    return np.array(found)
+
+
+def parsed(text: str) -> TargetPolicy:
+    """A policy by its name on the command line. Raises NoSuchPolicy."""
+    name, _, rest = text.partition(":")
+    simple = {"logged": as_logged, "random": uniform, "expected": expected}
+    if name in simple and not rest:
+        return simple[name]()
+    if name == "always" and rest:
+        return always(rest)
+    if name == "few_shot":
+        theta, _, m = (rest or "0.8,3").partition(",")
+        try:
+            return few_shot(float(theta), int(m or 3))
+        except ValueError as error:
+            raise NoSuchPolicy(f"{text}: write few_shot:THETA,M, such as few_shot:0.8,3") from error
+    raise NoSuchPolicy(
+        f"{text!r} names no policy: logged, random, expected, always:ENGINE, few_shot:THETA,M, bandit:ACTIVE, bandit:ID"
+    )
+
+
+def _one(logged: Logged, chosen: npt.NDArray[np.int64]) -> Floats:
+    found = np.zeros(logged.available.shape)
+    found[np.arange(len(chosen)), chosen] = 1.0
+    return found
+
+
+def _relative(values: Floats) -> Floats:
+    most = values.max(1, keepdims=True)
+    return values / np.where(most > 0, most, 1.0)

@@ -1,0 +1,393 @@
+"""The policy that learns (EchoLM): embed, nearest, score, combine, choose. Read `_weigh` as a sentence.
+
+Each stage is gone without when it is late or broken: without scores the nearest examples are sent, without neighbours none,
+and without any of it the reference answers, as if we were not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from engines.engine import EngineInfo, EngineLoad
+from router import scorer_features
+from router.bandit import Bandit, BanditError
+from router.chooser import Chooser, Situation
+from router.combiner import Combination, combine, room_tokens
+from router.combiner import Knobs as CombinerKnobs
+from router.digest import scope
+from router.engine_state import engine_state
+from router.example_count import Knobs as CountKnobs
+from router.exploration_budget import ExplorationBudget
+from router.features import Examples, Request, spread
+from router.label_exploration import Explored, explored
+from router.learned import Learned, LearnedBooks
+from router.lexical_gates import about_other_things, traits
+from router.load_bias import EngineState
+from router.plan import Action, Ask, Attempt, Candidate, Choice, Helped, Plan
+from router.policies.looking import Embed, Looked, Looker
+from router.prompt import example_tokens, tokens_needed, with_examples
+from router.rule_choice import following
+from router.scorer import Scores
+from router.scorer_features import RequestView
+from store.records import Vector
+
+_UNSCORED_QUALITY = 0.5
+
+
+class Retrieve(Protocol):
+    """What is needed of router.retriever.Retriever."""
+
+    def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]: ...
+
+
+class LoadedEngine(Protocol):
+    """What is needed of an engine to weigh it."""
+
+    @property
+    def info(self) -> EngineInfo: ...
+
+    def load(self) -> EngineLoad: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """theta, m, same_names: the rule until a bandit takes over (few_shot). The rest: see gateway.config_learning."""
+
+    theta: float = 0.8
+    m: int = 3
+    same_names: bool = False
+    with_tools: bool = False
+    max_characters: int = 1500
+    deadline_s: float = 0.1
+    """For everything after the embedding."""
+    max_examples: int = 8
+    max_example_tokens: int = 2000
+    candidates: int = 20
+    combiner: CombinerKnobs = field(default_factory=CombinerKnobs)
+    counts: CountKnobs | None = field(default_factory=CountKnobs)
+    """None: the number of examples is not learnt."""
+    label_share: float = 0.05
+    preference: float = 0.7
+    key_preferences: Mapping[str, float] = field(default_factory=dict)
+    least_probability: float = 0.01
+    """Of each action the rule does not pick."""
+    opted_out_keys: Collection[str] = ()
+    small_context_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class _Thinking:
+    """One decision in the making."""
+
+    ask: Ask
+    text: str
+    vector: Vector
+    learned: Learned
+    may_explore: bool
+    stages_s: dict[str, float]
+    bypassed: list[str] = field(default_factory=list)
+    near: list[Candidate] = field(default_factory=list)
+    """Nearest first; scored where there was a scorer."""
+    scores: Scores | None = None
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Times a stage; what fails inside is gone without, and named."""
+        began = time.perf_counter()
+        try:
+            yield
+        except Exception as error:
+            self.bypassed.append(f"{name}:{type(error).__name__}")
+        finally:
+            self.stages_s[name] = time.perf_counter() - began
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Examples to send, and what led to them."""
+
+    examples: tuple[Candidate, ...] = ()
+    quality_alone: float = _UNSCORED_QUALITY
+    quality_with: float = _UNSCORED_QUALITY
+    helped: Helped | None = None
+
+
+class InContext:
+    """`engines` run from small to large: the last is the reference."""
+
+    name = "in_context"
+
+    def __init__(
+        self,
+        engines: Sequence[LoadedEngine],
+        embedder: Embed,
+        retriever: Retrieve,
+        learned: LearnedBooks,
+        chooser: Chooser,
+        budget: ExplorationBudget,
+        executor: Executor,
+        knobs: Knobs,
+        *,
+        rng: random.Random | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engines = tuple(engines)
+        self._names = tuple(engine.info.name for engine in engines)
+        self._looker = Looker(embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters)
+        self._retriever = retriever
+        self._learned = learned
+        self._chooser = chooser
+        self._budget = budget
+        self._executor = executor
+        self._knobs = knobs
+        self._rng = rng or random.Random()
+        self._clock = clock
+        small, large = (_per_token(e.info) for e in (engines[0], engines[-1]))
+        self._relative_price = min(1.0, small / large) if large else 1.0
+
+    async def decide(self, ask: Ask) -> Plan:
+        """See router.policy.Policy."""
+        looked = await self._looker.look(ask)
+        if looked.refused or looked.vector is None:
+            return self._to_reference(looked.refused, looked, looked.bypassed)
+        # Loads are the event loop's to read; everything after that is a thread's.
+        states = [engine_state(engine.info, engine.load()) for engine in self._engines]
+        try:
+            async with asyncio.timeout(self._knobs.deadline_s):
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._executor, self._weigh, ask, looked, looked.vector, states
+                )
+        except Exception as error:
+            return self._to_reference("undecided", looked, (f"weigh:{type(error).__name__}",))
+
+    def _weigh(self, ask: Ask, looked: Looked, vector: Vector, states: Sequence[EngineState]) -> Plan:
+        thinking = self._begin(ask, looked, vector)
+        with thinking.stage("nearest"):
+            thinking.near = self._retriever.nearest(ask.tenant, scope(ask.chat), vector)
+        with thinking.stage("score"):
+            self._score(thinking)
+        chosen = _Chosen()
+        with thinking.stage("combine"):
+            chosen = self._combine(thinking)
+        with thinking.stage("choose"):
+            return self._chosen_plan(thinking, chosen, states)
+        return self._to_reference("undecided", looked, thinking.bypassed, thinking)
+
+    def _begin(self, ask: Ask, looked: Looked, vector: Vector) -> _Thinking:
+        allowed = not ask.forced and ask.key_id not in self._knobs.opted_out_keys
+        # Without keys of ours a tenant is a credential, and shares one budget.
+        may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
+        return _Thinking(
+            ask, looked.text, vector, self._learned.of(ask.tenant), may_explore, dict(looked.stages_s)
+        )
+
+    def _score(self, thinking: _Thinking) -> None:
+        scorer = thinking.learned.scorer
+        if scorer is None:
+            return
+        request = RequestView(thinking.text, thinking.vector, self._names[-1], self._relative_price)
+        considered = thinking.near[: self._knobs.candidates]
+        scores = scorer.score(request, considered)
+        thinking.bypassed.extend(scores.bypassed)
+        thinking.near[: len(considered)] = [
+            replace(candidate, gain=float(gain))
+            for candidate, gain in zip(considered, scores.gains, strict=True)
+        ]
+        thinking.scores = scores
+
+    def _combine(self, thinking: _Thinking) -> _Chosen:
+        knobs, ask = self._knobs, thinking.ask
+        limit = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
+        room = room_tokens(
+            ask.chat, max_example_tokens=knobs.max_example_tokens, context_tokens=knobs.small_context_tokens
+        )
+        if thinking.scores is None:
+            return self._nearest_instead(thinking, limit, room)
+        scores, most, count_probability, count_explored = thinking.scores, limit, 1.0, False
+        if knobs.counts is not None and thinking.learned.counts is not None:
+            counts = knobs.counts if thinking.may_explore else replace(knobs.counts, explore_share=0.0)
+            drawn = thinking.learned.counts.ladder(self._names[0], counts).drawn(self._rng, limit)
+            most, count_probability, count_explored = drawn.most, drawn.probability, drawn.explored
+        candidates = thinking.near[: knobs.candidates]
+        combined = combine(
+            candidates,
+            quality_alone=scores.quality_alone,
+            most=most,
+            budget_tokens=room,
+            knobs=knobs.combiner,
+        )
+        share = knobs.label_share if thinking.may_explore else 0.0
+        sent = explored(combined, candidates, share, self._rng, budget_tokens=room)
+        return _Chosen(
+            sent.chosen,
+            scores.quality_alone,
+            combined.quality_with,
+            self._helped(scores, candidates, combined, sent, most, count_probability, count_explored),
+        )
+
+    def _helped(
+        self,
+        scores: Scores,
+        candidates: list[Candidate],
+        combined: Combination,
+        sent: Explored,
+        most: int,
+        count_probability: float,
+        count_explored: bool,
+    ) -> Helped:
+        order = sorted(range(len(candidates)), key=lambda i: -(candidates[i].gain or 0.0))
+        return Helped(
+            scorer=scores.scorer,
+            features_version=scorer_features.VERSION,
+            considered=tuple(candidates[i] for i in order),
+            features=scores.features[order] if len(order) else None,
+            quality_alone=scores.quality_alone,
+            quality_with=combined.quality_with,
+            most=most,
+            explored=sent.kind or ("count" if count_explored else ""),
+            probability=sent.probability * count_probability,
+        )
+
+    def _nearest_instead(self, thinking: _Thinking, most: int, room: int) -> _Chosen:
+        """Without scores: the nearest that fit, the nearest last, as few_shot does it."""
+        picked: list[Candidate] = []
+        for candidate in self._familiar(thinking):
+            tokens = example_tokens(candidate)
+            if len(picked) < most and tokens <= room:
+                picked.append(candidate)
+                room -= tokens
+        return _Chosen(tuple(reversed(picked)))
+
+    def _familiar(self, thinking: _Thinking) -> list[Candidate]:
+        familiar = [c for c in thinking.near if c.similarity >= self._knobs.theta]
+        if self._knobs.same_names and familiar:
+            asked = traits(thinking.text)
+            familiar = [c for c in familiar if not about_other_things(asked, traits(c.example.question))]
+        return familiar
+
+    def _chosen_plan(self, thinking: _Thinking, chosen: _Chosen, states: Sequence[EngineState]) -> Plan:
+        ask, learned = thinking.ask, thinking.learned
+        situation = self._situation(thinking, chosen, states)
+        choice: Choice | None = None
+        if learned.bandit is not None:
+            choice = self._by_bandit(thinking, situation, learned.bandit)
+        reason = "learned"
+        if choice is None:
+            choice, reason = self._by_rule(thinking, situation, chosen)
+        if choice.explored or (chosen.helped is not None and chosen.helped.explored):
+            self._budget.spent(ask.key_id or ask.tenant, self._clock())
+        reason = "quality_floor" if choice.floored else "explored" if choice.explored else reason
+        taken = choice.weighed[choice.chosen].action
+        return Plan(
+            self._attempts(taken, thinking, chosen),
+            self.name,
+            learned.version,
+            reason,
+            probability=choice.weighed[choice.chosen].probability,
+            embedded_text=thinking.text,
+            vector=thinking.vector,
+            neighbours=tuple(thinking.near),
+            stages_s=thinking.stages_s,
+            bypassed=tuple(thinking.bypassed),
+            choice=choice,
+            helped=chosen.helped,
+        )
+
+    def _by_bandit(self, thinking: _Thinking, situation: Situation, bandit: Bandit) -> Choice | None:
+        try:
+            return self._chooser.choose(situation, bandit, self._rng)
+        except BanditError as error:
+            thinking.bypassed.append(f"bandit:{type(error).__name__}")
+            return None
+
+    def _by_rule(self, thinking: _Thinking, situation: Situation, chosen: _Chosen) -> tuple[Choice, str]:
+        """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose."""
+        # Pairs that were merged into one example (store.twins) are still that many past answers.
+        novel = sum(1 + c.example.merged for c in self._familiar(thinking)) < self._knobs.m
+        reason = "novel" if novel else "familiar" if chosen.examples else "no_example_helps"
+        to_small = reason == "familiar"
+        pick = Action(self._names[0], True) if to_small else Action(self._names[-1], False)
+        weighed = self._chooser.choose(situation, None, self._rng)
+        healthy = {state.name: state.healthy for state in situation.engines}
+        choice = following(
+            weighed,
+            pick,
+            reference=self._names[-1],
+            available=[healthy[each.action.engine] for each in weighed.weighed],
+            least_probability=self._knobs.least_probability if thinking.may_explore else 0.0,
+            offload_cap=situation.offload_cap,
+            rng=self._rng,
+        )
+        return choice, reason
+
+    def _situation(self, thinking: _Thinking, chosen: _Chosen, states: Sequence[EngineState]) -> Situation:
+        ask, knobs, examples = thinking.ask, self._knobs, chosen.examples
+        similarities = [c.similarity for c in examples]
+        preference = ask.preference
+        if preference is None:
+            preference = knobs.key_preferences.get(ask.key_id or "", knobs.preference)
+        return Situation(
+            request=Request(
+                thinking.text,
+                turns=sum(m.get("role") in ("user", "assistant") for m in ask.chat.messages),
+                prompt_tokens=tokens_needed(ask.chat),
+                nearest=thinking.near[0].similarity if thinking.near else 0.0,
+            ),
+            engines=states,
+            vector=thinking.vector,
+            examples=Examples(
+                count=len(examples),
+                tokens=sum(map(example_tokens, examples)),
+                gain=chosen.quality_with - chosen.quality_alone,
+                best_similarity=max(similarities, default=0.0),
+                spread=spread(similarities),
+            ),
+            quality_alone=chosen.quality_alone,
+            quality_with=chosen.quality_with,
+            preference=preference,
+            may_explore=thinking.may_explore,
+            offload_cap=thinking.learned.offload_cap,
+        )
+
+    def _attempts(self, taken: Action, thinking: _Thinking, chosen: _Chosen) -> tuple[Attempt, ...]:
+        """What was chosen, and behind it who stands in: the reference first, then the others from large to small."""
+        with_them = with_examples(thinking.ask.chat.messages, chosen.examples) if chosen.examples else None
+
+        def attempt(engine: str, *, examples: bool) -> Attempt:
+            return Attempt(engine, with_them, chosen.examples) if examples and with_them else Attempt(engine)
+
+        others = [name for name in reversed(self._names) if name != taken.engine]
+        return (
+            attempt(taken.engine, examples=taken.with_examples),
+            *(attempt(name, examples=name != self._names[-1]) for name in others),
+        )
+
+    def _to_reference(
+        self,
+        reason: str,
+        looked: Looked,
+        bypassed: Sequence[str],
+        thinking: _Thinking | None = None,
+    ) -> Plan:
+        return Plan(
+            tuple(Attempt(name) for name in reversed(self._names)),
+            self.name,
+            "none",
+            reason,
+            embedded_text=looked.text,
+            vector=looked.vector,
+            neighbours=tuple(thinking.near) if thinking else (),
+            stages_s=thinking.stages_s if thinking else looked.stages_s,
+            bypassed=tuple(bypassed),
+        )
+
+
+def _per_token(info: EngineInfo) -> float:
+    return info.price.input_usd_per_mtok + info.price.output_usd_per_mtok

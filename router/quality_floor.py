@@ -1,0 +1,301 @@
+"""Keeps a promise: answers lose at most a share x of quality against the reference engine, with confidence 1 - alpha.
+
+Every request earns x; every offloaded one spends its deficit, of which only sampled judgements are seen. What was spent is
+bounded from above, at all times at once, by a test supermartingale over nothing but the coin that decides who is judged:
+requests may depend on each other, drift, or be chosen by an adversary, this floor's own decisions included. What
+is left decides how much may be offloaded until the next judgements are in, each of those counted as a total loss.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Standing = Literal["holds", "limiting", "threatened"]
+"""holds: everything may be offloaded. limiting: the promise is kept by limiting the share. threatened: it is not proven."""
+
+_TILTS = (0.98, 0.8, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.018, 0.01, 0.005, 0.002, 0.001)
+"""In units of the largest tilt that the judged share allows; each gets an equal part of the mixture."""
+_LARGEST_TILT = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class FloorSettings:
+    """What is promised, and under which circumstances."""
+
+    x: float
+    """Largest mean loss per request, 0 to 1, on the scale where the reference's own answers are 1."""
+    alpha: float = 0.05
+    """Chance that the promise is ever broken."""
+    judged_share: float = 0.1
+    """No offloaded request is judged with a lower probability than this."""
+    lag_requests: int = 100
+    """Requests that may pass before a request's judgement, if there is one, has come in and changed the share."""
+    credit: float | None = None
+    """Most that good times may save up for bad ones, in whole lost answers; None: as `most_credit` has it."""
+
+    def __post_init__(self) -> None:
+        for name in ("x", "alpha"):
+            if not 0.0 < (value := getattr(self, name)) < 1.0:
+                raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
+        if not 0.0 < self.judged_share <= 1.0:
+            raise ValueError(f"judged_share is {self.judged_share}; it must be above 0 and at most 1")
+        if self.lag_requests < 1:
+            raise ValueError(f"lag_requests is {self.lag_requests}; it must be at least 1")
+        if self.credit is not None and not self.credit >= 0.0:
+            raise ValueError(f"credit is {self.credit}; it cannot be negative")
+
+    def most_credit(self, lag_requests: int) -> float:
+        """By default what offloading all of one lag needs, and a few bad judgements, which come as 1 / share each."""
+        return 1.5 * lag_requests + 5.0 / self.judged_share if self.credit is None else self.credit
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A judgement of an offloaded request, as it comes out of the log."""
+
+    at_s: float
+    deficit: float
+    probability: float
+
+
+class QualityFloor:
+    """One tenant's and model's account. Not thread-safe; the learner keeps it and workers read the cap."""
+
+    def __init__(self, settings: FloorSettings) -> None:
+        self.settings = settings
+        # The martingale needs 1 - exp(-u) below every request's chance of being judged.
+        share = settings.judged_share
+        largest = min(_LARGEST_TILT, -math.log1p(-share) if share < 1.0 else math.inf)
+        self._tilts = tuple(largest * each for each in _TILTS)
+        self._spent = [0.0] * len(self._tilts)
+        self._requests = self._offloaded = self._blind = self._judged = 0
+        self._weighted_deficit = 0.0
+        self._forfeited = 0.0
+        self._at_s = 0.0
+        self._lag = settings.lag_requests
+
+    def passed(self, requests: int, offloaded: int, *, blind: int = 0) -> None:
+        """Count requests that were decided since the last call, whichever engine answered.
+
+        `offloaded` of them went to another engine than the reference; `blind` of those could not have been judged at
+        all (judging was off for them) and count as lost. Call it after `note` for what became known. Raises ValueError
+        for impossible counts.
+        """
+        if not 0 <= blind <= offloaded <= requests:
+            raise ValueError(f"{blind} blind of {offloaded} offloaded of {requests} requests is impossible")
+        self._requests += requests
+        self._offloaded += offloaded
+        self._blind += blind
+        self._forfeited += max(0.0, self._budget() - self.settings.most_credit(self._lag))
+
+    def note(self, deficit: float, probability: float, at_s: float) -> None:
+        """A judgement of an offloaded request: by how much its answer was worse than the reference's.
+
+        `deficit` is 0 (as good, or better) to 1; `probability` is that of having been judged, decided by a coin that
+        knew nothing of the answer. A judgement that was begun and failed should be noted too, as deficit 1; where many are
+        missing they are counted so anyway. Raises ValueError outside these ranges, or for a probability below the
+        settings' judged_share, under which the bound would not hold.
+        """
+        if not 0.0 <= deficit <= 1.0:
+            raise ValueError(f"deficit is {deficit}; it lies between 0 and 1")
+        if not self.settings.judged_share * (1 - 1e-9) <= probability <= 1.0:
+            raise ValueError(
+                f"probability is {probability}; it lies between judged_share ({self.settings.judged_share}) and 1"
+            )
+        probability = max(probability, self.settings.judged_share)
+        self._judged += 1
+        self._weighted_deficit += deficit / probability
+        self._at_s = max(self._at_s, at_s)
+        for index, tilt in enumerate(self._tilts):
+            self._spent[index] += self._price(tilt, deficit, probability)
+
+    def advance(self, requests: Iterable[tuple[float, bool]], judged: Sequence[Judged]) -> None:
+        """Note and count what came since: requests as (decided at, whether offloaded), and what was judged of them.
+
+        Both in the order of time. How much saved-up credit is forfeited depends a little on how often it is looked at; here
+        ten times per lag.
+        """
+        every = max(1, self._lag // 10)
+        waiting = iter(judged)
+        following = next(waiting, None)
+        counted = offloaded = 0
+        for at_s, is_offloaded in requests:
+            counted += 1
+            offloaded += is_offloaded
+            if counted == every:
+                while following is not None and following.at_s <= at_s:
+                    self.note(following.deficit, following.probability, following.at_s)
+                    following = next(waiting, None)
+                self.passed(counted, offloaded)
+                counted = offloaded = 0
+        while following is not None:
+            self.note(following.deficit, following.probability, following.at_s)
+            following = next(waiting, None)
+        self.passed(counted, offloaded)
+
+    def loss_bound(self) -> float:
+        """Upper bound on the whole loss so far, in lost answers: sum of the deficits of all offloaded requests.
+
+        For a tilt u let t(q) solve 1 - q + q * exp(-t) = exp(-u). For a request with deficit d that is judged with
+        probability q, u * d + log(1 - q + q * exp(-t * d)) is convex in d, and zero at 0 and 1: exp(u * d - t * d * judged)
+        has mean at most 1 over the coin, whatever d is. The product over requests is a supermartingale, and so is a
+        mixture over u: it ever exceeds 1 / alpha with probability at most alpha. (Ville 1939; Howard, Ramdas, McAuliffe,
+        Sekhon 2021, "Time-uniform Chernoff bounds via nonnegative supermartingales", section 3.)
+        """
+        target = -math.log(self.settings.alpha)
+        silent = self._silent()
+        terms = [
+            (tilt, spent + silent * self._price(tilt, 1.0, self.settings.judged_share))
+            for tilt, spent in zip(self._tilts, self._spent, strict=True)
+        ]
+        seen = self._offloaded - self._blind
+        high = min((spent + target + math.log(len(terms))) / tilt for tilt, spent in terms)
+        # No answer can lose more than all of itself.
+        if high >= seen and _log_mixture(terms, seen) <= target:
+            return float(self._offloaded)
+        low = 0.0
+        while high - low > 1e-6 * high:
+            middle = (low + high) / 2.0
+            if _log_mixture(terms, middle) < target:
+                low = middle
+            else:
+                high = middle
+        return min(high, float(seen)) + self._blind
+
+    def expect_lag(self, requests: int) -> None:
+        """From now on count with judgements coming in this many requests late, or `lag_requests` if that is more.
+
+        Traffic grows and judging does not get faster. Raises ValueError if it is negative.
+        """
+        if requests < 0:
+            raise ValueError(f"a lag of {requests} requests is impossible")
+        self._lag = max(requests, self.settings.lag_requests)
+
+    def offload_cap(self) -> float:
+        """The share of the coming traffic that may be offloaded, 0 to 1, until it is asked for again.
+
+        x while nothing is proven, since nothing loses more than all of itself; more by what is left over, spread over
+        one lag. The mean deficit being m, it settles at min(1, x / m) without m ever being assumed to stay.
+        """
+        return min(1.0, max(0.0, self.settings.x + self._budget() / self._lag))
+
+    @property
+    def requests(self) -> int:
+        """Counted so far."""
+        return self._requests
+
+    def standing(self) -> Standing:
+        """In a word, for people and metrics."""
+        if self._budget() < 0.0:
+            return "threatened"
+        return "holds" if self.offload_cap() >= 1.0 else "limiting"
+
+    def state(self) -> dict[str, Any]:
+        """What is known, for metrics and admin."""
+        bound = self.loss_bound()
+        return {
+            "standing": self.standing(),
+            "cap": self.offload_cap(),
+            "x": self.settings.x,
+            "alpha": self.settings.alpha,
+            "requests": self._requests,
+            "offloaded": self._offloaded,
+            "judged": self._judged,
+            "judgements_missing": self._silent(),
+            "loss_estimate": (self._weighted_deficit + self._blind) / max(1, self._requests),
+            "loss_bound": bound / max(1, self._requests),
+            "deficit_bound": min(1.0, bound / self._offloaded) if self._offloaded else 1.0,
+            "credit": self._budget(),
+            "lag_requests": self._lag,
+            "judged_at_s": self._at_s,
+        }
+
+    def to_json(self) -> str:
+        """Everything, so that `from_json` goes on where this stands."""
+        settings = self.settings
+        return json.dumps(
+            {
+                "x": settings.x,
+                "alpha": settings.alpha,
+                "judged_share": settings.judged_share,
+                "spent": self._spent,
+                "requests": self._requests,
+                "offloaded": self._offloaded,
+                "blind": self._blind,
+                "judged": self._judged,
+                "weighted_deficit": self._weighted_deficit,
+                "forfeited": self._forfeited,
+                "at_s": self._at_s,
+            },
+            sort_keys=True,
+        )
+
+    @classmethod
+    def from_json(cls, text: str, settings: FloorSettings) -> QualityFloor:
+        """Raises ValueError if this is no state, or one of another promise: that must be rebuilt from the log."""
+        try:
+            found: Mapping[str, Any] = json.loads(text)
+            floor = cls(settings)
+            promised = (found["x"], found["alpha"], found["judged_share"])
+            spent = [float(each) for each in found["spent"]]
+            floor._requests, floor._offloaded = int(found["requests"]), int(found["offloaded"])
+            floor._blind, floor._judged = int(found["blind"]), int(found["judged"])
+            floor._weighted_deficit, floor._forfeited, floor._at_s = (
+                float(found[name]) for name in ("weighted_deficit", "forfeited", "at_s")
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not a quality floor's state: {type(error).__name__}") from error
+        if promised != (settings.x, settings.alpha, settings.judged_share):
+            raise ValueError(f"a state of another promise (x, alpha, judged_share): {promised}")
+        numbers = (*spent, floor._weighted_deficit, floor._forfeited, floor._at_s)
+        counts_fit = 0 <= floor._blind <= floor._offloaded <= floor._requests and floor._judged >= 0
+        if len(spent) != len(floor._tilts) or not counts_fit or not all(0.0 <= n < math.inf for n in numbers):
+            raise ValueError("not a quality floor's state: counts or sums are impossible")
+        floor._spent = spent
+        return floor
+
+    @staticmethod
+    def _price(tilt: float, deficit: float, probability: float) -> float:
+        return deficit * -math.log1p(math.expm1(-tilt) / probability)
+
+    def _silent(self) -> float:
+        """Judgements that should have come and did not, beyond what chance and the lag explain: each counts as deficit 1.
+
+        A judge that is down, or that fails on just the bad answers, must not look like good news.
+        """
+        share = self.settings.judged_share
+        due = share * max(0, self._offloaded - self._blind - self._lag)
+        return max(0.0, due - 3.0 * math.sqrt(due) - self._judged)
+
+    def _budget(self) -> float:
+        """Earned, less what was spent at most, less what was forfeited, in lost answers."""
+        return self.settings.x * self._requests - self.loss_bound() - self._forfeited
+
+
+def rebuilt(
+    settings: FloorSettings, requests: Iterable[tuple[float, bool]], judged: Sequence[Judged]
+) -> QualityFloor:
+    """The account as it follows from the log alone: see `QualityFloor.advance`."""
+    floor = QualityFloor(settings)
+    floor.advance(requests, judged)
+    return floor
+
+
+def cap_in_force(cap: float | None, x: float, age_s: float, trusted_for_s: float) -> float:
+    """The cap a worker goes by: the learner's while it is fresh, and at most x, which needs no proof, when it is not.
+
+    `cap` None: none was ever computed. `age_s`: since it was.
+    """
+    if cap is None:
+        return x
+    return cap if age_s <= trusted_for_s else min(cap, x)
+
+
+def _log_mixture(terms: list[tuple[float, float]], loss: float) -> float:
+    exponents = [tilt * loss - spent for tilt, spent in terms]
+    top = max(exponents)
+    return top + math.log(sum(math.exp(each - top) for each in exponents) / len(exponents))

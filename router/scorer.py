@@ -1,0 +1,338 @@
+"""How much would each example help this engine with this request? One ONNX model, asked in time or not at all.
+
+The model's own metadata says which of two signatures it has (router.scorer_artifact): `features` looks at embeddings
+and named scalars and costs a tenth of a millisecond; `cross_encoder` reads request and example together and wants a
+GPU. Blocks: for the executor's threads. It does not choose examples (router.combiner does) and knows no tenant.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from router.onnx_session import OnnxSession, ProviderMissing, SessionBusy
+from router.plan import Candidate
+from router.scorer_artifact import OUTPUTS, Declared, WrongArtifact, check_ports, declared
+from router.scorer_features import NAMES, VERSION, Features, RequestView
+from store.records import Example, Vector
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from router.onnx_session import Infer
+
+    Floats = npt.NDArray[np.float32]
+
+
+class ScorerError(Exception):
+    """There are no scores for this request now. It can do without."""
+
+
+class ScorerLate(ScorerError):
+    """The deadline passed, the queue is full, or the scorer is closed."""
+
+
+class ScorerBroken(ScorerError):
+    """The model is missing, is not what it must be, runs where it should not, or gives what is no quality."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What was predicted for one request."""
+
+    gains: Floats
+    """Quality with each example by itself, less quality alone; (candidates,), -1..1."""
+    quality_with: Floats
+    """(candidates,), 0..1."""
+    quality_alone: float
+    """0..1."""
+    features: Floats
+    """(candidates, router.scorer_features.NAMES): to be logged, and so trained on."""
+    scorer: str
+    """Version of the model that answered."""
+    bypassed: tuple[str, ...] = ()
+    """"cross_encoder:ScorerLate" and the like: which better scorer was gone without."""
+
+
+class Scoring(Protocol):
+    """Whatever scores: a Scorer, or a FallBack of two."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def provider(self) -> str: ...
+
+    def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores: ...
+
+    def close(self) -> None: ...
+
+
+class _Session(OnnxSession):
+    """A session that also tells what its model declares."""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        return dict(self._session.get_modelmeta().custom_metadata_map)
+
+    @property
+    def inputs(self) -> dict[str, list[Any]]:
+        return {port.name: list(port.shape) for port in self._session.get_inputs()}
+
+    @property
+    def outputs(self) -> list[str]:
+        return [port.name for port in self._session.get_outputs()]
+
+
+class Scorer:
+    """One opened model. Any thread may ask; inferences take turns on the session's own thread."""
+
+    def __init__(
+        self,
+        session: _Session,
+        said: Declared,
+        features: Features,
+        *,
+        version: str,
+        dimensions: int,
+        deadline_s: float,
+        tokenizer: Any = None,
+    ) -> None:
+        """See `open`, which checks that these belong together."""
+        self.version = version
+        self.declared = said
+        self.provider: str = session.provider
+        """What the model runs on, e.g. "CPUExecutionProvider"."""
+        self._session = session
+        self._features = features
+        self._deadline_s = deadline_s
+        self._tokenizer = tokenizer
+        self._dimensions = dimensions
+        self._unknown = np.zeros(dimensions, np.float32)
+        self._places = [session.outputs.index(name) for name in OUTPUTS[said.signature]]
+        self._inputs = session.inputs
+
+    @classmethod
+    def open(
+        cls,
+        model: Path,
+        *,
+        version: str,
+        dimensions: int,
+        features: Features,
+        provider: str = "CPUExecutionProvider",
+        deadline_s: float = 0.005,
+        embedding_version: str = "",
+        tokenizer: Path | None = None,
+        max_tokens: int = 256,
+    ) -> Scorer:
+        """Loads `model` (a few milliseconds for a features model), checks what it declares, and runs it once.
+
+        `version` names it in logs. `dimensions` and `embedding_version` are the embedder's: a model trained on other vectors
+        is refused. `deadline_s` bounds the wait of `score`, queue included. A cross-encoder also needs the
+        `tokenizer.json` it was trained with, and pairs are cut to `max_tokens`. Raises ScorerBroken, whose text says
+        what is wrong.
+        """
+        try:
+            session = _Session(model, name="scorer", provider=provider)
+        except ProviderMissing as missing:
+            raise ScorerBroken(f"scorer {version}: {missing}") from missing
+        except Exception as unreadable:
+            # onnxruntime raises a dozen kinds for a file that is absent, cut short, or no model at all.
+            raise ScorerBroken(f"scorer {version}: {model} could not be loaded: {unreadable}") from unreadable
+        try:
+            said = declared(session.metadata)
+            check_ports(said.signature, list(session.inputs), session.outputs)
+            _check(said, session, dimensions, embedding_version)
+            reader = None if said.signature == "features" else _tokenizer(tokenizer, max_tokens)
+            scorer = cls(
+                session,
+                said,
+                features,
+                version=version,
+                dimensions=dimensions,
+                deadline_s=deadline_s,
+                tokenizer=reader,
+            )
+            scorer._warm_up()
+        except WrongArtifact as wrong:
+            session.close()
+            raise ScorerBroken(f"scorer {version}: {model}: {wrong}") from wrong
+        except BaseException:
+            session.close()
+            raise
+        return scorer
+
+    def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores:
+        """Scores for `candidates`, in their order; blocks for a fraction of a millisecond, at most `deadline_s`.
+
+        Without candidates there is still `quality_alone`. Raises ScorerLate, ScorerBroken.
+        """
+        scalars = self._features.rows(request, candidates, time.time())
+        return self._score(request, candidates, scalars, self._deadline_s)
+
+    def close(self) -> None:
+        """Ends the thread. Whoever waits, or asks later, gets ScorerLate."""
+        self._session.close()
+
+    def _score(
+        self, request: RequestView, candidates: Sequence[Candidate], scalars: Floats, deadline_s: float | None
+    ) -> Scores:
+        began = time.perf_counter()
+        if self.declared.signature == "features":
+            feeds = self._embeddings(request, candidates, scalars)
+        else:
+            feeds = self._tokens(request, candidates)
+        left_s = None if deadline_s is None else deadline_s - (time.perf_counter() - began)
+        outputs = self._run(feeds, left_s)
+        try:
+            quality_with, quality_alone = self._qualities(outputs, len(candidates))
+        except (ValueError, IndexError, TypeError) as wrong:
+            raise ScorerBroken(f"scorer {self.version}: {wrong}") from wrong
+        return Scores(quality_with - quality_alone, quality_with, quality_alone, scalars, self.version)
+
+    def _run(self, feeds: dict[str, npt.NDArray[Any]], left_s: float | None) -> list[npt.NDArray[Any]]:
+        def job(infer: Infer) -> list[npt.NDArray[Any]]:
+            return infer(feeds)
+
+        try:
+            future = self._session.submit(job)
+        except SessionBusy as busy:
+            raise ScorerLate(f"scorer {self.version}: {busy}") from None
+        try:
+            return future.result(None if left_s is None else max(0.0, left_s))
+        except TimeoutError:
+            future.cancel()
+            raise ScorerLate(
+                f"scorer {self.version}: no scores within {self._deadline_s * 1000:g} ms"
+            ) from None
+        except CancelledError:
+            raise ScorerLate(f"scorer {self.version}: it was closed") from None
+        except Exception as failed:
+            raise ScorerBroken(f"scorer {self.version}: {failed}") from failed
+
+    def _embeddings(
+        self, request: RequestView, candidates: Sequence[Candidate], scalars: Floats
+    ) -> dict[str, npt.NDArray[Any]]:
+        unknown = self._unknown
+        questions = [unknown if c.vector is None else c.vector for c in candidates] or [unknown]
+        answers = [unknown if c.answer_vector is None else c.answer_vector for c in candidates] or [unknown]
+        try:
+            return {
+                "request": np.asarray(request.vector, np.float32).reshape(1, self._dimensions),
+                "example_questions": _rows(questions, self._dimensions),
+                "example_answers": _rows(answers, self._dimensions),
+                # A model is always shown one row: some give nothing at all, not even quality_alone, for none.
+                "scalars": scalars if candidates else np.zeros((1, len(NAMES)), np.float32),
+            }
+        except ValueError as wrong:
+            raise ScorerBroken(f"scorer {self.version}: vectors of another size: {wrong}") from wrong
+
+    def _tokens(self, request: RequestView, candidates: Sequence[Candidate]) -> dict[str, npt.NDArray[Any]]:
+        shown = ["", *(f"{c.example.question}\n{c.example.answer}" for c in candidates)]
+        encoded = self._tokenizer.encode_batch([(request.text, text) for text in shown])
+        feeds = {
+            "input_ids": np.array([e.ids for e in encoded], np.int64),
+            "attention_mask": np.array([e.attention_mask for e in encoded], np.int64),
+            "token_type_ids": np.array([e.type_ids for e in encoded], np.int64),
+        }
+        return {name: array for name, array in feeds.items() if name in self._inputs}
+
+    def _qualities(self, outputs: list[npt.NDArray[Any]], count: int) -> tuple[Floats, float]:
+        """With each candidate and alone, all within 0..1. Raises ValueError for anything else."""
+        found = [np.asarray(outputs[place], np.float32).reshape(-1) for place in self._places]
+        if self.declared.signature == "cross_encoder":
+            found = [found[0][1:], found[0][:1]]
+            shown = count
+        else:
+            shown = max(1, count)
+        with_, alone = found
+        if len(with_) != shown or len(alone) not in (1, shown):
+            raise ValueError(f"it gave {len(with_)} and {len(alone)} qualities for {shown} examples")
+        # A hair outside 0..1 is rounding; NaN fails every comparison.
+        if not (np.all(np.abs(with_ - 0.5) < 0.501) and np.all(np.abs(alone - 0.5) < 0.501)):
+            raise ValueError("it gave what is no quality, 0 to 1")
+        return np.clip(with_[:count], 0.0, 1.0), min(1.0, max(0.0, float(alone.mean())))
+
+    def _warm_up(self) -> None:
+        """Two rows through the whole path, without a deadline: what a model gets wrong shows now."""
+        example = Example(0, 0, "", "", "warm", "warm", "", 0.0)
+        request = RequestView("warm", self._unknown)
+        candidates = [Candidate(example, 0.0)] * 2
+        self._score(request, candidates, self._features.rows(request, candidates, 0.0), None)
+
+
+class FallBack:
+    """A better scorer with a budget of its own, and one that always answers in time for when it does not."""
+
+    def __init__(self, better: Scoring, always: Scoring) -> None:
+        self._better = better
+        self._always = always
+
+    @property
+    def version(self) -> str:
+        """Of the better one; `Scores.scorer` says which answered."""
+        return self._better.version
+
+    @property
+    def provider(self) -> str:
+        """Of the better one."""
+        return self._better.provider
+
+    def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores:
+        """As Scorer.score, by whichever answers. Raises ScorerLate, ScorerBroken only if neither does."""
+        try:
+            return self._better.score(request, candidates)
+        except ScorerError as error:
+            scores = self._always.score(request, candidates)
+            return replace(
+                scores, bypassed=(f"{self._better.version}:{type(error).__name__}", *scores.bypassed)
+            )
+
+    def close(self) -> None:
+        """Closes both."""
+        self._better.close()
+        self._always.close()
+
+
+def _check(said: Declared, session: _Session, dimensions: int, embedding_version: str) -> None:
+    """Raises WrongArtifact unless the model was made for these features and these embeddings."""
+    if said.signature == "cross_encoder":
+        return
+    if said.features_version != VERSION or said.features_names != NAMES:
+        raise WrongArtifact(
+            f"it was made for features version {said.features_version!r} ({len(said.features_names)} scalars), "
+            f"not for {VERSION!r} ({len(NAMES)})"
+        )
+    if said.dimensions not in (0, dimensions):
+        raise WrongArtifact(f"it takes embeddings of {said.dimensions} dimensions, not of {dimensions}")
+    if said.embedding_version and embedding_version and said.embedding_version != embedding_version:
+        raise WrongArtifact(f"it was trained on embeddings {said.embedding_version}, not {embedding_version}")
+    for name, width in (("request", dimensions), ("scalars", len(NAMES))):
+        last = session.inputs[name][-1]
+        if isinstance(last, int) and last != width:
+            raise WrongArtifact(f"its input {name!r} has {last} columns instead of {width}")
+
+
+def _tokenizer(path: Path | None, max_tokens: int) -> Any:
+    if path is None:
+        raise WrongArtifact("a cross-encoder needs its tokenizer")
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as unreadable:  # the library raises plain Exception
+        raise WrongArtifact(f"its tokenizer {path} could not be read: {unreadable}") from unreadable
+    tokenizer.enable_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return tokenizer
+
+
+def _rows(vectors: list[Vector], dimensions: int) -> Floats:
+    return np.concatenate(vectors).astype(np.float32, copy=False).reshape(len(vectors), dimensions)

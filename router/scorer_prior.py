@@ -1,0 +1,76 @@
+"""The scorer before anything was learnt: what a sensible person would assume, written down as a model like any other.
+
+An example is assumed to help the more its question says the same rare words (names, numbers, identifiers), the nearer it is,
+and the better its answer was judged; nothing about it lowers the estimate for being more of any of these. Under a certain
+overlap it is expected to do a little harm: then no example is sent. The weights are judgement, not measurement, and the
+model says that it is a prior. Needs `onnx` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.scorer_artifact import Declared
+from router.scorer_features import NAMES, PLACE, VERSION
+
+ALONE = 0.4
+"""Quality assumed of a small engine without help."""
+
+WEIGHTS: Mapping[str, float] = {
+    "similarity": 3.0,
+    "request_covered": 0.5,
+    "example_covered": 0.5,
+    "request_rare_covered": 2.0,
+    "example_rare_covered": 2.0,
+    "rarest_of_request_only": -0.5,
+    "rarest_of_example_only": -0.5,
+    "numbers_conflict": -1.5,
+    "names_disagree": -1.0,
+    "quality": 1.0,
+    "demonstration": 0.3,
+    "from_reference": 0.2,
+    "flagged": -0.5,
+}
+"""In log-odds of a right answer, per unit of the scalar."""
+
+BIAS = -6.2
+"""So that an example of unknown quality, half as rare-covered and at a cosine of 0.7, changes nothing."""
+
+
+def prior_model() -> bytes:
+    """The ONNX model, some kilobytes; the same bytes every time. Fits embeddings of any size: it does not look at them."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = np.zeros((len(NAMES), 1), np.float32)
+    for name, weight in WEIGHTS.items():
+        weights[PLACE[name], 0] = weight
+    constants = [
+        numpy_helper.from_array(weights, "weights"),
+        numpy_helper.from_array(np.array(BIAS, np.float32), "bias"),
+        numpy_helper.from_array(np.array([-1], np.int64), "flat"),
+        numpy_helper.from_array(np.array([ALONE], np.float32), "assumed"),
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["scalars", "weights"], ["weighed"]),
+        helper.make_node("Reshape", ["weighed", "flat"], ["row"]),
+        helper.make_node("Add", ["row", "bias"], ["logit"]),
+        helper.make_node("Sigmoid", ["logit"], ["quality_with"]),
+        helper.make_node("Identity", ["assumed"], ["quality_alone"]),
+    ]
+    f32 = TensorProto.FLOAT
+    inputs = [
+        helper.make_tensor_value_info("request", f32, [1, "d"]),
+        helper.make_tensor_value_info("example_questions", f32, ["n", "d"]),
+        helper.make_tensor_value_info("example_answers", f32, ["n", "d"]),
+        helper.make_tensor_value_info("scalars", f32, ["n", len(NAMES)]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("quality_with", f32, ["n"]),
+        helper.make_tensor_value_info("quality_alone", f32, [1]),
+    ]
+    graph = helper.make_graph(nodes, "scorer_prior", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    said = Declared("features", features_version=VERSION, features_names=NAMES, prior=True)
+    helper.set_model_props(model, said.metadata())
+    return bytes(model.SerializeToString(deterministic=True))

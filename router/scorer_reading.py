@@ -1,0 +1,142 @@
+"""What the scorer needs to know of a text by itself: its words with their rarity, its numbers, its names.
+
+Reading costs some 70 microseconds and a comparison of two read texts two or three, so what was read of examples is kept.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cachetools import LRUCache
+
+from router.lexical_gates import LONGEST, traits
+from router.lexical_words import FUNCTION_WORDS
+from router.rarity import Rarity
+from store.records import Example
+
+_EARLIER = "\n(Earlier: "
+"""Where router.digest.question begins to tell of earlier turns."""
+_IDENTIFIER = re.compile(r"[\w-]*\d[\w-]*")
+"""QX-410, A97X, 258-CS: as one word beside its parts."""
+
+RARE_FROM = 0.6
+"""Rarity from which a word begins to count as one that tells things apart; below are some two hundred words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text, read. Weights are rarities; `rare` are what of them exceeds RARE_FROM, scaled to 0..1."""
+
+    length: int
+    words: frozenset[str]
+    """All but function words."""
+    weights: dict[str, float]
+    """Each of `words` with its rarity."""
+    weight: float
+    """Their sum."""
+    common_weight: float
+    """The part of it that falls to words that are not rare."""
+    rare: dict[str, float]
+    """The rare ones with their excess, rarest first."""
+    rare_weight: float
+    turn: dict[str, float]
+    """Of `rare`, what the last turn itself says; the rest is told of the turns before it (router.digest.question)."""
+    turn_weight: float
+    turn_words: frozenset[str]
+    every_word: frozenset[str]
+    numbers: tuple[str, ...]
+    machine: tuple[str, ...]
+    """Sorted."""
+    names: frozenset[str]
+    asks: frozenset[str]
+
+
+def read(text: str, rarity: Rarity) -> Text:
+    """Linear in the text, of which router.lexical_gates.LONGEST characters are looked at."""
+    found = traits(text)
+    every_word = frozenset(found.words)
+    turn, earlier, _ = text[:LONGEST].partition(_EARLIER)
+    identifiers = [run.casefold() for run in _IDENTIFIER.findall(text, 0, LONGEST) if not run.isdigit()]
+    words = every_word.union(identifiers) - FUNCTION_WORDS
+    weights = {word: rarity(word) for word in words}
+    excess = sorted(
+        (
+            (word, (weight - RARE_FROM) / (1 - RARE_FROM))
+            for word, weight in weights.items()
+            if weight > RARE_FROM
+        ),
+        # By word where equally rare: the same text reads the same in every process.
+        key=lambda pair: (-pair[1], pair[0]),
+    )
+    rare = dict(excess)
+    said = words
+    if earlier:
+        folded = turn.casefold().replace("'", "").replace("\u2019", "")
+        said = frozenset(word for word in words if word in folded)
+    of_turn = {word: over for word, over in rare.items() if word in said}
+    return Text(
+        length=found.length,
+        words=words,
+        weights=weights,
+        weight=sum(weights[word] for word in sorted(words)),
+        common_weight=sum(weights[word] for word in sorted(words) if word not in rare),
+        rare=rare,
+        rare_weight=sum(rare.values()),
+        turn=of_turn,
+        turn_weight=sum(of_turn.values()),
+        turn_words=said,
+        every_word=every_word,
+        numbers=found.numbers,
+        machine=tuple(sorted(found.machine)),
+        names=frozenset(found.names) - FUNCTION_WORDS,
+        asks=found.asks,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An example's two texts, read. Of the answer only its words are compared."""
+
+    question: Text
+    answer_length: int
+    answer_words: frozenset[str]
+
+
+class Readings:
+    """Examples read lately, the least recently needed forgotten first. Any thread may ask.
+
+    An example whose texts were replaced (store.twins) keeps its id: the texts' hash is part of the key.
+    """
+
+    def __init__(self, rarity: Rarity, entries: int) -> None:
+        """`entries`: examples kept, some two kilobytes each; 0 keeps none."""
+        self.rarity = rarity
+        self._kept: LRUCache[tuple[int, int, int], Pair] = LRUCache(max(1, entries))
+        self._keeps = entries > 0
+        self._lock = threading.Lock()
+
+    def of(self, examples: Sequence[Example]) -> list[Pair]:
+        """Each example's reading, in order."""
+        keys = [(e.id, hash(e.question), hash(e.answer)) for e in examples]
+        with self._lock:
+            found: list[Pair | None] = [self._kept.get(key) for key in keys]
+        if None not in found:
+            return [pair for pair in found if pair is not None]
+        read_now = [
+            self._read(example) if pair is None else pair
+            for example, pair in zip(examples, found, strict=True)
+        ]
+        if self._keeps:
+            self._keep(zip(keys, read_now, strict=True))
+        return read_now
+
+    def _keep(self, read_now: Iterable[tuple[tuple[int, int, int], Pair]]) -> None:
+        with self._lock:
+            self._kept.update(read_now)
+
+    def _read(self, example: Example) -> Pair:
+        answer = traits(example.answer)
+        return Pair(read(example.question, self.rarity), answer.length, frozenset(answer.words))

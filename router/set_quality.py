@@ -1,0 +1,66 @@
+"""What quality to expect of several examples together, when only each one's own effect is known.
+
+A scorer predicts, for one request, the quality without examples (`alone`) and with each example by itself (`with_one`). Sets
+are too many to be scored, so their quality is put together from these:
+
+- Examples that help are independent chances to be right (noisy-or: Pearl 1988, "Probabilistic Reasoning in Intelligent
+  Systems", section 4.3.2). An example that helps lifts a share of what went wrong without it, h = (w - a) / (1 - a);
+  what still goes wrong is (1 - a) times the product of (1 - h). So a second example with the same answer adds little.
+- Examples that harm spoil a share of whatever was right: each multiplies by w / a.
+
+    quality(S) = (1 - (1 - a) * prod(1 - h_i)) * prod(w_j / a),  i over those that help, j over those that harm
+
+With one example this is its own w, with none it is a. Training (router.learning.scorer_training) fits the same formula,
+so what is chosen by is what was fitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+EPSILON = 1e-4
+"""How near `alone` may come to 0 and 1: a share of nothing is not defined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What each example does to the chance of a right answer; both in 0..1, and 1 means nothing."""
+
+    alone: float | Floats
+    misses: Floats
+    """What is left of what goes wrong, 1 - h; shape (..., examples)."""
+    keeps: Floats
+    """What is left of what goes right; shape (..., examples)."""
+
+
+def effects(alone: npt.ArrayLike, with_one: npt.ArrayLike) -> Effects:
+    """Splits qualities with one example, shape (..., examples), into help and harm against `alone`, shape (...).
+
+    For choosing one by one: with M and K the products of `misses` and `keeps` of what is chosen already, the quality of
+    a set is `(1 - (1 - alone) * M) * K`, and so what it would be with any one more is one vector operation. Qualities
+    outside 0..1 are brought inside.
+    """
+    a = np.clip(np.asarray(alone, np.float64), EPSILON, 1 - EPSILON)
+    w = np.clip(np.asarray(with_one, np.float64), 0.0, 1.0)
+    against = a[..., None] if a.ndim else a
+    misses = np.minimum(1.0, (1 - w) / (1 - against))
+    keeps = np.minimum(1.0, w / against)
+    return Effects(float(a) if a.ndim == 0 else a, misses, keeps)
+
+
+def set_quality(alone: npt.ArrayLike, with_one: npt.ArrayLike) -> Floats:
+    """Expected quality, 0..1, of sending all of the examples: `alone` of shape (...), `with_one` of shape (..., examples).
+
+    No examples (a last axis of length 0) gives `alone`, within EPSILON.
+    """
+    parts = effects(alone, with_one)
+    missed = (1 - np.asarray(parts.alone)) * parts.misses.prod(axis=-1)
+    return np.asarray((1 - missed) * parts.keeps.prod(axis=-1))

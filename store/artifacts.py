@@ -1,0 +1,312 @@
+"""Versions of what was learnt: written whole or not at all, checksummed, taken into use by a row, rolled back by another.
+
+The file is on disk before its row is, so a kill between the two leaves a file that no row names, which `sweep` removes, and
+never a version without its bytes. What the bytes mean is not known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from store.artifact_rows import SELECT, as_record, files_of, of_slot, prune
+from store.database import Database
+from store.generation import Generation
+from store.records import ArtifactRecord
+from store.secret import sync_folder
+
+KINDS = ("scorer", "bandit", "counts")
+_GENERATION = "artifacts"
+_UNFINISHED = ".unfinished-"
+_ORPHAN_AGE_S = 3600.0
+"""A file that young may belong to a version whose row is being written."""
+
+
+class ArtifactBroken(Exception):
+    """A version's file is gone, or is not what was written; what it was for goes on without it."""
+
+
+class Artifacts:
+    """Everything published under one folder. Reading is cheap; what writes blocks, and is for learners and commands."""
+
+    def __init__(self, db: Database, folder: Path, *, keep: int = 10, timeout_s: float = 60.0) -> None:
+        """`keep`: how many versions out of use are kept of each kind, tenant and model, for rolling back to."""
+        self._db = db
+        self._folder = folder
+        self._keep = keep
+        self._timeout_s = timeout_s
+        self._generation = Generation(db, _GENERATION)
+
+    # ---- for workers
+
+    def generation(self) -> int:
+        """A number that differs whenever any version was published, rolled back or removed. Microseconds."""
+        row: tuple[int] = (
+            self._db.read().execute("SELECT value FROM generations WHERE name = ?", (_GENERATION,)).fetchone()
+        )
+        return row[0]
+
+    def active(self, kind: str, tenant: str, model: str) -> ArtifactRecord | None:
+        """The version in use for exactly this tenant and served model, or None."""
+        rows = of_slot(self._db.read(), kind, tenant, model, " AND state = 'active'")
+        return rows[0] if rows else None
+
+    def best(self, kind: str, tenant: str, model: str) -> ArtifactRecord | None:
+        """What this tenant should use: its own, else the operator's for the model, else the operator's for any; or None."""
+        for whose, which in dict.fromkeys(((tenant, model), ("", model), ("", ""))):
+            found = self.active(kind, whose, which)
+            if found is not None:
+                return found
+        return None
+
+    def read(self, record: ArtifactRecord) -> bytes:
+        """The bytes that were published. Raises ArtifactBroken when they are not there whole and unchanged."""
+        try:
+            data = self.path(record).read_bytes()
+        except OSError as error:
+            raise ArtifactBroken(
+                f"{record.kind} version {record.id} cannot be read: {error.strerror}"
+            ) from error
+        if hashlib.sha256(data).hexdigest() != record.sha256:
+            raise ArtifactBroken(f"{record.kind} version {record.id} is damaged: its checksum differs")
+        return data
+
+    def path(self, record: ArtifactRecord) -> Path:
+        """Where a version's bytes lie. Two versions of a slot that are the same byte for byte share one file."""
+        return self._folder / _file_name(record.kind, record.tenant, record.model, record.sha256)
+
+    # ---- for learners and commands
+
+    def publish(
+        self,
+        kind: str,
+        tenant: str,
+        model: str,
+        data: bytes,
+        *,
+        metrics: Mapping[str, Any],
+        parent: int | None = None,
+        note: str = "",
+        state: Literal["active", "retired", "rejected"] = "active",
+    ) -> ArtifactRecord:
+        """Keep a version; an "active" one takes the place of the one in use, unless that is frozen.
+
+        Gives the record as it was stored: "retired", not "active", where the slot is frozen. Versions out of use beyond
+        the number to keep are deleted. Raises ValueError for an unknown kind or metrics that are no JSON, OSError, and
+        what writing raises, TimeoutError among it.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"an artifact of kind {kind!r}: one of {', '.join(KINDS)} is right")
+        digest = hashlib.sha256(data).hexdigest()
+        try:
+            encoded = orjson.dumps(dict(metrics), option=orjson.OPT_SERIALIZE_NUMPY).decode()
+        except TypeError as error:
+            raise ValueError(f"metrics that are no JSON: {error}") from error
+        created_at_s = time.time()
+        self._write_file(_file_name(kind, tenant, model, digest), data)
+
+        def insert(connection: sqlite3.Connection) -> tuple[ArtifactRecord, set[str]]:
+            kept_as = state
+            if state == "active" and _is_frozen(connection, kind, tenant, model):
+                kept_as = "retired"
+            if kept_as == "active":
+                _retire_active(connection, kind, tenant, model)
+            id = connection.execute(
+                "INSERT INTO artifacts (kind, tenant, model, created_at_s, sha256, size_bytes, parent, metrics, note,"
+                " state, served) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    kind,
+                    tenant,
+                    model,
+                    created_at_s,
+                    digest,
+                    len(data),
+                    parent,
+                    encoded,
+                    note,
+                    kept_as,
+                    kept_as == "active",
+                ),
+            ).lastrowid
+            unused = prune(connection, kind, tenant, model, self._keep)
+            self._generation.bump(connection)
+            row = connection.execute(SELECT + " WHERE id = ?", (id,)).fetchone()
+            return as_record(row), {_file_name(kind, tenant, model, sha256) for sha256 in unused}
+
+        record, unused = self._db.write(insert).result(self._timeout_s)
+        self._remove_files(unused)
+        return record
+
+    def get(self, id: int) -> ArtifactRecord | None:
+        """The version with this id, or None."""
+        row = self._db.read().execute(SELECT + " WHERE id = ?", (id,)).fetchone()
+        return as_record(row) if row is not None else None
+
+    def versions(
+        self, kind: str | None = None, tenant: str | None = None, model: str | None = None
+    ) -> list[ArtifactRecord]:
+        """Every version there is, newest first; of one kind, tenant or model if named."""
+        rows = self._db.read().execute(
+            SELECT + " WHERE (:kind IS NULL OR kind = :kind) AND (:tenant IS NULL OR tenant = :tenant)"
+            " AND (:model IS NULL OR model = :model) ORDER BY id DESC",
+            {"kind": kind, "tenant": tenant, "model": model},
+        )
+        return [as_record(row) for row in rows.fetchall()]
+
+    def rollback(self, kind: str, tenant: str, model: str) -> ArtifactRecord | None:
+        """Go back to the version that served before the one in use. None: there was none before, so the built-in
+        prior or rule serves, or the operator's own version where there is one.
+
+        A learner may publish again at its next turn: freeze the slot to keep it from that.
+        """
+
+        def step_back(connection: sqlite3.Connection) -> ArtifactRecord | None:
+            current = of_slot(connection, kind, tenant, model, " AND state = 'active'")
+            if not current:
+                return None
+            _retire_active(connection, kind, tenant, model)
+            self._generation.bump(connection)
+            earlier = of_slot(connection, kind, tenant, model, " AND served = 1 AND id < ?", current[0].id)
+            return _activate(connection, earlier[0].id) if earlier else None
+
+        return self._db.write(step_back).result(self._timeout_s)
+
+    def activate(self, id: int) -> ArtifactRecord | None:
+        """Take a version into use, whatever its state, frozen or not: a person asked for it. None if there is none."""
+
+        def take(connection: sqlite3.Connection) -> ArtifactRecord | None:
+            row = connection.execute(SELECT + " WHERE id = ?", (id,)).fetchone()
+            if row is None:
+                return None
+            record = as_record(row)
+            _retire_active(connection, record.kind, record.tenant, record.model)
+            self._generation.bump(connection)
+            return _activate(connection, id)
+
+        return self._db.write(take).result(self._timeout_s)
+
+    def freeze(self, kind: str, tenant: str, model: str) -> None:
+        """Keep what is in use, the built-in among it: versions published from now on are kept and not used."""
+        now_s = time.time()
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO frozen_artifacts (kind, tenant, model, frozen_at_s) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                (kind, tenant, model, now_s),
+            )
+
+        self._db.write(insert).result(self._timeout_s)
+
+    def unfreeze(self, kind: str, tenant: str, model: str) -> bool:
+        """Let the next version published be used; False if the slot was not frozen."""
+        return self._db.write(
+            lambda connection: (
+                connection.execute(
+                    "DELETE FROM frozen_artifacts WHERE kind = ? AND tenant = ? AND model = ?",
+                    (kind, tenant, model),
+                ).rowcount
+                > 0
+            )
+        ).result(self._timeout_s)
+
+    def frozen(self) -> dict[tuple[str, str, str], float]:
+        """The frozen (kind, tenant, model), and since when (Unix seconds)."""
+        rows = self._db.read().execute("SELECT kind, tenant, model, frozen_at_s FROM frozen_artifacts")
+        return {(kind, tenant, model): at_s for kind, tenant, model, at_s in rows.fetchall()}
+
+    # ---- away
+
+    def forget_tenant(self, tenant: str) -> int:
+        """Delete all that was learnt from a tenant, rows and files; gives how many versions.
+
+        Raises ValueError for the empty tenant: what the operator brought is nobody's to forget.
+        """
+        if not tenant:
+            raise ValueError("the empty tenant's versions are the operator's: delete them by name")
+
+        def delete(connection: sqlite3.Connection) -> int:
+            connection.execute("DELETE FROM frozen_artifacts WHERE tenant = ?", (tenant,))
+            self._generation.bump(connection)
+            return connection.execute("DELETE FROM artifacts WHERE tenant = ?", (tenant,)).rowcount
+
+        deleted = self._db.write(delete).result(self._timeout_s)
+        # By name rather than by row: a file that a kill left without one goes, too.
+        self._remove_files({file.name for file in self._folder.glob(f"*-{_short(tenant)}-*-*")})
+        return deleted
+
+    def sweep(self, older_than_s: float = _ORPHAN_AGE_S) -> int:
+        """Remove files that no row names and that were not written within `older_than_s` seconds; gives how many."""
+        before_s = time.time() - older_than_s
+        # Files first, rows second: a file whose row comes in between is then known.
+        old = [file.name for file in self._files() if _written_at_s(file) <= before_s]
+        named = {_file_name(*row) for row in files_of(self._db.read())}
+        orphans = set(old) - named
+        self._remove_files(orphans)
+        return len(orphans)
+
+    def _files(self) -> list[Path]:
+        return [file for file in self._folder.iterdir() if file.is_file()] if self._folder.is_dir() else []
+
+    def _remove_files(self, names: set[str]) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                (self._folder / name).unlink()
+
+    def _write_file(self, name: str, data: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, temporary = tempfile.mkstemp(prefix=_UNFINISHED, dir=self._folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(self._folder / name)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        sync_folder(self._folder)
+
+
+def _file_name(kind: str, tenant: str, model: str, sha256: str) -> str:
+    """The tenant's part comes first, so that all of a tenant's files are found; the operator's has none."""
+    return f"{kind}-{_short(tenant)}-{_short(model)}-{sha256}"
+
+
+def _short(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16] if name else "any"
+
+
+def _written_at_s(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")
+
+
+def _is_frozen(connection: sqlite3.Connection, kind: str, tenant: str, model: str) -> bool:
+    row = connection.execute(
+        "SELECT 1 FROM frozen_artifacts WHERE kind = ? AND tenant = ? AND model = ?", (kind, tenant, model)
+    ).fetchone()
+    return row is not None
+
+
+def _retire_active(connection: sqlite3.Connection, kind: str, tenant: str, model: str) -> None:
+    connection.execute(
+        "UPDATE artifacts SET state = 'retired' WHERE kind = ? AND tenant = ? AND model = ? AND state = 'active'",
+        (kind, tenant, model),
+    )
+
+
+def _activate(connection: sqlite3.Connection, id: int) -> ArtifactRecord:
+    connection.execute("UPDATE artifacts SET state = 'active', served = 1 WHERE id = ?", (id,))
+    return as_record(connection.execute(SELECT + " WHERE id = ?", (id,)).fetchone())

@@ -1,0 +1,65 @@
+"""The benchmark of off-policy estimates runs on any file of the schema, and would notice an interval that misses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import off_policy
+
+    return off_policy
+
+
+@pytest.fixture
+def data(tmp_path: Path, benchmark: ModuleType) -> Path:
+    file, small, large = benchmark.FILES["gsm8k"]
+    rng = random.Random(0)
+    with gzip.open(tmp_path / file, "wt") as out:
+        for _ in range(200):
+            prompt = "word " * rng.randint(1, 40)
+            models = {small: {"correct": rng.random() < 0.5}, large: {"correct": rng.random() < 0.9}}
+            out.write(json.dumps({"prompt": prompt, "models": models}) + "\n")
+    return tmp_path
+
+
+def test_coverage_is_measured_against_the_truth_of_the_file(data: Path, benchmark: ModuleType) -> None:
+    file, small, large = benchmark.FILES["gsm8k"]
+    recorded = benchmark.read("gsm8k", data / file, small, large)
+    rows = benchmark.measure(recorded, "leaning", 0.5, 150, 12, 100)
+    assert {row["target"] for row in rows} == {"small", "large", "longest", "mixed"}
+    assert rows[0]["truth"] == pytest.approx(recorded.quality[:, 0].mean())
+    for row in rows:
+        assert all(row[method]["covers"] > 0.6 for method in ("ips", "snips", "dr"))
+        assert all(0 < row[method]["width"] <= 1 for method in ("ips", "snips", "dr"))
+
+
+def test_logged_probabilities_are_those_the_decisions_are_drawn_with(
+    data: Path, benchmark: ModuleType
+) -> None:
+    file, small, large = benchmark.FILES["gsm8k"]
+    recorded = benchmark.read("gsm8k", data / file, small, large)
+    for logging in ("even", "leaning", "greedy"):
+        log, _ = benchmark.drawn(recorded, logging, 0.3, 4000, np.random.default_rng(1))
+        assert np.allclose(log.probabilities.sum(1), 1)
+        assert log.chosen.mean() == pytest.approx(log.probabilities[:, 1].mean(), abs=0.03)
+        assert np.isfinite(log.quality).mean() == pytest.approx(0.3, abs=0.03)
+
+
+def test_absent_data_is_skipped_with_the_reason(
+    tmp_path: Path, benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["off_policy.py", "--data", str(tmp_path)])
+    benchmark.main()
+    assert capsys.readouterr().out.count("skipped:") == 3

@@ -1,0 +1,179 @@
+"""What is sent together: enough and no more, nothing twice, within the tokens there are."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.chat import ChatRequest
+from router.combiner import Combination, Knobs, combine, room_tokens
+from router.plan import Candidate
+from router.prompt import example_tokens
+from router.set_quality import set_quality
+from store.records import Example, Vector
+
+
+def candidate(
+    id: int,
+    gain: float | None,
+    *,
+    answer: str | None = None,
+    vector: Vector | None = None,
+    characters: int = 40,
+) -> Candidate:
+    example = Example(
+        id, id, "t", "s", "q" * characters, f"answer {id}" if answer is None else answer, "large", 0.0
+    )
+    return Candidate(example, 0.9, vector, None, gain)
+
+
+def put(
+    candidates: list[Candidate], alone: float = 0.3, most: int = 5, budget: int = 10_000, **knobs: Any
+) -> Combination:
+    return combine(candidates, quality_alone=alone, most=most, budget_tokens=budget, knobs=Knobs(**knobs))
+
+
+def ids(combination: Combination) -> list[int]:
+    return [c.example.id for c in combination.chosen]
+
+
+def direction(degrees: float) -> Vector:
+    return np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], np.float32)
+
+
+def test_no_example_is_the_answer_where_none_helps_enough() -> None:
+    assert put([candidate(1, 0.02), candidate(2, -0.4), candidate(3, None)], min_gain=0.05) == Combination(
+        (), 0.3, 0
+    )
+    assert put([]) == Combination((), 0.3, 0)
+    assert put([candidate(1, 0.5)], most=0) == Combination((), 0.3, 0)
+
+
+def test_what_was_not_scored_or_is_no_number_is_never_sent_even_when_nothing_is_asked_of_it() -> None:
+    wrong = [candidate(1, None), candidate(2, float("nan")), candidate(3, 0.0), candidate(4, -0.1)]
+    assert ids(put(wrong, min_gain=0.0)) == []
+    assert ids(put(wrong, min_gain=-1.0)) == []
+    assert ids(put([candidate(1, 0.5)], alone=float("nan"))) == []
+
+
+def test_each_further_example_must_add_enough_to_what_is_there_already() -> None:
+    alike = [candidate(i, 0.6) for i in range(5)]
+    # 0.3 -> 0.9 -> 0.986 -> 0.998: the third adds 0.012.
+    assert len(put(alike, min_gain=0.02, redundancy=0.0).chosen) == 2
+    assert len(put(alike, min_gain=0.01, redundancy=0.0).chosen) == 3
+
+
+def test_a_dear_example_must_add_what_its_tokens_cost() -> None:
+    short, long = candidate(1, 0.20, characters=40), candidate(2, 0.25, characters=8000)
+    assert ids(put([short, long], most=1)) == [2]
+    assert ids(put([short, long], most=1, gain_per_ktok=0.1)) == [1]
+    assert ids(put([long], gain_per_ktok=0.2)) == []
+
+
+def test_the_expected_quality_is_what_the_set_formula_says() -> None:
+    together = put([candidate(1, 0.2), candidate(2, 0.3)], redundancy=0.0)
+    assert together.quality_with == pytest.approx(float(set_quality(0.3, [0.5, 0.6])))
+
+
+def test_the_most_helpful_stands_last_or_the_oldest_first() -> None:
+    some = [candidate(7, 0.3), candidate(3, 0.5), candidate(5, 0.1)]
+    assert ids(put(some)) == [5, 7, 3]
+    assert ids(put(some, order="stable")) == [3, 5, 7]
+
+
+def test_a_stable_order_does_not_depend_on_gains() -> None:
+    orders = {
+        tuple(ids(put([candidate(i, g) for i, g in zip((4, 2, 9), gains, strict=True)], order="stable")))
+        for gains in itertools.permutations((0.2, 0.3, 0.4))
+    }
+    assert orders == {(2, 4, 9)}
+
+
+def test_the_same_answer_again_adds_little() -> None:
+    twins = [
+        candidate(1, 0.40, answer="Berlin. "),
+        candidate(2, 0.39, answer="berlin."),
+        candidate(3, 0.2, answer="Bonn"),
+    ]
+    assert ids(put(twins, most=2)) == [3, 1]
+    assert ids(put(twins, most=2, redundancy=0.0)) == [2, 1]
+
+
+def test_nearly_the_same_question_again_adds_little() -> None:
+    near = [
+        candidate(1, 0.40, vector=direction(0)),
+        candidate(2, 0.39, vector=direction(2)),
+        candidate(3, 0.2, vector=direction(60)),
+        candidate(4, 0.1),
+    ]
+    assert ids(put(near, most=2)) == [3, 1]
+    assert put(near, most=3).quality_with < put(near, most=3, redundancy=0.0).quality_with
+
+
+def test_vectors_of_two_embedders_are_not_compared() -> None:
+    mixed = [candidate(1, 0.4, vector=direction(0)), candidate(2, 0.3, vector=np.ones(3, np.float32))]
+    assert ids(put(mixed)) == [2, 1]
+
+
+def test_what_does_not_fit_makes_room_for_what_does() -> None:
+    large, small = candidate(1, 0.5, characters=4000), candidate(2, 0.2, characters=40)
+    together = put([large, small], budget=100)
+    assert ids(together) == [2] and together.tokens == example_tokens(small) <= 100
+    assert put([large, small], budget=0).chosen == ()
+
+
+def test_examples_leave_room_for_the_request_and_its_answer() -> None:
+    messages = [{"role": "user", "content": "x" * 4000}]
+    chat = ChatRequest(b"", {"max_tokens": 500}, "m", messages, False, False)
+    assert room_tokens(chat, max_example_tokens=2000, context_tokens=None) == 2000
+    assert room_tokens(chat, max_example_tokens=2000, context_tokens=2000) == 2000 - 500 - 1004
+    assert room_tokens(chat, max_example_tokens=2000, context_tokens=1000) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 400)), max_size=8),
+    st.floats(0, 1),
+    st.integers(0, 8),
+    st.integers(0, 300),
+    st.floats(0, 0.2),
+    st.floats(0, 1),
+)
+def test_nothing_exceeds_its_bounds_whatever_the_gains(
+    rows: list[tuple[float, int]],
+    alone: float,
+    most: int,
+    budget: int,
+    min_gain: float,
+    redundancy: float,
+) -> None:
+    some = [candidate(i, gain, characters=size) for i, (gain, size) in enumerate(rows)]
+    together = put(some, alone, most, budget, min_gain=min_gain, redundancy=redundancy)
+    assert len(together.chosen) <= most
+    assert together.tokens == sum(example_tokens(c) for c in together.chosen) <= max(budget, 0)
+    assert len(set(ids(together))) == len(together.chosen)
+    assert all((c.gain or 0) > 0 for c in together.chosen)
+    assert 0 <= together.quality_with <= 1
+    if together.chosen:
+        assert together.quality_with >= alone - 1e-3
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=7), st.floats(0, 0.9), st.integers(1, 4))
+def test_without_prices_and_resemblance_no_set_of_that_size_is_better(
+    gains: list[float], alone: float, most: int
+) -> None:
+    some = [candidate(i, gain) for i, gain in enumerate(gains)]
+    together = combine(
+        some, quality_alone=alone, most=most, budget_tokens=10_000, knobs=Knobs(min_gain=0.0, redundancy=0.0)
+    )
+    best = max(
+        float(set_quality(alone, [alone + g for g in group]))
+        for group in itertools.combinations(gains, min(most, len(gains)))
+    )
+    assert together.quality_with == pytest.approx(best, abs=1e-6)

@@ -1,0 +1,108 @@
+"""Candidates come with their own vectors where somebody wants them: only those returned, each under its own tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from router.retriever import Retriever
+from store.answer_vectors import AnswerVectors, CandidateVectors
+from store.database import Database
+from store.examples import ExampleBank
+from store.records import Example, Vector
+from tests.store.rows import new_example, unit_vector
+
+QUERY = np.ones(8, np.float32)
+
+
+class Index:
+    """Nearest by a table: tenant to (id, similarity)."""
+
+    def __init__(self, near: dict[str, list[tuple[int, float]]]) -> None:
+        self._near = near
+
+    def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]:
+        return self._near.get(tenant, [])[:k]
+
+
+class Counting:
+    """Passes on, and notes what was asked for."""
+
+    def __init__(self, vectors: CandidateVectors) -> None:
+        self._vectors = vectors
+        self.asked: list[tuple[str, list[int]]] = []
+
+    def pairs(self, tenant: str, ids: Sequence[int]) -> dict[int, tuple[Vector | None, Vector | None]]:
+        self.asked.append((tenant, list(ids)))
+        return self._vectors.pairs(tenant, ids)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Database:
+    return Database.open(tmp_path / "u.db")
+
+
+def fill(db: Database, tenant: str, count: int) -> list[Example]:
+    bank, answers = ExampleBank(db), AnswerVectors(db)
+    made = []
+    for number in range(count):
+        scope = "other" if number == 2 else "scope"
+        example = bank.add(new_example(number, tenant, scope=scope, request_id=f"{tenant}-{number}")).result(
+            30
+        )
+        if number != 1:
+            answers.put(example.id, unit_vector(50 + example.id), "a", example.answer).result(30)
+        made.append(example)
+    return made
+
+
+def near(examples: list[Example], step: float = 0.01) -> list[tuple[int, float]]:
+    return [(e.id, 0.95 - step * place) for place, e in enumerate(examples)]
+
+
+def test_only_what_is_returned_gets_its_vectors(store: Database) -> None:
+    with closing(store):
+        mine = fill(store, "a1", 5)
+        vectors = Counting(CandidateVectors(store, question_version="v1", answer_version="a"))
+        retriever = Retriever(
+            Index({"a1": near(mine)}), ExampleBank(store), neighbours=4, with_vectors=vectors
+        )
+        found = retriever.nearest("a1", "scope", QUERY)
+        ids = [mine[0].id, mine[1].id, mine[3].id]
+        assert [c.example.id for c in found] == ids
+        assert vectors.asked == [("a1", ids)], "one is of another scope, and the fifth was not asked for"
+        for candidate in found:
+            assert candidate.vector is not None and candidate.vector.shape == (8,)
+            assert (candidate.answer_vector is None) == (candidate.example.id == mine[1].id)
+        assert found[0].vector is not None
+        np.testing.assert_allclose(found[0].vector, unit_vector(0), atol=1e-3)
+
+
+def test_a_lenders_vectors_come_with_the_lenders_examples(store: Database) -> None:
+    with closing(store):
+        mine, lent = fill(store, "a1", 2), fill(store, "b2", 2)
+        vectors = Counting(CandidateVectors(store, question_version="v1", answer_version="a"))
+        retriever = Retriever(
+            Index({"a1": near(mine, 0.04), "b2": near(lent, 0.05)}),
+            ExampleBank(store),
+            neighbours=3,
+            lenders={"a1": ["b2"]},
+            with_vectors=vectors,
+        )
+        found = retriever.nearest("a1", "scope", QUERY)
+        assert [c.example.id for c in found] == [mine[0].id, lent[0].id, mine[1].id]
+        assert all(c.vector is not None for c in found)
+        assert sorted(vectors.asked) == [("a1", [mine[0].id, mine[1].id]), ("b2", [lent[0].id])]
+
+
+def test_without_a_reader_of_vectors_none_are_read(store: Database) -> None:
+    with closing(store):
+        mine = fill(store, "a1", 2)
+        found = Retriever(Index({"a1": near(mine)}), ExampleBank(store), neighbours=4).nearest(
+            "a1", "scope", QUERY
+        )
+        assert found and all(c.vector is None and c.answer_vector is None for c in found)

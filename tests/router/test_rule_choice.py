@@ -1,0 +1,94 @@
+"""A rule's choice is logged with the probability it really had, whatever load, health and the quality floor do to it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.chooser import Chooser, Situation
+from router.features import Examples, Request
+from router.load_bias import EngineState
+from router.plan import Action, Choice
+from router.rule_choice import following
+
+SMALL, LARGE = "small", "large"
+WITH, WITHOUT, REFERENCE = Action(SMALL, True), Action(SMALL, False), Action(LARGE, False)
+
+
+def weighed(examples: int = 2) -> Choice:
+    situation = Situation(
+        Request("What?"), [EngineState(SMALL), EngineState(LARGE)], examples=Examples(count=examples)
+    )
+    return Chooser().choose(situation, None, random.Random(1))
+
+
+def follow(
+    pick: Action, *, least: float = 0.05, cap: float = 1.0, available: list[bool] | None = None, seed: int = 0
+) -> Choice:
+    choice = weighed()
+    return following(
+        choice,
+        pick,
+        reference=LARGE,
+        available=available or [True] * len(choice.weighed),
+        least_probability=least,
+        offload_cap=cap,
+        rng=random.Random(seed),
+    )
+
+
+def taken(choice: Choice) -> Action:
+    return choice.weighed[choice.chosen].action
+
+
+def test_without_exploration_the_rule_is_followed_and_says_so() -> None:
+    for pick in (WITH, REFERENCE):
+        choice = follow(pick, least=0.0)
+        assert taken(choice) == pick
+        assert choice.weighed[choice.chosen].probability == 1.0
+        assert not choice.explored
+
+
+@given(st.sampled_from([WITH, WITHOUT, REFERENCE]), st.floats(0, 0.5), st.floats(0, 1))
+def test_probabilities_sum_to_one_and_never_exceed_the_cap(pick: Action, least: float, cap: float) -> None:
+    choice = follow(pick, least=least, cap=cap)
+    total = sum(each.probability for each in choice.weighed)
+    offloaded = sum(each.probability for each in choice.weighed if each.action != REFERENCE)
+    assert total == pytest.approx(1.0)
+    assert offloaded <= cap + 1e-9
+
+
+def test_logged_probabilities_are_the_frequencies() -> None:
+    drawn = Counter(taken(follow(WITH, least=0.1, seed=seed)) for seed in range(4000))
+    for each in follow(WITH, least=0.1).weighed:
+        assert drawn[each.action] / 4000 == pytest.approx(each.probability, abs=0.03)
+
+
+def test_an_engine_that_is_not_available_is_never_picked() -> None:
+    choice = weighed()
+    available = [each.action.engine == LARGE for each in choice.weighed]
+    for seed in range(50):
+        assert taken(follow(WITH, available=available, seed=seed)) == REFERENCE
+
+
+def test_what_cannot_be_done_falls_to_the_reference() -> None:
+    choice = following(
+        weighed(examples=0),
+        WITH,
+        reference=LARGE,
+        available=[True, True],
+        least_probability=0.0,
+        offload_cap=1.0,
+        rng=random.Random(0),
+    )
+    assert taken(choice) == REFERENCE
+
+
+def test_what_the_floor_sends_to_the_reference_is_not_called_exploring() -> None:
+    choice = follow(WITH, least=0.0, cap=0.0)
+    assert taken(choice) == REFERENCE
+    assert choice.floored and not choice.explored

@@ -1,0 +1,265 @@
+"""An answer's vector is its own tenant's, belongs to the answer as it is now, and leaves every file with its example."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from store.answer_vectors import AnswerVectors, CandidateVectors
+from store.capacity import make_room
+from store.database import Database
+from store.examples import ExampleBank
+from store.records import Example
+from store.schema import MIGRATIONS_FOLDER
+from store.vectors import BadVector, from_blob, to_blob
+from tests.store.rows import new_example, unit_vector
+
+
+@pytest.fixture
+def bank(db: Database) -> ExampleBank:
+    return ExampleBank(db)
+
+
+@pytest.fixture
+def kept(db: Database) -> AnswerVectors:
+    return AnswerVectors(db)
+
+
+def add(bank: ExampleBank, number: int, tenant: str = "a1") -> Example:
+    return bank.add(new_example(number, tenant)).result(30)
+
+
+def put(kept: AnswerVectors, example: Example, version: str = "v1") -> bool:
+    return kept.put(example.id, unit_vector(100 + example.id), version, example.answer).result(30)
+
+
+def counted(db: Database) -> None:
+    """The accounts, and the sums the cap goes by, hold what the rows hold."""
+    rows = db.read().execute(
+        "SELECT a.tenant, a.size_bytes, length(CAST(question AS BLOB)) + length(CAST(answer AS BLOB))"
+        " + length(CAST(embedded_text AS BLOB)) + coalesce(length(e.vector), 0) + coalesce(length(v.vector), 0) + 1024"
+        " FROM examples e JOIN example_accounts a ON a.id = e.id JOIN answer_vectors v ON v.example_id = e.id"
+    )
+    sums: dict[str, int] = {}
+    for tenant, said, is_ in rows.fetchall():
+        assert said == is_
+        sums[tenant] = sums.get(tenant, 0) + is_
+    assert dict(db.read().execute("SELECT tenant, size_bytes FROM example_totals").fetchall()) == sums
+
+
+def test_a_vector_comes_back_for_its_tenant_and_version_only(bank: ExampleBank, kept: AnswerVectors) -> None:
+    mine, theirs, waiting = add(bank, 1), add(bank, 2, "b2"), add(bank, 3)
+    assert put(kept, mine) and put(kept, theirs)
+    ids = [mine.id, theirs.id, waiting.id, 999]
+    found = kept.of("a1", ids, "v1")
+    assert list(found) == [mine.id]
+    np.testing.assert_array_equal(found[mine.id], from_blob(to_blob(unit_vector(100 + mine.id))))
+    assert list(kept.of("b2", ids, "v1")) == [theirs.id]
+    assert not kept.of("a1", ids, "v2") and not kept.of("a1", ids, "")
+
+
+def test_what_is_missing_is_what_has_no_vector_of_the_version(bank: ExampleBank, kept: AnswerVectors) -> None:
+    examples = [add(bank, n) for n in range(5)]
+    assert [w.id for w in kept.missing("v1")] == [e.id for e in examples]
+    assert kept.missing("v1")[0].answer == "answer 0"
+    for example in examples[:3]:
+        put(kept, example)
+    assert [w.id for w in kept.missing("v1")] == [e.id for e in examples[3:]]
+    assert [w.id for w in kept.missing("v2", limit=4)] == [e.id for e in examples[:4]]
+    assert [w.id for w in kept.missing("v2", limit=2, after_id=examples[1].id)] == [
+        e.id for e in examples[2:4]
+    ]
+
+
+def test_finding_nothing_missing_reads_no_rows(bank: ExampleBank, kept: AnswerVectors, db: Database) -> None:
+    for n in range(3):
+        put(kept, add(bank, n))
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    def cost() -> int:
+        nonlocal steps
+        steps = 0
+        db.read().set_progress_handler(step, 1)
+        try:
+            assert not kept.missing("v1")
+        finally:
+            db.read().set_progress_handler(None, 1)
+        return steps
+
+    few = cost()
+    for n in range(3, 300):
+        put(kept, add(bank, n))
+    assert cost() <= few + 5
+
+
+def test_a_changed_answer_has_no_vector_and_waits_again(
+    bank: ExampleBank, kept: AnswerVectors, db: Database
+) -> None:
+    example = add(bank, 1)
+    put(kept, example)
+    bank.update("a1", example.id, pinned=True).result(30)
+    assert kept.of("a1", [example.id], "v1"), "the answer is what it was"
+    bank.update("a1", example.id, answer="Corrected.").result(30)
+    assert not kept.of("a1", [example.id], "v1")
+    assert [w.answer for w in kept.missing("v1")] == ["Corrected."]
+    counted(db)
+
+
+def test_a_vector_of_an_answer_that_is_gone_is_not_kept(bank: ExampleBank, kept: AnswerVectors) -> None:
+    example = add(bank, 1)
+    bank.update("a1", example.id, answer="Corrected.").result(30)
+    assert not put(kept, example), "it was made of the old answer"
+    assert not kept.of("a1", [example.id], "v1")
+    bank.remove("a1", [example.id]).result(30)
+    assert not kept.put(example.id, unit_vector(1), "v1", "Corrected.").result(30)
+
+
+def test_a_replaced_pair_loses_the_old_answers_vector(
+    bank: ExampleBank, kept: AnswerVectors, db: Database
+) -> None:
+    old = add(bank, 1)
+    put(kept, old)
+    twin = new_example(1, answer="Said by a person.", kind="demonstration", request_id="other")
+    admitted = bank.admit(
+        new_example(
+            1,
+            answer=twin.answer,
+            kind="demonstration",
+            request_id="other",
+            neighbours=((old.id, 1.0),),
+        )
+    ).result(30)
+    assert admitted.outcome == "replaced" and admitted.example.id == old.id
+    assert not kept.of("a1", [old.id], "v1")
+    counted(db)
+
+
+def test_vectors_are_counted_against_the_cap(bank: ExampleBank, kept: AnswerVectors, db: Database) -> None:
+    rng = random.Random(4)
+    examples = [add(bank, n, rng.choice(("a1", "b2"))) for n in range(30)]
+    before = bank.totals("a1").size_bytes
+    for example in examples:
+        put(kept, example)
+    counted(db)
+    assert bank.totals("a1").size_bytes > before
+    for example in rng.sample(examples, 10):
+        put(kept, example, "v2")
+    counted(db)
+    make_room(bank, "a1", max_examples=3, max_bytes=10**9)
+    counted(db)
+    left = db.read().execute("SELECT count(*) FROM answer_vectors").fetchone()
+    assert left == (bank.count(),)
+    assert kept.forget_all().result(30) == bank.count()
+    counted(db)
+
+
+def test_a_removed_examples_vector_is_in_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "u.db"
+    with closing(Database.open(path)) as db:
+        bank, kept = ExampleBank(db), AnswerVectors(db)
+        gone, stays, changed = add(bank, 1), add(bank, 2), add(bank, 3)
+        blobs = {}
+        for example in (gone, stays, changed):
+            put(kept, example)
+            blobs[example.id] = to_blob(unit_vector(100 + example.id))
+        assert db.scrub().result(30)
+        assert all(blob in path.read_bytes() for blob in blobs.values())
+        bank.remove("a1", [gone.id]).result(30)
+        bank.update("a1", changed.id, answer="Another.").result(30)
+        assert db.scrub().result(30)
+        content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        assert blobs[stays.id] in content
+        assert blobs[gone.id] not in content and blobs[changed.id] not in content
+
+
+def test_a_bank_from_before_waits_for_all_its_answers(tmp_path: Path) -> None:
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    for file in MIGRATIONS_FOLDER.glob("*.sql"):
+        if file.name < "0022":
+            (folder / file.name).write_text(file.read_text())
+    path = tmp_path / "u.db"
+    with closing(Database.open(path, migrations=folder)) as db:
+        for n in range(3):
+            add(ExampleBank(db), n)
+    with closing(Database.open(path)) as db:
+        assert len(AnswerVectors(db).missing("v1")) == 3
+        assert put(AnswerVectors(db), ExampleBank(db).by_ids("a1", [2])[0])
+        counted(db)
+
+
+def test_what_is_no_vector_is_refused_at_once(bank: ExampleBank, kept: AnswerVectors) -> None:
+    example = add(bank, 1)
+    with pytest.raises(BadVector):
+        kept.put(example.id, np.zeros(8, np.float32), "v1", example.answer)
+    with pytest.raises(ValueError, match="version"):
+        kept.put(example.id, unit_vector(1), "", example.answer)
+
+
+@pytest.fixture
+def candidates(db: Database) -> Iterator[CandidateVectors]:
+    yield CandidateVectors(db, question_version="v1", answer_version="a1")
+
+
+def test_candidates_get_both_vectors_of_the_right_versions_and_tenant(
+    bank: ExampleBank, kept: AnswerVectors, candidates: CandidateVectors
+) -> None:
+    both, question_only, theirs = add(bank, 1), add(bank, 2), add(bank, 3, "b2")
+    old = bank.add(new_example(4, embedding_version="v0")).result(30)
+    none = bank.add(new_example(5, vector=None)).result(30)
+    put(kept, both, "a1")
+    put(kept, question_only, "a0")
+    put(kept, old, "a1")
+    found = candidates.pairs("a1", [both.id, question_only.id, theirs.id, old.id, none.id, 999])
+    assert set(found) == {both.id, question_only.id, old.id}
+    question, answer = found[both.id]
+    np.testing.assert_array_equal(question, from_blob(to_blob(unit_vector(1))))
+    np.testing.assert_array_equal(answer, from_blob(to_blob(unit_vector(100 + both.id))))
+    assert found[question_only.id][0] is not None and found[question_only.id][1] is None
+    assert found[old.id][0] is None and found[old.id][1] is not None
+    assert not candidates.pairs("a1", [])
+
+
+def test_without_a_version_for_answers_there_are_none(
+    bank: ExampleBank, kept: AnswerVectors, db: Database
+) -> None:
+    example = add(bank, 1)
+    put(kept, example, "a1")
+    ((_, answer),) = CandidateVectors(db, question_version="v1").pairs("a1", [example.id]).values()
+    assert answer is None
+
+
+def test_vectors_of_different_sizes_do_not_mix(
+    bank: ExampleBank, kept: AnswerVectors, candidates: CandidateVectors
+) -> None:
+    example = add(bank, 1)
+    kept.put(example.id, unit_vector(9, 4), "a1", example.answer).result(30)
+    ((question, answer),) = candidates.pairs("a1", [example.id]).values()
+    assert question is not None and question.shape == (8,)
+    assert answer is not None and answer.shape == (4,)
+
+
+def test_the_bank_gives_its_own_tenants_question_vectors(bank: ExampleBank) -> None:
+    mine, theirs = add(bank, 1), add(bank, 2, "b2")
+    waiting = bank.add(new_example(3, vector=None)).result(30)
+    found = bank.vectors("a1", [theirs.id, mine.id, waiting.id])
+    assert list(found) == [mine.id]
+    np.testing.assert_array_equal(found[mine.id], from_blob(to_blob(unit_vector(1))))
+
+
+def test_no_row_outlives_its_example(db: Database, bank: ExampleBank) -> None:
+    example = add(bank, 1)
+    bank.remove("a1", [example.id]).result(30)
+    with closing(sqlite3.connect(db.path)) as other:
+        assert other.execute("SELECT count(*) FROM answer_vectors").fetchone() == (0,)
