@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from helpfulness_cases import Case, NoData, banking77, folds, nearest, nl2bash
 
-from router.combiner import Knobs, combine
+from router.combiner import Knobs, combine, with_gains
 from router.learning.scorer_rows import Row
 from router.learning.scorer_training import trained
 from router.plan import Candidate
@@ -83,6 +83,8 @@ class Settings:
     """Of the candidates of each."""
     seed: int = 0
     loss: Any = "pointwise"
+    members: int = 1
+    """Networks that are averaged: more take as many times longer, and help most where there is little to learn from."""
 
 
 def measured(case: Case, settings: Settings, rarity: Rarity, folder: Path) -> dict[str, Any]:
@@ -120,9 +122,7 @@ def measured(case: Case, settings: Settings, rarity: Rarity, folder: Path) -> di
                 request = RequestView(case.prompts[i], case.vectors[i], "large")
                 for way, scorer in scorers.items():
                     scores = scorer.score(request, candidates)
-                    scored = [
-                        replace(c, gain=float(g)) for c, g in zip(candidates, scores.gains, strict=True)
-                    ]
+                    scored = with_gains(candidates, scores.gains.tolist())
                     chosen[way].add(case, i, _filled(scored, scores.quality_alone, k))
                     if way == "trained":
                         for order in orders:
@@ -188,7 +188,7 @@ def learnt(
                     quality=float(case.right(i, candidate.example.id)),
                 )
             )
-    made = trained(rows, prior_model(), seed=settings.seed, loss=settings.loss)
+    made = trained(rows, prior_model(), seed=settings.seed, loss=settings.loss, members=settings.members)
     return made.model, {"accepted": made.accepted, "reason": made.reason, "rows": len(rows)}
 
 

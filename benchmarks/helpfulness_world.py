@@ -1,7 +1,8 @@
-"""The simulated world as a judge of examples: who would be helped by what, how much, and what the best choice would have been.
+"""The simulated world as a judge of examples: who would be helped by what, how much, and what the best choice would
+have been.
 
-Everything that is chosen by or trained on comes from texts, vectors and graded answers; the truth (`expected_quality`, `best_set`)
-is only ever used to measure.
+Everything that is chosen by or trained on comes from texts, vectors and graded answers; the truth (`expected_quality`,
+`best_set`) is only ever used to measure.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ class Bank:
         if not there:
             return []
         similarity = played.vectors[there] @ asked.vectors[i]
-        order = [j for j in np.argsort(-similarity, kind="stable") if played.texts[there[j]] != asked.texts[i]]
+        order = [
+            j for j in np.argsort(-similarity, kind="stable") if played.texts[there[j]] != asked.texts[i]
+        ]
         return [
             Candidate(
                 played.example(there[j]),
@@ -127,7 +130,7 @@ def graded(world: World, ask: Ask, examples: Sequence[Candidate], choice: int = 
 
 
 def expected_quality(world: World, ask: Ask, examples: Sequence[Candidate]) -> float:
-    """The understudy's mean grade with these examples, from its aptitude (docs/simulated-world.md) rather than from replies."""
+    """The understudy's mean grade with these examples, from its aptitude rather than from replies."""
     mind = Aptitude()
     messages = with_examples(ask.messages, examples)
     pairs = world.reader.pairs(messages)
@@ -140,7 +143,9 @@ def expected_quality(world: World, ask: Ask, examples: Sequence[Candidate]) -> f
     return sum(_chance(world, fact, pairs, mind) for fact in reading.facts) / len(reading.facts)
 
 
-def _chance(world: World, fact: simulated_minds.Fact, pairs: Sequence[simulated_minds.Pair], mind: Aptitude) -> float:
+def _chance(
+    world: World, fact: simulated_minds.Fact, pairs: Sequence[simulated_minds.Pair], mind: Aptitude
+) -> float:
     told, misleading, irrelevant, of_rule = simulated_minds._sort_out(world, fact, pairs)
     if told:
         right = told.casefold() == fact.value.casefold()
@@ -168,7 +173,11 @@ def best_set(world: World, ask: Ask, candidates: Sequence[Candidate], most: int)
     chosen: list[Candidate] = []
     best = expected_quality(world, ask, chosen)
     while len(chosen) < most:
-        tried = [(expected_quality(world, ask, [c, *chosen]), -k) for k, c in enumerate(candidates) if c not in chosen]
+        tried = [
+            (expected_quality(world, ask, [c, *chosen]), -k)
+            for k, c in enumerate(candidates)
+            if c not in chosen
+        ]
         if not tried or max(tried)[0] <= best + 1e-9:
             break
         best, place = max(tried)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from overhead_questions import Questions
 
-from router.combiner import Knobs, combine
+from router.combiner import Knobs, combine, with_gains
 from router.embedding_model import prepare
 from router.learning.scorer_graph import SHAPES, scorer_model
 from router.plan import Candidate
@@ -26,7 +25,16 @@ from router.scorer_prior import prior_model
 from store.records import Example, Vector
 
 CANDIDATES, BANK, DIMENSIONS = 20, 400, 384
-_SIZES = {"d": DIMENSIONS, "3d": 3 * DIMENSIONS, "r": 16, "t": 12, "s": len(NAMES), "h": 128}
+MEMBERS = 5
+_SIZES = {
+    "d": DIMENSIONS,
+    "r": 8 * MEMBERS,
+    "t": 4 * MEMBERS,
+    "s": len(NAMES),
+    "h": 48 * MEMBERS,
+    "m": MEMBERS,
+}
+"""As training makes them (router.learning.scorer_network, scorer_training)."""
 MODELS = ("prior", "trained")
 
 
@@ -39,7 +47,7 @@ class Stages:
         self._pick = random.Random(5)
         self._questions = Questions()
         drawn = {
-            name: (self._rng.standard_normal([_SIZES.get(axis) or int(axis) for axis in axes]) * 0.05).astype(np.float32)
+            name: (self._rng.standard_normal([_size(axis) for axis in axes]) * 0.05).astype(np.float32)
             for name, axes in SHAPES.items()
         }
         self._scorers = {}
@@ -66,19 +74,20 @@ class Stages:
             request = RequestView(self._questions.text(self._number), self._vector(), "large")
             near = sorted(self._pick.sample(self._bank, CANDIDATES), key=lambda c: -c.similarity)
             asked.append((request, near))
+        drawn = self._rng.uniform(0.02, 0.4, (requests, CANDIDATES)).tolist()
         began_s = time.process_time()
         scored = [(near, scorer.score(request, near)) for request, near in asked]
         scored_s = time.process_time()
         sets = [
             combine(
-                [replace(c, gain=gain) for c, gain in zip(near, scores.gains.tolist(), strict=True)],
-                quality_alone=scores.quality_alone,
+                # Gains of its own: what a prior or random weights make of strangers would spare the combiner its work.
+                with_gains(near, gains),
+                quality_alone=min(0.5, scores.quality_alone),
                 most=5,
                 budget_tokens=2000,
-                # What a prior or random weights make of strangers must not spare the combiner its work.
                 knobs=Knobs(min_gain=0.0),
             )
-            for near, scores in scored
+            for (near, scores), gains in zip(scored, drawn, strict=True)
         ]
         combined_s = time.process_time()
         return {
@@ -113,3 +122,9 @@ def measured(
     finally:
         stages.close()
     return found
+
+
+def _size(axis: str) -> int:
+    """Of an axis as scorer_graph.SHAPES writes it: "d", "3d", "2"."""
+    name = axis.lstrip("0123456789")
+    return int(axis.removesuffix(name) or 1) * (_SIZES[name] if name else 1)

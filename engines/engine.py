@@ -59,6 +59,8 @@ class EngineLoad:
     """Share of its key-value cache in use, 0 to 1, where the engine tells."""
     first_chunk_s: float | None = None
     """Lately, of streams (see engines.pace); None before any."""
+    idle_first_chunk_s: float | None = None
+    """The fastest lately; None before any."""
     answer_s: float | None = None
     """Lately, to the end of an answer; None before any."""
     limit_left: float | None = None

@@ -96,6 +96,7 @@ class Guard:
             queued=self._queued + inner.queued,
             capacity=inner.capacity or self._limits.max_in_flight,
             first_chunk_s=self._pace.first_chunk_s,
+            idle_first_chunk_s=self._pace.idle_first_chunk_s,
             answer_s=self._pace.answer_s,
             limit_left=self._limit_left if fresh else None,
             open=self.breaker.lets_through,

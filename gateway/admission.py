@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.config import ExampleSettings
+from gateway.config_memory import ExampleSettings
 from router.admission import Admission, AdmissionSettings, ContributorLimits
 
 

@@ -100,9 +100,12 @@ def _is_cross_encoder(model: bytes) -> bool:
 def _write_prior(path: Path) -> None:
     """Whole or not at all. In a child: what writes models weighs thirty megabytes that a gateway must not carry."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    made = subprocess.run(
-        [sys.executable, "-c", _WRITE_PRIOR], capture_output=True, timeout=_BUILD_S, check=False
-    )
+    try:
+        made = subprocess.run(
+            [sys.executable, "-c", _WRITE_PRIOR], capture_output=True, timeout=_BUILD_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ScorerBroken(f"the prior scorer could not be written within {_BUILD_S:g} s") from None
     if made.returncode:
         raise ScorerBroken(f"the prior scorer could not be written: {made.stderr.decode()[-300:]}")
     fd, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)

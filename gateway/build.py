@@ -1,31 +1,23 @@
-"""Builds every object, top to bottom. The only file that names concrete classes."""
+"""Builds every object, top to bottom. Only this file and the *_setup.py files it calls name concrete classes."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from engines.breaker import Breaker
-from engines.engine import Engine, EngineInfo, Price
-from engines.guard import Guard, Limits
-from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.engine import Engine
 from engines.registry import Registry
 from gateway.app import RouteTable
 from gateway.config import (
     Config,
-    EngineSettings,
-    MemorySettings,
     ModelSettings,
-    OpenAIEngine,
-    SimulatedEngineSettings,
-    TimeoutSettings,
-    Upstream,
 )
+from gateway.config_memory import MemorySettings
+from gateway.engines_setup import UPSTREAM, engines, upstream
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.health import Health
@@ -47,7 +39,6 @@ from router.policy import Policy
 from router.retriever import Retriever
 
 if TYPE_CHECKING:
-    from engines.simulated_world import World
     from gateway.handlers.examples import Shelf
     from gateway.judging import Judging
     from gateway.learned import LearnedFollower
@@ -55,7 +46,6 @@ if TYPE_CHECKING:
     from gateway.memory import Memory
     from gateway.semantic_setup import SemanticParts
 
-_UPSTREAM = "upstream"
 _DRAIN_S = 20.0
 
 
@@ -70,10 +60,10 @@ class Gateway:
         self._config = config
         self.metrics = Metrics()
         self._log = RequestLog() if config.log.requests else None
-        self.memory = _memory(config.memory, config.learning.versions_kept) if config.memory else None
+        self.memory = _memory(config.memory, config) if config.memory else None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
-        self._upstream = _upstream(config.upstream) if config.upstream else None
-        self._engines = Registry(_engines(config) | self._upstream_engine())
+        self._upstream = upstream(config.upstream) if config.upstream else None
+        self._engines = Registry(engines(config) | self._upstream_engine())
         self._keys: Gatekeeper = (
             KeyCheck(self.memory.store.keys, self.memory.tenant_of) if self.memory else Anybody()
         )
@@ -153,6 +143,8 @@ class Gateway:
 
     def _ended(self, journey: Journey) -> None:
         assert self._recorder is not None
+        if self._learning_metrics is not None:
+            self._learning_metrics.ended(journey)
         if self._judging is not None:
             # Before the recorder, which lets go of the answer when it is done.
             self._judging.take(journey)
@@ -197,7 +189,7 @@ class Gateway:
         similar = self._semantic.answers if self._semantic else None
         pipeline = Pipeline(self._engines, exact, similar) if self._has_pipeline() else None
         # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
-        otherwise = ServedModel("", (_UPSTREAM,), Fixed((_UPSTREAM,), reason="not_listed"), remember=False)
+        otherwise = ServedModel("", (UPSTREAM,), Fixed((UPSTREAM,), reason="not_listed"), remember=False)
         return ChatCompletions(
             pipeline,
             {name: self._served(name, model) for name, model in self._config.models.items()},
@@ -320,10 +312,10 @@ class Gateway:
 
     def _upstream_engine(self) -> dict[str, Engine]:
         # No guard: the default upstream is passed through, not managed, and its head leaves as soon as it is here.
-        return {_UPSTREAM: self._upstream} if self._upstream else {}
+        return {UPSTREAM: self._upstream} if self._upstream else {}
 
 
-def _memory(settings: MemorySettings, versions_kept: int) -> Memory:
+def _memory(settings: MemorySettings, config: Config) -> Memory:
     # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
     from gateway.memory import Memory
     from router.embedding_model import EmbeddingModelMissing
@@ -331,68 +323,10 @@ def _memory(settings: MemorySettings, versions_kept: int) -> Memory:
     from store.secret import BadSecretFile
 
     try:
-        return Memory.open(settings, versions_kept=versions_kept)
+        return Memory.open(
+            settings,
+            versions_kept=config.learning.versions_kept,
+            scores=any(model.policy == "in_context" for model in config.models.values()),
+        )
     except (EmbeddingModelMissing, SchemaError, BadSecretFile, sqlite3.Error, OSError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
-
-
-def _engines(config: Config) -> dict[str, Engine]:
-    return {
-        name: _guard(name, _engine(name, settings), settings) for name, settings in config.engines.items()
-    }
-
-
-def _engine(name: str, settings: OpenAIEngine | SimulatedEngineSettings) -> Engine:
-    price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
-    info = EngineInfo(name, settings.model, price, settings.context_tokens)
-    if isinstance(settings, OpenAIEngine):
-        return OpenAIHTTP(
-            info,
-            settings.base_url,
-            authorization=f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
-            extra_headers={name: value.get_secret_value() for name, value in settings.headers.items()},
-            timeouts=_timeouts(settings.timeouts),
-        )
-    # Only the demo and tests need a world; building one takes time and memory.
-    from engines.simulated import SimulatedEngine
-
-    return SimulatedEngine(
-        info,
-        role=settings.role,
-        world=_world(settings.seed, settings.facts),
-        ttft_ms=settings.ttft_ms,
-        token_ms=settings.token_ms,
-        capacity=settings.capacity,
-        pace=settings.pace,
-    )
-
-
-@lru_cache(maxsize=4)
-def _world(seed: int, facts: int) -> World:
-    """The lead and the understudy live in one world; it never changes, so they share the object."""
-    from engines.simulated_world import World
-
-    return World(seed, facts)
-
-
-def _guard(name: str, engine: Engine, settings: EngineSettings) -> Guard:
-    limits = Limits(
-        settings.max_in_flight, settings.max_queued, settings.retries.attempts, settings.retries.max_wait_s
-    )
-    return Guard(
-        engine, limits, Breaker(name, failures=settings.breaker.failures, open_s=settings.breaker.open_s)
-    )
-
-
-def _upstream(settings: Upstream) -> OpenAIHTTP:
-    return OpenAIHTTP(
-        EngineInfo(_UPSTREAM),
-        settings.base_url,
-        authorization=f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
-        extra_headers={name: value.get_secret_value() for name, value in settings.headers.items()},
-        timeouts=_timeouts(settings.timeouts),
-    )
-
-
-def _timeouts(settings: TimeoutSettings) -> Timeouts:
-    return Timeouts(settings.connect_s, settings.first_chunk_s, settings.gap_s, settings.total_s)

@@ -12,8 +12,8 @@ import click
 
 from gateway.admission import admission
 from gateway.commands_store import data_option, store_in
-from gateway.config import ExampleSettings
 from gateway.config_file import ConfigError, load_config
+from gateway.config_memory import ExampleSettings
 from gateway.import_formats import FORMATS
 from gateway.import_lines import BadFile
 from gateway.import_progress import Progress

@@ -14,8 +14,8 @@ import click
 import orjson
 
 from gateway.commands_store import data_option, store_in
-from gateway.config import ExampleSettings
 from gateway.config_file import ConfigError, load_config
+from gateway.config_memory import ExampleSettings
 from gateway.import_lines import BadFile, lines, opened
 from gateway.import_progress import Progress
 from gateway.tenant_option import tenant_named, tenant_option

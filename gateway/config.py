@@ -5,12 +5,12 @@ Units are in the names. `config.example.yaml` shows all of it and a test keeps t
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from gateway.config_learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
+from gateway.config_memory import MemorySettings
 from gateway.settings import Settings
 
 
@@ -163,145 +163,6 @@ class ModelSettings(Settings):
     )
 
 
-class ExactSettings(Settings):
-    """Answering the very same request from memory."""
-
-    enabled: bool = Field(True, description="Off forwards repeats like any other request.")
-    ttl_s: float = Field(86400, gt=0, description="How long an answer may be replayed, in seconds.")
-    memory_mib: float = Field(64, ge=0, description="Hot answers kept in memory, in MiB.")
-    disk_mib: float = Field(
-        1024, gt=0, description="Answers kept on disk, in MiB; the least recently used go first."
-    )
-    max_entry_kib: float = Field(1024, gt=0, description="Larger answers are not kept, in KiB.")
-    tool_calls: bool = Field(False, description="Whether answers that call tools may be replayed.")
-
-
-class EmbeddingSettings(Settings):
-    """Turning text into vectors."""
-
-    source: str = Field("package", description="package (the PyPI wheel), folder:PATH, or hub:NAME.")
-    deadline_ms: float = Field(
-        50, gt=0, description="A request waits no longer for its embedding; it goes on without."
-    )
-    max_characters: int = Field(1500, ge=64, description="Text is cut to this before it is tokenised.")
-    cache_dir: Path | None = Field(
-        None, description="Where the built model is kept; null: `models` in data_dir."
-    )
-
-
-class AdmissionConfig(Settings):
-    """Which pairs may become examples."""
-
-    engines: tuple[Literal["reference", "demonstration", "import", "judged_good", "any"], ...] = Field(
-        ("reference", "demonstration", "import", "judged_good"),
-        description="Whose answers; any admits every engine's.",
-    )
-    good_quality: float = Field(
-        0.8, ge=0, le=1, description="Judged quality from which an answer counts as good."
-    )
-    min_question_chars: int = Field(3, ge=0, description="Shorter questions are not kept.")
-    min_answer_chars: int = Field(1, ge=0, description="Shorter answers are not kept.")
-    secrets: Literal["refuse", "redact", "off"] = Field(
-        "refuse", description="Keys, tokens, passwords: what to do."
-    )
-    private_data: Literal["refuse", "redact", "off"] = Field(
-        "redact", description="Addresses, numbers, cards and the like; names of people are not found."
-    )
-    instructions: Literal["refuse", "off"] = Field(
-        "refuse", description="Text that tries to instruct whoever reads it later."
-    )
-    public: tuple[str, ...] = Field((), description="Your own hotline, address or @domain: not private.")
-    opted_out_keys: tuple[str, ...] = Field(
-        (), description="Ids of keys whose requests never become examples."
-    )
-    contributor_max_examples: int | None = Field(
-        20_000, ge=1, description="Examples per key, where several keys fill one bank; null for no cap."
-    )
-    contributor_max_per_hour: int | None = Field(
-        2000, ge=1, description="The same within an hour; null for no cap."
-    )
-    quarantine_h: float = Field(
-        24, ge=0, description="For how long a new key's examples are not served; 0 for none."
-    )
-    trusted_after: int = Field(5, ge=1, description="Good judgements that end a quarantine early.")
-
-
-class ExampleSettings(Settings):
-    """The bank of past requests and answers."""
-
-    enabled: bool = Field(True, description="Off remembers no examples and offloads nothing.")
-    embedding: EmbeddingSettings = Field(EmbeddingSettings(), description="The embedding model.")
-    max_chars: int = Field(8000, ge=1, description="Longer questions or answers are not remembered.")
-    neighbours: int = Field(
-        32, ge=1, le=1000, description="Candidates fetched per request before they are filtered."
-    )
-    retrieve_deadline_ms: float = Field(50, gt=0, description="A request waits no longer for its neighbours.")
-    admission: AdmissionConfig = Field(AdmissionConfig(), description="What may become an example.")
-    max_stored: int = Field(
-        1_000_000, ge=1, description="Most examples a tenant may have; the least useful go first."
-    )
-    max_stored_mib: float = Field(
-        4096, gt=0, description="Most they may take, in MiB; least useful per byte first."
-    )
-    twin_similarity: float = Field(
-        0.95, ge=0, le=1, description="How near a question must be to be one already kept."
-    )
-    twin_overlap: float = Field(0.75, ge=0, le=1, description="Words two answers must share to be merged.")
-    keep_removals_s: float = Field(
-        604_800, gt=0, description="How long a stopped gateway's snapshots stay useful."
-    )
-
-
-class SemanticReuseSettings(Settings):
-    """Answering a similar question from memory: see docs/semantic-reuse.md."""
-
-    deltas: dict[str, float] = Field(
-        {},
-        description="Key id (or `default`, clients without keys) to the share of reused answers that may be wrong, "
-        "such as 0.02; who is not named gets no reuse.",
-    )
-    audit_share: float = Field(
-        0.1, ge=0.01, le=0.5, description="Of what could be reused, this share is asked anyway and compared."
-    )
-    deadline_ms: float = Field(50, gt=0, description="A request waits no longer for it; the model is asked.")
-
-    @field_validator("deltas")
-    @classmethod
-    def _are_small(cls, deltas: dict[str, float]) -> dict[str, float]:
-        for key, delta in deltas.items():
-            if not 0 < delta <= 0.2:
-                raise ValueError(
-                    f"delta of {key!r} is {delta}; it must be above 0 and at most 0.2, such as 0.02"
-                )
-        return deltas
-
-
-class MemorySettings(Settings):
-    """What is remembered, and where."""
-
-    data_dir: Path | None = Field(
-        None,
-        description="Folder of database, index snapshots and secret; null: a temporary one, forgotten at the end.",
-    )
-    exact: ExactSettings = Field(ExactSettings(), description="Exact repeats.")
-    examples: ExampleSettings = Field(ExampleSettings(), description="In-context examples.")
-    semantic_reuse: SemanticReuseSettings = Field(
-        SemanticReuseSettings(), description="Answers to similar questions; off, opted into per key."
-    )
-    log_requests: bool = Field(
-        True, description="Keep a row per request (no content) for reports and evaluation."
-    )
-    requests_kept_days: float = Field(90, gt=0, description="How long those rows are kept.")
-
-    @model_validator(mode="after")
-    def _reuse_needs_examples(self) -> MemorySettings:
-        if self.semantic_reuse.deltas and not self.examples.enabled:
-            raise ValueError(
-                "semantic_reuse.deltas names keys, but examples.enabled is false: it needs examples"
-            )
-        return self
-
-
 class Grant(Settings):
     """One tenant's examples, readable by others. One way, and no further."""
 
@@ -367,19 +228,31 @@ class Config(Settings):
                     raise ValueError(f"models.{name} names the engine {engine!r}; known engines: {known}")
             if model.policy != "fixed" and len(model.engines) < 2:
                 raise ValueError(f"models.{name}: policy {model.policy} needs two engines, small then large")
+            if model.policy == "in_context" and not any(map(self._price_of, model.engines)):
+                raise ValueError(
+                    f"models.{name}: in_context weighs cost, but no engine of it has a price; set engines.*.price, "
+                    "if only in relation to each other"
+                )
             if model.policy == "in_context" and len(model.engines) > 8:
                 raise ValueError(
                     f"models.{name} has {len(model.engines)} engines; in_context chooses among 8 at most"
                 )
-            if model.in_context.quality_floor.max_loss is not None and self.judging is None:
+            if model.in_context.quality_floor.max_loss is not None and (
+                self.judging is None or self.judging.share_offloaded == 0 or not self.learning.enabled
+            ):
                 raise ValueError(
-                    f"models.{name}.in_context.quality_floor.max_loss is set, but nothing is judged: set `judging`"
+                    f"models.{name}.in_context.quality_floor.max_loss is set, but nothing shows whether it holds: "
+                    "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
                 )
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
         if self.upstream is None and not self.models:
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
+
+    def _price_of(self, engine: str) -> float:
+        price = self.engines[engine].price
+        return price.input_usd_per_mtok + price.output_usd_per_mtok
 
 
 def checked_url(url: str) -> str:

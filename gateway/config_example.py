@@ -10,15 +10,9 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from gateway.config import (
-    Config,
-    MemorySettings,
-    ModelSettings,
-    OpenAIEngine,
-    SimulatedEngineSettings,
-    Upstream,
-)
+from gateway.config import Config, ModelSettings, OpenAIEngine, SimulatedEngineSettings, Upstream
 from gateway.config_learning import JudgingSettings
+from gateway.config_memory import MemorySettings
 
 _HEAD = """\
 # Every setting with its default and a sentence. ${NAME} is read from the environment, ${NAME:-default} with a fallback.

@@ -86,7 +86,7 @@ class InContextSettings(Settings):
     """The policy that learns: examples by expected help, engines by expected reward."""
 
     preference: float = Field(
-        0.7, ge=0, le=1, description="The dial: 0 is cheapest, 1 is best; a request may send its own."
+        0.5, ge=0, le=1, description="The dial: 0 is cheapest, 1 is best; a request may send its own."
     )
     key_preferences: dict[str, float] = Field({}, description="Key id to its own dial.")
     outcomes_needed: int = Field(

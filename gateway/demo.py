@@ -44,6 +44,14 @@ INTERRUPTED = 130
     show_default=True,
     help="Requests asked again at the end, of each engine alone.",
 )
+@click.option(
+    "--feedback",
+    "feedback_share",
+    type=click.FloatRange(0, 1),
+    default=0.3,
+    show_default=True,
+    help="Share of answers that are scored, and learnt from; 0 follows a fixed rule throughout.",
+)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
 @click.option("--no-wait", is_flag=True, help="Stop the gateway at the end instead of leaving it running.")
 def demo(
@@ -52,6 +60,7 @@ def demo(
     seed: int,
     port: int | None,
     baseline: int,
+    feedback_share: float,
     json_path: Path | None,
     no_wait: bool,
 ) -> None:
@@ -71,6 +80,7 @@ def demo(
         seed=seed,
         port=_free_port(8080) if port is None else port,
         baseline=max(1, baseline),
+        feedback_share=feedback_share,
     )
     screen = Screen(Console(width=None if sys.stdout.isatty() else 110), stage)
     try:

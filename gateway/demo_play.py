@@ -102,10 +102,14 @@ class Audience:
             completion = raw.parse()
             text, usage = completion.choices[0].message.content or "", completion.usage
         ended = time.perf_counter()
+        grade = self._world.grade(ask.messages, text)
+        route = _route(raw.headers)
+        if not headers and route != "hit" and self._says(ask):
+            await self._give_feedback(raw.headers["x-understudy-decision-id"], grade)
         return Played(
             number=ask.number,
-            route=_route(raw.headers),
-            grade=self._world.grade(ask.messages, text),
+            route=route,
+            grade=grade,
             first_token_ms=((first or ended) - began) * 1000,
             total_ms=(ended - began) * 1000,
             prompt_tokens=usage.prompt_tokens if usage else 0,
@@ -114,6 +118,14 @@ class Audience:
             overhead_ms=float(raw.headers.get("x-understudy-overhead-ms") or 0),
             streamed=streamed,
         )
+
+    def _says(self, ask: Ask) -> bool:
+        """Whether somebody says what they thought of the answer: a seeded share of the audience."""
+        return seeded("feedback", self._stage.seed, ask.number).random() < self._stage.feedback_share
+
+    async def _give_feedback(self, decision: str, grade: float) -> None:
+        said = {"decision_id": decision, "score": grade}
+        await self._client.post("/feedback", cast_to=object, body=said)
 
 
 def _route(headers: Mapping[str, str]) -> Route:

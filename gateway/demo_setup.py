@@ -47,6 +47,14 @@ class Stage:
     """Where the embedding model is kept once built, so that a second demo starts at once."""
     baseline: int = 400
     """Requests of the same traffic that each engine is asked again by itself, at the end."""
+    feedback_share: float = 0.0
+    """Share of answers that get a score by `POST /v1/feedback`. Above 0 the gateway learns from them (policy in_context);
+    at 0 it follows the few_shot rule throughout."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is anything to learn from."""
+        return self.feedback_share > 0
 
     @property
     def sequential(self) -> bool:
@@ -75,6 +83,7 @@ def demo_config(stage: Stage, data_dir: Path) -> dict[str, Any]:
         }
 
     few_shot = {"theta": THETA, "m": M, "max_examples": MAX_EXAMPLES, "same_names": SAME_NAMES}
+    policy = "in_context" if stage.learns else "few_shot"
     # The usual deadline suits a server. A laptop busy with the demo's other half would often be late, and a late embedding
     # is bypassed; where the numbers must repeat, it must never be.
     deadline_ms = 30_000 if stage.sequential else 500
@@ -85,11 +94,14 @@ def demo_config(stage: Stage, data_dir: Path) -> dict[str, Any]:
             SMALL: engine(SMALL, "understudy", ttft_ms=90, token_ms=5, capacity=64),
             LARGE: engine(LARGE, "lead", ttft_ms=350, token_ms=18, capacity=96),
         },
-        "models": {MODEL: {"engines": [SMALL, LARGE], "policy": "few_shot", "few_shot": few_shot}},
+        "models": {MODEL: {"engines": [SMALL, LARGE], "policy": policy, "few_shot": few_shot}},
         "memory": {
             "data_dir": str(data_dir / "memory"),
             "examples": {"embedding": embedding, "retrieve_deadline_ms": deadline_ms},
         },
+        # A minute has to show what takes a day elsewhere.
+        "learning": {"every_s": 2, "min_new_outcomes": 50},
+        "feedback": {"per_minute": 100_000},
         "log": {"requests": False},
     }
 

@@ -113,7 +113,11 @@ def _live_table(tally: Tally, stage: Stage) -> Table:
         table.caption = (
             f"against always-large (estimated): cost {whole.usd_per_1000 / large.usd_per_1000:.0%}, "
             f"latency {whole.total_ms_mean / large.total_ms_mean:.0%}\n"
-            f"theta {THETA}, m {M}, same names, at most {MAX_EXAMPLES} examples"
+            + (
+                f"learning from the {stage.feedback_share:.0%} of answers that are scored"
+                if stage.learns
+                else f"theta {THETA}, m {M}, same names, at most {MAX_EXAMPLES} examples"
+            )
         )
     return table
 

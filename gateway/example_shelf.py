@@ -13,7 +13,7 @@ from store.example_rows import by_request
 from store.records import Example
 
 if TYPE_CHECKING:
-    from gateway.config import ExampleSettings
+    from gateway.config_memory import ExampleSettings
     from gateway.memory import Memory
     from store.database import Database
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
+
+from cachetools import LRUCache
 
 from engines.engine import Engine
 from gateway.answer_embedder import version_of
@@ -23,12 +26,18 @@ from router.chooser import Chooser
 from router.exploration_budget import ExplorationBudget
 from router.load_bias import LoadKnobs
 from router.policies.in_context import InContext, Knobs
+from router.quality_floor import cap_in_force
 from router.rarity import Rarity
 from router.retriever import Retriever
 from router.scorer import ScorerError, Scoring
 from router.scorer_features import Features
 from store.answer_vectors import CandidateVectors
 from store.quality_floors import QualityFloors
+
+_TRUSTED_FOR_S = 60.0
+"""A quality floor's account is brought up to date twice a second while there is traffic."""
+_TENANTS_SHOWN = 64
+"""Of those asked for last, the least cap is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,7 @@ def in_context(
     """The policy of the served model `name`. Needs a memory with examples."""
     store, embedder, remembered = memory.store, memory.embedder, config.memory
     assert embedder is not None and store.indexes is not None and remembered is not None
-    chosen, characters = settings.in_context.examples, remembered.examples.embedding.max_characters
+    chosen, answers = settings.in_context.examples, remembered.examples.answer_vectors
     retriever = Retriever(
         store.indexes,
         store.examples,
@@ -62,7 +71,7 @@ def in_context(
         with_vectors=CandidateVectors(
             store.db,
             question_version=embedder.version,
-            answer_version=version_of(embedder.version, characters),
+            answer_version=version_of(embedder.version, answers.max_characters) if answers.enabled else "",
         ),
     )
     openers = ArtifactOpeners(
@@ -101,16 +110,28 @@ def in_context(
 class Caps:
     """What the learner found may be offloaded: gateway.learned.FloorCaps. A tenant without an account has proven nothing."""
 
-    def __init__(self, rows: QualityFloors, model: str, unproven: float, metrics: LearningMetrics) -> None:
+    def __init__(
+        self,
+        rows: QualityFloors,
+        model: str,
+        unproven: float,
+        metrics: LearningMetrics,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.unproven = unproven
         self._rows = rows
-        self._unproven = unproven
         self._gauge = metrics.offload_cap.labels(model)
+        self._clock = clock
+        self._caps: LRUCache[str, float] = LRUCache(_TENANTS_SHOWN)
 
     def cap(self, tenant: str, model: str) -> float:
-        """See gateway.learned.FloorCaps."""
+        """See gateway.learned.FloorCaps. An account that nobody keeps any more proves nothing either."""
         row = self._rows.get(tenant, model)
-        cap = self._unproven if row is None else row.cap
-        self._gauge.set(cap)
+        age_s = 0.0 if row is None else self._clock() - row.at_s
+        cap = cap_in_force(None if row is None else row.cap, self.unproven, age_s, _TRUSTED_FOR_S)
+        self._caps[tenant] = cap
+        self._gauge.set(min(self._caps.values()))
         return cap
 
 

@@ -16,17 +16,15 @@ from typing import Any, Generic, Protocol, TypeVar
 from cachetools import LRUCache
 
 from gateway.log import log
-from router.bandit import Bandit, BanditError
-from router.example_count import BadCounts, ExampleCounts
+from router.bandit import Bandit
+from router.example_count import ExampleCounts
 from router.learned import Learned
-from router.scorer import ScorerError, Scoring
-from store.artifacts import ArtifactBroken
+from router.scorer import Scoring
 from store.records import ArtifactRecord
 
 _LOOK_EVERY_S = 0.25
 _KEPT = 64
 """Tenants and models whose versions are held at once, per worker; a scorer holds a thread and a few megabytes."""
-_BROKEN = (ArtifactBroken, ScorerError, BanditError, BadCounts, OSError)
 
 T = TypeVar("T")
 
@@ -40,7 +38,7 @@ class Artifacts(Protocol):
 
 
 class Openers(Protocol):
-    """How bytes become what they are for. Each raises one of the errors above, and nothing else."""
+    """How bytes become what they are for. Whatever one raises, its version is broken."""
 
     def scorer(self, record: ArtifactRecord) -> Scoring: ...
 
@@ -51,6 +49,11 @@ class Openers(Protocol):
 
 class FloorCaps(Protocol):
     """What the quality floors leave, by tenant and model."""
+
+    @property
+    def unproven(self) -> float:
+        """For a tenant of whom nothing was read yet."""
+        ...
 
     def cap(self, tenant: str, model: str) -> float: ...
 
@@ -93,7 +96,11 @@ class LearnedFollower:
         self._floors = floors
         self._count_broken = broken
         self._look_every_s = look_every_s
-        self._default = Learned(scorer=prior, version="prior" if prior else "none")
+        self._default = Learned(
+            scorer=prior,
+            offload_cap=floors.unproven if floors else 1.0,
+            version="prior" if prior else "none",
+        )
         self._slots: LRUCache[tuple[str, str], _Slot] = LRUCache(_KEPT)
         self._wanted: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
@@ -205,7 +212,8 @@ class LearnedFollower:
                 continue
             try:
                 using = self._opened.get(record.id) or _Held(record, opened(record))
-            except _BROKEN as error:
+            except Exception as error:
+                # Of whatever kind: one tenant's version must keep nobody else from theirs.
                 slot.broken.add(record.id)
                 self._count_broken(kind)
                 log("error", "artifact_broken", kind=kind, id=record.id, model=model, error=error)

@@ -127,20 +127,20 @@ class Learner:
         began = time.monotonic()
         try:
             trained = trainer.train(self._experiences(tenant, model), self._incumbent(active))
+            if trained is None:
+                return None
+            record = self._artifacts.publish(
+                *slot,
+                trained.data,
+                metrics={**trained.metrics, "outcomes": count, "seconds": round(time.monotonic() - began, 3)},
+                parent=active.id if active else None,
+                note=trained.reason,
+                state="active" if trained.accepted else "rejected",
+            )
         except Exception as error:
             # One tenant's odd outcomes must not keep the others from learning.
             log("error", "training_failed", kind=trainer.kind, tenant=tenant, model=model, error=error)
             return None
-        if trained is None:
-            return None
-        record = self._artifacts.publish(
-            *slot,
-            trained.data,
-            metrics={**trained.metrics, "outcomes": count, "seconds": round(time.monotonic() - began, 3)},
-            parent=active.id if active else None,
-            note=trained.reason,
-            state="active" if trained.accepted else "rejected",
-        )
         self._in_use.discard(slot)
         if record.state == "active":
             self._in_use.add(slot)
@@ -181,14 +181,21 @@ def learn(config: Config) -> int:
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: stopping.set())
     with learning(config, stopping.is_set) as parts:
+        # On a thread of their own: training takes minutes, and a promise on quality cannot wait.
+        floors = threading.Thread(
+            target=_again_and_again, args=(parts.floors, _FLOORS_EVERY_S, stopping), name="floors"
+        )
+        floors.start()
         log("info", "learning")
-        due = 0.0
-        while not stopping.wait(_FLOORS_EVERY_S):
-            try:
-                parts.floors()
-                if time.monotonic() >= due:
-                    parts.learner.step()
-                    due = time.monotonic() + config.learning.every_s
-            except Exception as error:
-                log("error", "learner_failed", error=error)
+        _again_and_again(parts.learner.step, config.learning.every_s, stopping)
+        floors.join()
     return 0
+
+
+def _again_and_again(run: Callable[[], object], every_s: float, stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        try:
+            run()
+        except Exception as error:
+            log("error", "learner_failed", error=error)
+        stopping.wait(every_s)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gateway.answer_embedder import version_of
 from gateway.config import Config, ModelSettings
+from gateway.config_memory import AnswerVectorSettings
 from gateway.learner import Learner, Pace, Trainer
 from gateway.log import log
 from gateway.sharing import lenders
@@ -18,10 +19,11 @@ from router.learning.scorer_rows import VectorsOf
 from router.quality_floor import FloorSettings
 from store.answer_vectors import CandidateVectors
 from store.memory import Memory as Store
-from store.quality_floors import QualityFloors
+from store.quality_floors import FloorRow, QualityFloors
 from store.records import Vector
 
 _WRITE_S = 30.0
+_RENEW_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +68,20 @@ def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
     if learning.train_scorer and ScorerTrainer.possible():
         from router.scorer_prior import prior_model
 
-        characters = config.memory.examples.embedding.max_characters if config.memory else 0
-        found.append(ScorerTrainer(learning.scorer_min_outcomes, vectors_of(store, characters), prior_model))
+        assert config.memory is not None
+        vectors = vectors_of(store, config.memory.examples.answer_vectors)
+        found.append(ScorerTrainer(learning.scorer_min_outcomes, vectors, prior_model))
     return found
 
 
-def vectors_of(store: Store, max_characters: int) -> Callable[[str, str], VectorsOf]:
+def vectors_of(store: Store, answers: AnswerVectorSettings) -> Callable[[str, str], VectorsOf]:
     """(tenant, embedding version) to a reader of its examples' vectors, as the scorer is trained on them."""
 
     def of(tenant: str, embedding_version: str) -> VectorsOf:
         reader = CandidateVectors(
             store.db,
             question_version=embedding_version,
-            answer_version=version_of(embedding_version, max_characters),
+            answer_version=version_of(embedding_version, answers.max_characters) if answers.enabled else "",
         )
 
         def vectors(ids: Sequence[int]) -> dict[int, tuple[Vector, Vector | None]]:
@@ -106,14 +109,11 @@ class Floors:
             for name, model in config.models.items()
             if (promise := promised(config, model)) is not None
         }
-        self._seen = -1
 
     def catch_up(self) -> None:
-        """Read what is new in the log and write what may be offloaded now. Nothing when nothing was committed since."""
-        version = self._store.db.data_version()
-        if not self._promised or version == self._seen:
+        """Read what is new in the log and write what may be offloaded now."""
+        if not self._promised:
             return
-        self._seen = version
         for tenant, name in self._store.choices.slots():
             if name in self._promised:
                 model, promise = self._promised[name]
@@ -127,7 +127,8 @@ class Floors:
                     reference=model.engines[-1],
                     now_s=time.time(),
                 )
-                self._rows.put(row).result(_WRITE_S)
+                if before is None or _news(before, row):
+                    self._rows.put(row).result(_WRITE_S)
                 if before is None or before.standing != row.standing:
                     log(
                         "warning" if row.standing == "threatened" else "info",
@@ -136,6 +137,16 @@ class Floors:
                         model=name,
                         **floor.state(),
                     )
+
+
+def _news(before: FloorRow, now: FloorRow) -> bool:
+    """Whether it is worth a write: a row is also renewed now and then, since workers do not trust an old one."""
+    same = (before.last_choice, before.last_outcome, before.cap) == (
+        now.last_choice,
+        now.last_outcome,
+        now.cap,
+    )
+    return not same or now.at_s - before.at_s > _RENEW_S
 
 
 def promised(config: Config, model: ModelSettings) -> FloorSettings | None:

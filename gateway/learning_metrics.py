@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from gateway.journey import Journey
+
 
 class LearningMetrics:
     """Series of one process."""
@@ -34,3 +36,14 @@ class LearningMetrics:
             registry=registry,
             multiprocess_mode="livemin",
         )
+
+    def ended(self, journey: Journey) -> None:
+        """Count how a finished request was decided. While its answer is still there."""
+        plan = journey.answer.plan if journey.answer is not None else None
+        choice = plan.choice if plan is not None else None
+        if choice is None:
+            return
+        how = "floored" if choice.floored else "explored" if choice.explored else "best"
+        self.choices.labels(journey.model, how).inc()
+        if choice.chosen != choice.chosen_without_load:
+            self.load_shifted.labels(journey.model).inc()

@@ -6,11 +6,13 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from gateway.config import ExampleSettings, MemorySettings
+from gateway.answer_embedder import AnswerEmbedder
+from gateway.config_memory import ExampleSettings, MemorySettings
 from gateway.housekeeper import Chore, Housekeeper
 from gateway.log import log
 from gateway.reembedder import Reembedder
 from router.embedder import Embedder
+from store.answer_vectors import AnswerVectors
 from store.capacity import make_room
 from store.compaction import compact
 from store.decisions import DecisionLog
@@ -29,13 +31,14 @@ class Memory:
     store: Store
     embedder: Embedder | None
     reembedder: Reembedder | None
+    answers: AnswerEmbedder | None
     housekeeper: Housekeeper
     exact: ExactCache | None
     requests: DecisionLog | None
 
     @classmethod
-    def open(cls, settings: MemorySettings, *, versions_kept: int = 20) -> Memory:
-        """Open or create the data folder. Blocks.
+    def open(cls, settings: MemorySettings, *, versions_kept: int = 20, scores: bool = False) -> Memory:
+        """Open or create the data folder. Blocks. `scores`: some policy scores examples, and wants their answers' vectors.
 
         Raises OSError, sqlite3.Error, what store.database.Database.open raises, and EmbeddingModelMissing with its remedy.
         """
@@ -70,12 +73,24 @@ class Memory:
         reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None
         if reembedder is not None:
             reembedder.start()
+        answers = None
+        if embedder is not None and scores and settings.examples.answer_vectors.enabled:
+            wanted = settings.examples.answer_vectors
+            answers = AnswerEmbedder(
+                AnswerVectors(store.db),
+                embedder,
+                folder / "answers.lock",
+                max_characters=wanted.max_characters,
+                share=wanted.share,
+            )
+            answers.start()
         housekeeper = Housekeeper(_chores(store, settings))
         housekeeper.start()
         return cls(
             store,
             embedder,
             reembedder,
+            answers,
             housekeeper,
             store.exact if exact.enabled else None,
             store.decisions if settings.log_requests else None,
@@ -102,6 +117,8 @@ class Memory:
     def close(self) -> None:
         """Write what is queued, save snapshots, close the store, end the embedder's thread. Blocks."""
         self.housekeeper.stop()
+        if self.answers is not None:
+            self.answers.stop()
         if self.reembedder is not None:
             self.reembedder.stop()
         self.store.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from gateway.config import MemorySettings
+from gateway.config_memory import MemorySettings
 from gateway.keepers.keeper import Keeper
 from gateway.memory import Memory
 from gateway.metrics import Metrics

@@ -20,6 +20,7 @@ from gateway.log import log
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _LEARNER_PAUSE_S = 5.0
+_LEARNER_GRACE_S = 5.0
 _WORKER, _LEARNER = "worker", "learner"
 _STEADY_S = 60.0
 """A worker that lived this long was healthy: its successor starts without a pause."""
@@ -108,11 +109,16 @@ class Supervisor:
             process.terminate()
         end = time.monotonic() + self._grace_s + 30
         status = 0
-        for process in self._alive:
+        for process in sorted(self._alive, key=lambda p: p.name == _LEARNER):
+            if process.name == _LEARNER:
+                # In the midst of training: it may die at any moment, and nobody has to wait for it.
+                end = min(end, time.monotonic() + _LEARNER_GRACE_S)
             process.join(max(0.1, end - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join()
+            if process.name == _LEARNER:
+                continue
             # One that had not got as far as handling signals ends by the signal itself: that is an ordered stop too.
             if process.exitcode not in (0, -signal.SIGTERM):
                 status = 1

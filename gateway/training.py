@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gateway.learner import Incumbent, Trained
-from router.example_count import RUNGS, Observed, learnt
-from router.features import example_tokens
+from router.example_count import learnt
 from router.learning import bandit_training
+from router.learning.count_rows import observed_from_log
 from router.learning.scorer_rows import VectorsOf, rows_from_log
 from store.outcomes import Experience
-from store.records import ChoiceRecord, OutcomeRecord
+from store.records import ChoiceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class CountsTrainer:
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
         """See gateway.learner.Trainer. There is nothing to compare: it is a sum over the log, always taken into use."""
-        rows = [row for each in experiences for row in _observed(each.choice, each.outcomes)]
+        rows = observed_from_log((each.choice, each.outcomes) for each in experiences)
         if not rows:
             return None
         counts = learnt(rows, now_s=self.clock(), half_life_s=self.half_life_s)
@@ -107,26 +106,3 @@ class ScorerTrainer:
 def _latest_embedded(experiences: Sequence[Experience]) -> ChoiceRecord | None:
     embedded = (each.choice for each in reversed(experiences) if each.choice.vector is not None)
     return next(embedded, None)
-
-
-def _observed(choice: ChoiceRecord, outcomes: Sequence[OutcomeRecord]) -> list[Observed]:
-    """What a cap on the number of examples led to: served answers of requests that were offloaded under one."""
-    if choice.chosen < 0 or choice.most_examples not in RUNGS or not choice.scorer:
-        return []
-    taken: Mapping[str, Any] = choice.actions[choice.chosen]
-    if not taken["with_examples"] or taken["engine"] != choice.engine:
-        return []
-    tokens = example_tokens(choice.context)
-    return [
-        Observed(
-            choice.engine,
-            choice.most_examples,
-            outcome.quality,
-            choice.quality_alone,
-            tokens,
-            max(1e-3, choice.examples_probability * outcome.probability),
-            choice.at_s,
-        )
-        for outcome in outcomes
-        if outcome.served and outcome.engine == choice.engine
-    ]

@@ -55,12 +55,10 @@ class BanditSettings:
     """Dimensions of the seeded random projection that Vowpal Wabbit sees; 0 for none."""
     seed: int = 20_261_121
     bits: int = 18
-    learning_rate: float = 0.3
+    learning_rate: float = 0.03
     power_t: float = 0.5
     """How the learning rate decays; 0 never, which follows drift and never settles."""
     l2: float = 0.0
-    least_probability: float = 0.2
-    """Importance weights are cut at 1 / this: a bound on variance, at the price of some bias."""
     landmarks: LandmarkKnobs = field(default_factory=LandmarkKnobs)
 
 
@@ -75,7 +73,9 @@ class VowpalBandit:
         self.taught_until_s = 0.0
         """Unix seconds, if the teacher says so: what was known by then needs no teaching again."""
         self._lock = threading.Lock()
-        self._landmarks = Landmarks(self.settings.dimensions, self.settings.landmarks)
+        self._landmarks = Landmarks(
+            self.settings.dimensions, len(features.TEXT_NAMES), self.settings.landmarks
+        )
         self._projection = _projection(self.settings)
         self._open(None)
 
@@ -96,6 +96,9 @@ class VowpalBandit:
         self._pool: list[vw.Example] = [vw.Example()]
         self._pool[0].set_label(self._label["shared"])
         self._indices: dict[tuple[str, tuple[str, ...]], npt.NDArray[np.uint64]] = {}
+        self._seen: dict[
+            tuple[str, tuple[str, ...]], tuple[npt.NDArray[np.intp], npt.NDArray[np.uint64]]
+        ] = {}
 
     @property
     def version(self) -> str:
@@ -130,11 +133,15 @@ class VowpalBandit:
 
         The landmarks count each lesson once. For a bandit of one's own: it holds the lock throughout.
         """
+        for lesson in lessons:
+            check_lesson(lesson, self.settings.dimensions)
+        if not self._learned and len(lessons) >= _ENOUGH_TO_SCALE:
+            self._landmarks.scaling.fit(np.stack([_looks(lesson.scene) for lesson in lessons]))
         count = self.learn(lessons)
         with self._lock:
             for _ in range(passes - 1):
                 for lesson in lessons:
-                    self._teach(lesson)
+                    self._teach(lesson, self._near(lesson.scene)[0])
         return count
 
     def save(self) -> bytes:
@@ -185,30 +192,32 @@ class VowpalBandit:
 
     def _take_in(self, lesson: Lesson) -> None:
         # The landmarks are asked before they are told: what they left unexplained is what there is to learn.
-        self._teach(lesson)
         scene = lesson.scene
+        place = self._place(scene)
+        self._teach(lesson, self._landmarks.near(place)[0])
         told = {action_key(scene.options[i]): q for i, q in lesson.qualities.items()}
-        self._landmarks.learn(scene.vector, told, lesson.weight)
+        self._landmarks.learn(place, told, lesson.weight)
         self._learned += 1
 
-    def _teach(self, lesson: Lesson) -> None:
+    def _teach(self, lesson: Lesson, reach: npt.NDArray[np.float32]) -> None:
         scene = lesson.scene
         if not lesson.qualities or lesson.weight <= 0.0:
             return
-        reach, _ = self._near(scene)
         base = self._base(scene, reach)
         lines = self._examples(scene)
-        probability = max(self.settings.least_probability, lesson.probability)
         for index, quality in lesson.qualities.items():
-            label = self._vw.CBLabel(label=(0, base[index] - quality, probability), weight=lesson.weight)
+            # A probability of 1: each action's quality is regressed on what the draw depended on, so that importance
+            # weights would correct nothing, and they make the model worse (docs/routing.md).
+            label = self._vw.CBLabel(label=(0, base[index] - quality, 1.0), weight=lesson.weight)
             lines[1 + index].set_label(label)
             self._workspace.learn_one(lines)
             lines[1 + index].set_label(self._label["none"])
 
     def _near(self, scene: Scene) -> tuple[npt.NDArray[np.float32], float]:
-        if scene.vector is None:
-            return np.zeros(0, np.float32), 0.0
-        return self._landmarks.near(scene.vector)
+        return self._landmarks.near(self._place(scene))
+
+    def _place(self, scene: Scene) -> npt.NDArray[np.float32]:
+        return self._landmarks.scaling.place(scene.vector, _looks(scene))
 
     def _base(self, scene: Scene, reach: npt.NDArray[np.float32]) -> list[float]:
         return [
@@ -249,9 +258,21 @@ class VowpalBandit:
     def _fill(self, line: vw.Example, namespace: str, numbers: Mapping[str, float]) -> None:
         group = line[namespace]
         group.truncate_to(0)
-        names = tuple(name for name in numbers if name not in features.NOT_FOR_QUALITY)
-        values = np.fromiter((numbers[name] for name in names), np.float32, len(names))
-        group.push_many_features(self._named(namespace, names), values)
+        kept, indices = self._named_of(namespace, tuple(numbers))
+        group.push_many_features(indices, np.fromiter(numbers.values(), np.float32, len(numbers))[kept])
+
+    def _named_of(
+        self, namespace: str, names: tuple[str, ...]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint64]]:
+        """Which of `names` a model of quality may see, and their indices in Vowpal Wabbit."""
+        found = self._seen.get((namespace, names))
+        if found is None:
+            kept = [i for i, name in enumerate(names) if name not in features.NOT_FOR_QUALITY]
+            if len(self._seen) > 4096:
+                self._seen.clear()
+            indices = self._named(namespace, tuple(names[i] for i in kept))
+            found = self._seen[namespace, names] = (np.array(kept, np.intp), indices)
+        return found
 
     def _named(self, namespace: str, names: tuple[str, ...]) -> npt.NDArray[np.uint64]:
         found = self._indices.get((namespace, names))
@@ -268,6 +289,13 @@ class VowpalBandit:
 
 
 _ONE = np.ones(1, np.float32)
+_ENOUGH_TO_SCALE = 50
+
+
+def _looks(scene: Scene) -> npt.NDArray[np.float32]:
+    """[numbers]: what the text looks like, in the order of router.features.TEXT_NAMES."""
+    context = scene.context
+    return np.array([context.get(name, 0.0) for name in features.TEXT_NAMES], np.float32)
 
 
 def action_key(option: Option) -> str:

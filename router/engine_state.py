@@ -23,4 +23,5 @@ def engine_state(info: EngineInfo, load: EngineLoad) -> EngineState:
         first_token_s=first_s,
         tokens_per_s=tokens_per_s,
         healthy=load.open,
+        idle_first_token_s=load.idle_first_chunk_s,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 VERSION = "1"
@@ -16,23 +16,51 @@ VERSION = "1"
 
 _LOOKED_AT = 4000
 _MANY_EXAMPLE_TOKENS = 4000
-_CODE = re.compile(
-    r"```|\bdef \w+\(|\bclass \w+[:({]|#include|;\s*\n|\bfunction\b|\breturn\b|=>|\bSELECT\b.{0,80}\bFROM\b"
+_CODE = ("```", "def ", "#include", "=>", "return ", "SELECT ", "function ", ";\n", "import ", "</")
+_MATHS = re.compile(r"[=+*/^<>] ?-?\d|\\frac|\\sqrt|[∫∑√≤≥]")
+# Words and substrings instead of one expression each: expressions cost more than all the rest of a decision.
+_CHOICES = (
+    ("\nA", "\nB", "\nC"),
+    ("\n(A", "\n(B", "\n(C"),
+    ("\n1.", "\n2.", "\n3."),
+    ("\n1)", "\n2)", "\n3)"),
 )
-_MATHS = re.compile(r"[=+*/^<>]\s*-?\d|\d\s*[=+*/^<>]|\\frac|\\sqrt|\$[^$\n]{1,80}\$|∫|∑|√|≤|≥")
-_CHOICES = re.compile(r"(?m)^\s*\(?[A-J1-9][.):]\s+\S.*\n\s*\(?[B-J2-9][.):]\s+\S")
-_CLASSIFY = re.compile(
-    r"(?i)\b(classify|categori[sz]e|label|sentiment|which of the following|true or false|yes or no|is (?:this|it)|detect)\b"
+_CLASSIFY = frozenset(
+    [
+        "classify",
+        "categorize",
+        "categorise",
+        "label",
+        "sentiment",
+        "detect",
+        "true",
+        "false",
+        "following",
+        "category",
+    ]
 )
-_WRITE = re.compile(
-    r"(?i)\b(write|draft|compose|essay|story|poem|e-?mail|letter|rewrite|rephrase|summari[sz]e|translate)\b"
+_WRITE = frozenset(
+    [
+        "write",
+        "draft",
+        "compose",
+        "essay",
+        "story",
+        "poem",
+        "email",
+        "mail",
+        "letter",
+        "rewrite",
+        "rephrase",
+        "summarize",
+    ]
 )
-_WHY = re.compile(
-    r"(?i)\b(why|explain|prove|derive|show that|calculate|compute|how many|how much|solve|find the)\b"
+_WHY = frozenset(
+    ["why", "explain", "prove", "derive", "show", "calculate", "compute", "many", "much", "solve", "find"]
 )
-_ASKS = re.compile(r"(?i)\b(who|what|when|where|which|whose)\b")
+_ASKS = frozenset(["who", "what", "when", "where", "which", "whose"])
+_NOT = frozenset(["not", "except", "never", "least", "cannot", "incorrect", "false"])
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
-_NOT = re.compile(r"(?i)\b(not|except|never|least|cannot)\b")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -64,6 +92,11 @@ class Request:
     """Cosine to the nearest past request of the tenant; 0 when nothing is known."""
 
 
+def _log(value: float, full: float) -> float:
+    """0 at 0, 1 at `full`, logarithmic: ten tokens more matter to a short request only."""
+    return min(1.5, math.log1p(max(0.0, value)) / math.log1p(full))
+
+
 def text_features(text: str) -> dict[str, float]:
     """Lengths, shape of the task and language of `text`, from its first 4,000 characters: each about 0..1.
 
@@ -75,26 +108,27 @@ def text_features(text: str) -> dict[str, float]:
     letters = sum(map(len, words))
     ascii_letters = letters if head.isascii() else sum(len(w) for w in words if w.isascii())
     many = max(1, len(words))
+    said = {word.lower() for word in words}
     return {
         "characters": _log(len(text), 8000),
         "words": _log(len(words), 1000),
         "lines": _log(head.count("\n"), 100),
         "word_length": min(1.0, letters / many / 10),
-        "long_words": sum(len(w) > 8 for w in words) / many,
-        "distinct_words": len(set(words)) / many,
-        "capitals": min(1.0, sum(w[0].isupper() for w in words) / many),
+        "long_words": sum([len(w) > 8 for w in words]) / many,
+        "distinct_words": len(said) / many,
+        "capitals": min(1.0, sum([w[0].isupper() for w in words]) / many),
         "numbers": _log(len(numbers), 50),
         "decimals": float(any("." in n for n in numbers)),
         "questions": min(1.0, head.count("?") / 3),
         "blanks": float("__" in head),
-        "code": float(_CODE.search(head) is not None),
+        "code": float(any(sign in head for sign in _CODE)),
         "maths": float(_MATHS.search(head) is not None),
-        "multiple_choice": float(_CHOICES.search(head) is not None),
-        "classification": float(_CLASSIFY.search(head) is not None),
-        "writing": float(_WRITE.search(head) is not None),
-        "reasoning": float(_WHY.search(head) is not None),
-        "factual": float(_ASKS.search(head) is not None),
-        "negation": float(_NOT.search(head) is not None),
+        "multiple_choice": float(any(all(sign in head for sign in signs) for signs in _CHOICES)),
+        "classification": float(not said.isdisjoint(_CLASSIFY)),
+        "writing": float(not said.isdisjoint(_WRITE)),
+        "reasoning": float(not said.isdisjoint(_WHY)),
+        "factual": float(not said.isdisjoint(_ASKS)),
+        "negation": float(not said.isdisjoint(_NOT)),
         "long": float(len(text) > 2000),
         "latin": ascii_letters / letters if letters else 1.0,
     }
@@ -198,11 +232,5 @@ def spread(similarities: Sequence[float]) -> float:
     return max(similarities) - min(similarities) if len(similarities) > 1 else 0.0
 
 
-def _log(value: float, full: float) -> float:
-    """0 at 0, 1 at `full`, logarithmic: ten tokens more matter to a short request only."""
-    return min(1.5, math.log1p(max(0.0, value)) / math.log1p(full))
-
-
-def example_tokens(context: Mapping[str, float]) -> int:
-    """How many tokens of examples a logged context speaks of: the inverse of what context_features made of them."""
-    return round(math.expm1(context.get("example_tokens", 0.0) * math.log1p(_MANY_EXAMPLE_TOKENS)))
+TEXT_NAMES: tuple[str, ...] = tuple(text_features(""))
+"""What `text_features` gives, in its order."""

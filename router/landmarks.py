@@ -1,8 +1,9 @@
-"""How requests like this one went: a bounded table of landmarks in embedding space, each with what its surroundings came to.
+"""How requests like this one went: a bounded table of landmarks, each with what its surroundings came to.
 
 Nadaraya-Watson regression (Nadaraya 1964, Watson 1964) over online k-means centroids (MacQueen 1967) instead of over
 every past request: its cost and size do not grow, it learns from one outcome at a time, old outcomes fade, and no single
-request's vector is kept once others have joined its landmark.
+request's vector is kept once others have joined its landmark. Near is near in what a request is about (its embedding) and
+in what it looks like (lengths, numbers, shape of the task) together: either alone predicts worse (docs/routing.md).
 """
 
 from __future__ import annotations
@@ -19,15 +20,24 @@ from store.records import Vector
 
 Array = npt.NDArray[np.float32]
 
+_SAME = 0.16
+"""Half a squared distance under which a request is the same as a landmark: a cosine of 0.98 at the usual sharpness."""
+
+
+_FAR = np.float32(3.0)
+"""Deviations beyond which a number is as unusual as it gets."""
+
 
 @dataclass(frozen=True, slots=True)
 class LandmarkKnobs:
     """How many landmarks, how far an outcome reaches, and how fast it fades."""
 
-    most: int = 256
+    most: int = 512
     sharpness: float = 8.0
-    """Weight of a landmark is exp(sharpness * cosine): larger looks nearer by."""
-    prior_outcomes: float = 10.0
+    """A landmark's weight falls with exp(sharpness * cosine): larger looks nearer by."""
+    looks: float = 0.5
+    """How much one standard deviation of a number about the text counts."""
+    prior_outcomes: float = 5.0
     """An action is believed to be as it is on the whole until about this many outcomes near by say otherwise."""
     half_life_lessons: float = 5000.0
     """After this many lessons an outcome counts half."""
@@ -35,34 +45,64 @@ class LandmarkKnobs:
     """A landmark moves towards what joins it by at least this share."""
 
 
+class Scaling:
+    """From embedding and numbers to a place. Frozen with the landmarks: places of two scalings do not compare."""
+
+    def __init__(self, knobs: LandmarkKnobs, dimensions: int, numbers: int) -> None:
+        self.dimensions = dimensions
+        self.mean: Array = np.full(numbers, 0.3, np.float32)
+        self.deviation: Array = np.full(numbers, 0.25, np.float32)
+        self._sharpness = np.float32(math.sqrt(knobs.sharpness))
+        self._looks = np.float32(knobs.looks)
+
+    def fit(self, numbers: Array) -> None:
+        """Takes mean and deviation from `numbers`, [requests, numbers]."""
+        self.mean = numbers.mean(0).astype(np.float32)
+        # A number that hardly varies must not become a megaphone for the one request where it does.
+        self.deviation = np.maximum(numbers.std(0), 0.02).astype(np.float32)
+
+    def place(self, vector: Vector | None, numbers: Array) -> Array:
+        """[dimensions + numbers]; without a vector only [numbers], which is compared with that part alone."""
+        looks = np.maximum(np.minimum((numbers - self.mean) / self.deviation, _FAR), -_FAR) * self._looks
+        if vector is None:
+            return np.asarray(looks, np.float32)
+        return np.concatenate((vector * self._sharpness, looks), dtype=np.float32)
+
+
 class Landmarks:
     """Not safe to use from several threads: the bandit that owns it holds a lock."""
 
-    def __init__(self, dimensions: int, knobs: LandmarkKnobs) -> None:
-        self.dimensions = dimensions
+    def __init__(self, dimensions: int, numbers: int, knobs: LandmarkKnobs) -> None:
+        self.scaling = Scaling(knobs, dimensions, numbers)
         self._knobs = knobs
+        self._width = dimensions + numbers
         self._count = 0
-        self._centres = np.zeros((knobs.most, dimensions), np.float32)
+        self._centres = np.zeros((knobs.most, self._width), np.float32)
+        self._squares = np.zeros((2, knobs.most), np.float32)
+        """Half the squared length of each centre, and of the part of it that is about looks."""
         self._joined = np.zeros(knobs.most, np.float32)
         """Faded number of requests per landmark."""
         self._sums: dict[str, Array] = {}
         """Per action: [2, landmarks], faded sum of quality and faded number of outcomes."""
+        self._wholes: dict[str, tuple[float, float]] = {}
+        """Per action: both summed over all landmarks."""
         self._fade = 0.5 ** (1.0 / knobs.half_life_lessons)
         self._scale = 1.0
         """What is stored is to be multiplied by this: fading all at every lesson would touch every number."""
         self._usual = 0.0
         self._usual_square = 0.0
         self._met = 0.0
-        """Moving mean, and mean square, of the cosine to the nearest landmark, and how many it is of."""
+        """Moving mean, and mean square, of the nearness of the nearest landmark, and how many it is of."""
 
-    def near(self, vector: Vector) -> tuple[Array, float]:
+    def near(self, place: Array) -> tuple[Array, float]:
         """Weight per landmark, the nearest's being 1, and familiarity 0..1. Weights are empty before the first lesson."""
         if not self._count:
             return np.zeros(0, np.float32), 0.0
-        cosines = self._centres[: self._count] @ vector
-        best = float(cosines.max())
-        reach: Array = np.exp(np.float32(self._knobs.sharpness) * (cosines - np.float32(best)))
-        return reach, self._familiarity(best)
+        nearness = self._nearness(place)
+        best = float(nearness.max())
+        reach: Array = np.exp(nearness - np.float32(best))
+        # Without an embedding nobody knows what the request is about: it is no acquaintance, however usual it looks.
+        return reach, self._familiarity(best) if len(place) == self._width else 0.0
 
     def expected(self, reach: Array, action: str, prior: float) -> float:
         """Quality of `action` there. `prior` is believed of an action that nothing is known of."""
@@ -70,66 +110,76 @@ class Landmarks:
         kept = self._sums.get(action)
         if kept is None:
             return prior
-        total, number = float(kept[0].sum()) * self._scale, float(kept[1].sum()) * self._scale
-        whole = (total + few * prior) / (number + few)
-        if not len(reach):
-            return whole
+        total, number = self._wholes[action]
+        whole = (total * self._scale + few * prior) / (number * self._scale + few)
         near = kept[:, : len(reach)] @ reach
         return (float(near[0]) * self._scale + few * whole) / (float(near[1]) * self._scale + few)
 
-    def learn(self, vector: Vector | None, qualities: Mapping[str, float], weight: float) -> None:
-        """Takes in what each action came to; without a vector it counts for nowhere in particular and is passed over."""
-        if vector is None or weight <= 0.0:
+    def learn(self, place: Array, qualities: Mapping[str, float], weight: float) -> None:
+        """Takes in what each action came to there. Without an embedding it is nowhere in particular, and passed over."""
+        if len(place) != self._width or weight <= 0.0:
             return
         self._scale *= self._fade
         if self._scale < 1e-6:
             self._settle()
-        index = self._join(vector, weight)
         counted = weight / self._scale
+        index = self._join(place, counted)
         for action, quality in qualities.items():
             kept = self._sums.get(action)
             if kept is None:
                 kept = self._sums[action] = np.zeros((2, self._knobs.most), np.float32)
             kept[0, index] += quality * counted
             kept[1, index] += counted
+            total, number = self._wholes.get(action, (0.0, 0.0))
+            self._wholes[action] = total + quality * counted, number + counted
 
-    def forget_actions(self, keep: Sequence[str]) -> None:
-        """Drops what is known of every other action."""
-        self._sums = {action: kept for action, kept in self._sums.items() if action in keep}
+    def _nearness(self, place: Array) -> Array:
+        """Minus half the squared distance to each landmark."""
+        n, by_looks = self._count, len(place) != self._width
+        centres = self._centres[:n, self._width - len(place) :] if by_looks else self._centres[:n]
+        found: Array = centres @ place - self._squares[int(by_looks), :n]
+        return found - np.float32(0.5 * float(place @ place))
 
-    def _join(self, vector: Vector, weight: float) -> int:
-        counted = weight / self._scale
+    def _join(self, place: Array, counted: float) -> int:
+        """The landmark that this request belongs to, moved towards it; a new one while there is room."""
         if not self._count:
-            return self._add(vector, counted)
-        cosines = self._centres[: self._count] @ vector
-        index = int(cosines.argmax())
-        best = float(cosines[index])
+            return self._add(place, counted)
+        nearness = self._nearness(place)
+        index = int(nearness.argmax())
+        best = float(nearness[index])
         self._meet(best)
-        if self._count < self._knobs.most and best < 0.98:
-            return self._add(vector, counted)
+        if self._count < self._knobs.most and best < -_SAME:
+            return self._add(place, counted)
         self._joined[index] += counted
         share = max(self._knobs.fastest_drift, counted / float(self._joined[index]))
-        centre = self._centres[index] + np.float32(share) * (vector - self._centres[index])
-        length = float(np.linalg.norm(centre))
-        if length > 1e-6:
-            self._centres[index] = centre / np.float32(length)
+        self._centres[index] += np.float32(share) * (place - self._centres[index])
+        self._measure(index)
         return index
 
-    def _add(self, vector: Vector, counted: float) -> int:
+    def _add(self, place: Array, counted: float) -> int:
         index = self._count
-        self._centres[index] = vector
+        self._centres[index] = place
+        self._measure(index)
         self._joined[index] = counted
         self._count += 1
         return index
 
+    def _measure(self, index: int) -> None:
+        centre = self._centres[index]
+        looks = centre[self.scaling.dimensions :]
+        self._squares[:, index] = 0.5 * float(centre @ centre), 0.5 * float(looks @ looks)
+
     def _meet(self, best: float) -> None:
         # A tenth of a half-life is soon enough to follow a change of topics, and long enough to be an average.
-        self._met = min(self._met + 1.0, self._knobs.half_life_lessons / 10)
+        self._met = min(self._met + 1.0, max(1.0, self._knobs.half_life_lessons / 10))
         self._usual += (best - self._usual) / self._met
         self._usual_square += (best * best - self._usual_square) / self._met
 
     def _familiarity(self, best: float) -> float:
-        """1 where the nearest landmark is as near as usual, 0 where it is three deviations farther, or little was met."""
+        """1 where the nearest landmark is about as near as usual, 0 where it is three deviations farther.
+
+        Also 0 where little was met at all.
+        """
         deviation = math.sqrt(max(1e-4, self._usual_square - self._usual**2))
         near = min(1.0, max(0.0, (best - (self._usual - 3 * deviation)) / (2 * deviation)))
         return near * self._met / (self._met + 20.0)
@@ -139,7 +189,11 @@ class Landmarks:
         self._joined *= scale
         for kept in self._sums.values():
             kept *= scale
+        self._add_up()
         self._scale = 1.0
+
+    def _add_up(self) -> None:
+        self._wholes = {a: (float(k[0].sum()), float(k[1].sum())) for a, k in self._sums.items()}
 
     def arrays(self) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
         """Everything learnt, as arrays by name, and the actions in the order of their sums."""
@@ -148,6 +202,8 @@ class Landmarks:
         n = self._count
         sums = [self._sums[a][:, :n] for a in actions]
         return {
+            "mean": self.scaling.mean,
+            "deviation": self.scaling.deviation,
             "centres": self._centres[:n].copy(),
             "joined": self._joined[:n].copy(),
             "sums": np.stack(sums) if sums else np.zeros((0, 2, n), np.float32),
@@ -157,23 +213,29 @@ class Landmarks:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], actions: Sequence[str]) -> None:
         """The inverse of `arrays`. Raises ValueError, KeyError for arrays that do not belong together."""
         centres, sums = arrays["centres"], arrays["sums"]
-        n = len(centres)
-        if n > self._knobs.most or centres.shape != (n, self.dimensions):
+        n, numbers = len(centres), (self._width - self.scaling.dimensions,)
+        if n > self._knobs.most or centres.shape != (n, self._width):
             raise ValueError("the landmarks have another shape")
+        if arrays["mean"].shape != numbers or arrays["deviation"].shape != numbers:
+            raise ValueError("the scaling has another shape")
         if (
             sums.shape != (len(actions), 2, n)
             or arrays["joined"].shape != (n,)
             or arrays["met"].shape != (3,)
         ):
             raise ValueError("the landmarks' outcomes have another shape")
-        if not all(np.isfinite(a).all() for a in (centres, sums, arrays["joined"], arrays["met"])):
-            raise ValueError("the landmarks hold a number that is not finite")
+        if not all(np.isfinite(a).all() for a in arrays.values()) or not (arrays["deviation"] > 0).all():
+            raise ValueError("the landmarks hold a number that cannot be")
+        self.scaling.mean, self.scaling.deviation = arrays["mean"], arrays["deviation"]
         self._count = n
         self._centres[:n] = centres
+        for index in range(n):
+            self._measure(index)
         self._joined[:n] = arrays["joined"]
         self._sums = {}
         for action, kept in zip(actions, sums, strict=True):
             self._sums[action] = np.zeros((2, self._knobs.most), np.float32)
             self._sums[action][:, :n] = kept
+        self._add_up()
         self._scale = 1.0
         self._usual, self._usual_square, self._met = map(float, arrays["met"])

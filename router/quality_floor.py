@@ -76,7 +76,8 @@ class QualityFloor:
         self._weighted_deficit = 0.0
         self._forfeited = 0.0
         self._at_s = 0.0
-        self._lag = settings.lag_requests
+        self._lag = self._widest_lag = settings.lag_requests
+        self._pace_per_s = 0.0
 
     def passed(self, requests: int, offloaded: int, *, blind: int = 0) -> None:
         """Count requests that were decided since the last call, whichever engine answered.
@@ -90,7 +91,7 @@ class QualityFloor:
         self._requests += requests
         self._offloaded += offloaded
         self._blind += blind
-        self._forfeited += max(0.0, self._budget() - self.settings.most_credit(self._lag))
+        self._forfeited += max(0.0, self._budget() - self.settings.most_credit(self._widest_lag))
 
     def note(self, deficit: float, probability: float, at_s: float) -> None:
         """A judgement of an offloaded request: by how much its answer was worse than the reference's.
@@ -166,14 +167,19 @@ class QualityFloor:
                 high = middle
         return min(high, float(seen)) + self._blind
 
-    def expect_lag(self, requests: int) -> None:
-        """From now on count with judgements coming in this many requests late, or `lag_requests` if that is more.
+    def keep_pace(self, requests: int, over_s: float, lag_s: float) -> None:
+        """From now on count with judgements coming in `lag_s` seconds late at the present pace, if that is more requests.
 
-        Traffic grows and judging does not get faster. Raises ValueError if it is negative.
+        `requests` were decided in the last `over_s` seconds; the pace is a moving average over about `lag_s`, so that a
+        burst does not shut the door. Raises ValueError for a negative count or times that are not positive.
         """
-        if requests < 0:
-            raise ValueError(f"a lag of {requests} requests is impossible")
-        self._lag = max(requests, self.settings.lag_requests)
+        if requests < 0 or not (over_s > 0.0 and lag_s > 0.0):
+            raise ValueError(
+                f"{requests} requests in {over_s} s with a lag of {lag_s} s: a pace cannot be told"
+            )
+        self._pace_per_s += -math.expm1(-over_s / lag_s) * (requests / over_s - self._pace_per_s)
+        self._lag = max(math.ceil(self._pace_per_s * lag_s), self.settings.lag_requests)
+        self._widest_lag = max(self._widest_lag, self._lag)
 
     def offload_cap(self) -> float:
         """The share of the coming traffic that may be offloaded, 0 to 1, until it is asked for again.
@@ -229,6 +235,9 @@ class QualityFloor:
                 "judged": self._judged,
                 "weighted_deficit": self._weighted_deficit,
                 "forfeited": self._forfeited,
+                "lag": self._lag,
+                "widest_lag": self._widest_lag,
+                "pace_per_s": self._pace_per_s,
                 "at_s": self._at_s,
             },
             sort_keys=True,
@@ -244,14 +253,17 @@ class QualityFloor:
             spent = [float(each) for each in found["spent"]]
             floor._requests, floor._offloaded = int(found["requests"]), int(found["offloaded"])
             floor._blind, floor._judged = int(found["blind"]), int(found["judged"])
-            floor._weighted_deficit, floor._forfeited, floor._at_s = (
-                float(found[name]) for name in ("weighted_deficit", "forfeited", "at_s")
+            floor._weighted_deficit, floor._forfeited, floor._at_s, floor._pace_per_s = (
+                float(found[name]) for name in ("weighted_deficit", "forfeited", "at_s", "pace_per_s")
             )
-        except (KeyError, TypeError, ValueError) as error:
+            floor._lag = max(settings.lag_requests, int(found["lag"]))
+            # What is needed at noon is not to be forfeited at night, when the lag is short.
+            floor._widest_lag = max(floor._lag, int(found["widest_lag"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"not a quality floor's state: {type(error).__name__}") from error
         if promised != (settings.x, settings.alpha, settings.judged_share):
             raise ValueError(f"a state of another promise (x, alpha, judged_share): {promised}")
-        numbers = (*spent, floor._weighted_deficit, floor._forfeited, floor._at_s)
+        numbers = (*spent, floor._weighted_deficit, floor._forfeited, floor._at_s, floor._pace_per_s)
         counts_fit = 0 <= floor._blind <= floor._offloaded <= floor._requests and floor._judged >= 0
         if len(spent) != len(floor._tilts) or not counts_fit or not all(0.0 <= n < math.inf for n in numbers):
             raise ValueError("not a quality floor's state: counts or sums are impossible")

@@ -113,27 +113,27 @@ class Features:
         flat = array("f")
         for place, (candidate, pair) in enumerate(zip(candidates, pairs, strict=True)):
             example, known = candidate.example, candidate.answer_vector is not None
-            flat.append(candidate.similarity)
-            flat.append(next(cosines) if known else 0.0)
-            flat.append(known)
-            flat.extend(_compared(asked, pair.question))
-            flat.append(_said(asked, pair.answer_words))
             gain = decayed(example.gain, example.gain_at_s, now_s) if example.gain else 0.0
-            quality = example.quality
+            judged = example.quality_count
             flat.extend(
                 (
+                    candidate.similarity,
+                    next(cosines) if known else 0.0,
+                    known,
+                    *_compared(asked, pair.question),
+                    _share(asked.rare, pair.answer_words, asked.rare_weight) if asked.rare else 0.0,
                     request_length,
-                    math.log1p(pair.question.length),
-                    math.log1p(pair.answer_length),
-                    0.5 if quality is None else quality,
-                    quality is not None,
-                    math.log1p(example.uses),
+                    pair.question_length,
+                    pair.answer_length,
+                    example.quality_sum / judged if judged else 0.5,
+                    judged > 0,
+                    math.log1p(example.uses) if example.uses else 0.0,
                     gain / (1.0 + abs(gain)),
                     math.log1p(max(0.0, now_s - example.created_at_s) / 86400.0),
                     example.kind == "demonstration",
                     example.flagged,
                     example.source_engine == request.reference_engine,
-                    math.log1p(example.merged),
+                    math.log1p(example.merged) if example.merged else 0.0,
                     1.0 / (1 + place),
                     nearest - candidate.similarity,
                     request.relative_price,
@@ -156,27 +156,32 @@ def _cosines(vector: Vector, others: list[Vector]) -> list[float]:
 def _compared(asked: Text, other: Text) -> tuple[float, ...]:
     """From "request_covered" to "asks_alike"; "overlap_lost" as the overlap itself."""
     mine, theirs, weights = asked.rare, other.rare, asked.weights
-    shared = rare_shared = 0.0
-    for word in asked.words & other.words:
-        shared += weights[word]
+    words, their_words = asked.words, other.words
+    shared = rare_shared = common_shared = 0.0
+    for word in words & their_words:
+        weight = weights[word]
+        shared += weight
         if word in mine:
             rare_shared += mine[word]
-    common_shared = shared - sum([weights[word] for word in mine if word in other.words])
+        else:
+            common_shared += weight
     mine_only = max(0.0, asked.rare_weight - rare_shared)
     theirs_only = max(0.0, other.rare_weight - rare_shared)
     rarest_mine = rarest_theirs = 0.0
     for word, excess in mine.items():
-        if word not in other.words:
+        if word not in their_words:
             rarest_mine = excess
             break
     for word, excess in theirs.items():
-        if word not in asked.words:
+        if word not in words:
             rarest_theirs = excess
             break
     covered = rare_shared / asked.rare_weight if asked.rare_weight else 1.0
     covers = rare_shared / other.rare_weight if other.rare_weight else 1.0
-    turn_shared = sum([w for word, w in asked.turn.items() if word in other.turn_words])
-    turn_said = sum([w for word, w in other.turn.items() if word in asked.words])
+    turn_covered, turn_covers = covered, covers
+    if asked.turn is not mine or other.turn is not theirs:
+        turn_covered = _share(asked.turn, other.turn_words, asked.turn_weight)
+        turn_covers = _share(other.turn, words, other.turn_weight)
     numbers = bool(asked.numbers) + bool(other.numbers)
     same_numbers = asked.numbers == other.numbers
     stranger = not asked.names <= other.every_word
@@ -186,8 +191,8 @@ def _compared(asked: Text, other: Text) -> tuple[float, ...]:
         shared / other.weight if other.weight else 0.0,
         covered,
         covers,
-        turn_shared / asked.turn_weight if asked.turn_weight else 1.0,
-        turn_said / other.turn_weight if other.turn_weight else 1.0,
+        turn_covered,
+        turn_covers,
         common_shared / asked.common_weight if asked.common_weight else 1.0,
         common_shared / other.common_weight if other.common_weight else 1.0,
         covered * covers,
@@ -205,7 +210,5 @@ def _compared(asked: Text, other: Text) -> tuple[float, ...]:
     )
 
 
-def _said(asked: Text, words: frozenset[str]) -> float:
-    if not asked.rare_weight:
-        return 0.0
-    return sum([excess for word, excess in asked.rare.items() if word in words]) / asked.rare_weight
+def _share(rare: dict[str, float], words: frozenset[str], weight: float) -> float:
+    return sum([excess for word, excess in rare.items() if word in words]) / weight if weight else 1.0

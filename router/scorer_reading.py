@@ -5,6 +5,7 @@ Reading costs some 70 microseconds and a comparison of two read texts two or thr
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Iterable, Sequence
@@ -23,7 +24,7 @@ _IDENTIFIER = re.compile(r"[\w-]*\d[\w-]*")
 """QX-410, A97X, 258-CS: as one word beside its parts."""
 
 RARE_FROM = 0.6
-"""Rarity from which a word begins to count as one that tells things apart; below are some two hundred words."""
+"""Rarity from which a word begins to count as one that tells things apart; below are some four hundred words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Text:
     """The rare ones with their excess, rarest first."""
     rare_weight: float
     turn: dict[str, float]
-    """Of `rare`, what the last turn itself says; the rest is told of the turns before it (router.digest.question)."""
+    """Of `rare` (or it itself), what the last turn says; the rest is of earlier turns (router.digest.question)."""
     turn_weight: float
     turn_words: frozenset[str]
     every_word: frozenset[str]
@@ -72,11 +73,11 @@ def read(text: str, rarity: Rarity) -> Text:
         key=lambda pair: (-pair[1], pair[0]),
     )
     rare = dict(excess)
-    said = words
+    said, of_turn = words, rare
     if earlier:
         folded = turn.casefold().replace("'", "").replace("\u2019", "")
         said = frozenset(word for word in words if word in folded)
-    of_turn = {word: over for word, over in rare.items() if word in said}
+        of_turn = {word: over for word, over in rare.items() if word in said}
     return Text(
         length=found.length,
         words=words,
@@ -101,7 +102,9 @@ class Pair:
     """An example's two texts, read. Of the answer only its words are compared."""
 
     question: Text
-    answer_length: int
+    question_length: float
+    """A logarithm of characters."""
+    answer_length: float
     answer_words: frozenset[str]
 
 
@@ -139,4 +142,6 @@ class Readings:
 
     def _read(self, example: Example) -> Pair:
         answer = traits(example.answer)
-        return Pair(read(example.question, self.rarity), answer.length, frozenset(answer.words))
+        question = read(example.question, self.rarity)
+        lengths = math.log1p(question.length), math.log1p(answer.length)
+        return Pair(question, *lengths, frozenset(answer.words))

@@ -39,7 +39,7 @@ class TrainingKnobs:
     """Of a row's weight."""
     least_weight: float = 0.01
     """Rows that count less are left out."""
-    passes: int = 3
+    passes: int = 1
     """Over the window, of a fresh candidate."""
     held_out: float = 0.2
     """Share of the rows, the latest, that candidates are compared on."""

@@ -6,7 +6,6 @@ What the floor promises and how is router.quality_floor's; here is only which ro
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -51,7 +50,7 @@ def caught_up(
     A row of another promise, or one that cannot be read, is passed over and everything the log still holds is read
     again. So it is when judging turns out to be rarer than the settings say: then with the share found, which is lower.
     `lag_s`: after how many seconds a judgement, if there is one, has come in and changed the share; at the pace of the
-    requests since `last` this is the lag in requests, where it is more than the settings'.
+    traffic this is the lag in requests, where it is more than the settings'.
     """
     if last is not None and (floor := _restored(last.state, settings)) is not None:
         before = floor.requests
@@ -62,15 +61,27 @@ def caught_up(
         except _JudgedMoreRarely:
             pass
         else:
-            floor.expect_lag(math.ceil(lag_s * (floor.requests - before) / max(1.0, now_s - last.at_s)))
-            return replace(row, cap=floor.offload_cap(), standing=floor.standing()), floor
+            if now_s > last.at_s:
+                floor.keep_pace(floor.requests - before, now_s - last.at_s, lag_s)
+            return replace(
+                row, cap=floor.offload_cap(), standing=floor.standing(), state=floor.to_json()
+            ), floor
     share = settings.judged_share
     while True:
         try:
             floor = QualityFloor(replace(settings, judged_share=share))
-            return _read(floor, 0, 0, choices, outcomes, tenant, model, reference, now_s), floor
+            row = _read(floor, 0, 0, choices, outcomes, tenant, model, reference, now_s)
         except _JudgedMoreRarely as error:
             share = error.probability
+        else:
+            if last is not None:
+                # What lies before these places was read just now, or is gone for good: ids are never given out again.
+                row = replace(
+                    row,
+                    last_choice=max(row.last_choice, last.last_choice),
+                    last_outcome=max(row.last_outcome, last.last_outcome),
+                )
+            return row, floor
 
 
 def _restored(state: str, settings: FloorSettings) -> QualityFloor | None:

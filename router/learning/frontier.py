@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from router.learning.logged import Logged
-from router.learning.off_policy import METHODS, Estimate, Method, estimate
+from router.learning.off_policy import METHODS, Estimate, Method, estimate, with_prediction
 from router.learning.target_policies import TargetPolicy
 
 DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -42,13 +42,22 @@ def frontier(
     if level >= 1.0 or resamples < 100:
         raise ValueError(f"level {level} and {resamples} resamples: below 1, and at least 100, are right")
     shown = sorted(set(dials))
+    fitted = {
+        name: with_prediction(logged.log, figure, seed)
+        for name, figure in logged.figures(shown[0]).items()
+        if name != "reward"
+    } | {
+        f"reward {dial}": with_prediction(logged.log, logged.figures(dial)["reward"], seed) for dial in shown
+    }
     points = []
     for policy in policies:
         for own in [(dial,) for dial in shown] if policy.uses_dial else [tuple(shown)]:
             target = policy.decide(logged, own[0])
-            figures = logged.figures(own[0])
-            del figures["reward"]
-            figures |= {f"reward {dial}": logged.figures(dial)["reward"] for dial in own}
+            figures = {
+                name: figure
+                for name, figure in fitted.items()
+                if not name.startswith("reward") or name in {f"reward {dial}" for dial in own}
+            }
             found = estimate(
                 logged.log, target, figures, level=level, resamples=resamples, clip=clip, seed=seed
             )

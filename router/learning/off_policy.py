@@ -116,6 +116,8 @@ class Figure:
     """[n]: where it became known, by a coin of probability `Log.looked`; None: always, as costs are."""
     bounds: tuple[float, float] | None = None
     """Values lie within; estimates and intervals are then kept there."""
+    predicted: Floats | None = None
+    """[n, K]: `cross_fitted`'s, where it is known already: it does not depend on the target."""
 
 
 def estimate(
@@ -179,6 +181,13 @@ def _dispersion(how: _Weighted, bounds: tuple[float, float]) -> float:
     return float((how.weights * np.square(how.values - how.mean)).sum() / how.weights.sum()) / most
 
 
+def with_prediction(log: Log, figure: Figure, seed: int = 0) -> Figure:
+    """The figure with what the model predicts, so that many targets need it to be fitted only once."""
+    known = np.isfinite(figure.values) & (True if figure.known is None else figure.known)
+    looked = np.ones(len(log)) if figure.known is None else log.looked
+    return replace(figure, predicted=cross_fitted(log, figure.values, known, looked, seed=seed))
+
+
 class _Weighted(NamedTuple):
     known: npt.NDArray[np.bool_]
     looked: Floats
@@ -222,7 +231,9 @@ def _ratio(method: Method, log: Log, target: Floats, figure: Figure, how: _Weigh
         return Ratio(how.weights * how.values, how.weights)
     if method == "ips":
         return Ratio(how.weights * how.values, np.ones(len(log)))
-    predicted = cross_fitted(log, figure.values, how.known, how.looked, seed=seed)
+    predicted = figure.predicted
+    if predicted is None:
+        predicted = cross_fitted(log, figure.values, how.known, how.looked, seed=seed)
     left = np.where(how.known, how.values - predicted[np.arange(len(log)), log.chosen], 0.0)
     return Ratio((target * predicted).sum(1) + how.weights * left, np.ones(len(log)))
 

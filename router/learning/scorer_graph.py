@@ -6,19 +6,20 @@ The network, for one request q and each example (question e, answer x, scalars s
     pair    = [q * e, |q - e|, q * x] @ low_rank            what the embeddings say about the two
     topic   = tanh(q @ topics)                              what the request is about
     hidden  = relu([s', pair, topic] @ hidden + bias)
-    help, harm = sigmoid(hidden @ out + s' @ direct + bias)
-    alone   = sigmoid(topic @ alone + bias)                 quality without any
+    help, harm = sigmoid(hidden @ out + s' @ direct + bias) @ mean_effects
+    alone   = sigmoid(topic @ alone + bias) @ mean_alone    quality without any
     with    = alone * (1 - harm) + (1 - alone) * help       quality with this example by itself
 
-and both qualities' log-odds times slope plus offset.
+and both qualities' log-odds times slope plus offset. Several networks that were fitted apart stand side by side in the same
+matrices (`side_by_side`), and their effects are averaged.
 
-The low rank is what keeps a thousand embedding products from being learnt by heart by a few hundred outcomes; `direct` is the
-logistic regression that the scalars would make by themselves.
+The low rank is what keeps a thousand embedding products from being learnt by heart by a few hundred outcomes; `direct`
+is the logistic regression that the scalars would make by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,15 +45,45 @@ SHAPES = {
     "hidden_pair": ("r", "h"),
     "hidden_topic": ("t", "h"),
     "hidden_bias": ("h",),
-    "out": ("h", "2"),
-    "direct": ("s", "2"),
-    "out_bias": ("2",),
-    "alone": ("t", "1"),
-    "alone_bias": ("1",),
+    "out": ("h", "2m"),
+    "direct": ("s", "2m"),
+    "out_bias": ("2m",),
+    "alone": ("t", "m"),
+    "alone_bias": ("m",),
+    "mean_effects": ("2m", "2"),
+    "mean_alone": ("m", "1"),
     "slope": ("1",),
     "offset": ("1",),
 }
-"""Every weight by name. d: dimensions, s: scalars, r: rank, t: topics, h: hidden units."""
+"""Every weight by name. d: dimensions, s: scalars, r: rank, t: topics, h: hidden units, m: members."""
+
+
+def side_by_side(members: Sequence[Weights]) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights of one network that gives the mean of several, which share `scale` and `shift`."""
+    joined = {name: np.concatenate([w[name] for w in members], axis=-1) for name in _NEXT_TO_EACH_OTHER}
+    for name in _ON_THE_DIAGONAL:
+        blocks = [w[name] for w in members]
+        rows, columns = blocks[0].shape
+        whole = np.zeros((rows * len(blocks), columns * len(blocks)), np.float32)
+        for i, block in enumerate(blocks):
+            whole[i * rows : (i + 1) * rows, i * columns : (i + 1) * columns] = block
+        joined[name] = whole
+    count = len(members)
+    joined["mean_effects"] = np.tile(np.eye(2, dtype=np.float32), (count, 1)) / count
+    joined["mean_alone"] = np.full((count, 1), 1 / count, np.float32)
+    return {**members[0], **joined}
+
+
+_NEXT_TO_EACH_OTHER = (
+    "low_rank",
+    "topics",
+    "hidden_scalars",
+    "hidden_bias",
+    "direct",
+    "out_bias",
+    "alone_bias",
+)
+_ON_THE_DIAGONAL = ("hidden_pair", "hidden_topic", "out", "alone")
 
 
 def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
@@ -91,11 +122,13 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
         node("MatMul", "normal direct", "by_scalars"),
         node("Add", "by_hidden by_scalars", "by_both"),
         node("Add", "by_both out_bias", "effect_logits"),
-        node("Sigmoid", "effect_logits", "effects"),
+        node("Sigmoid", "effect_logits", "all_effects"),
+        node("MatMul", "all_effects mean_effects", "effects"),
         node("MatMul", "topic alone", "by_topic"),
         node("Add", "by_topic alone_bias", "alone_logits"),
-        node("Reshape", "alone_logits flat", "alone_logit"),
-        node("Sigmoid", "alone_logit", "without"),
+        node("Sigmoid", "alone_logits", "all_without"),
+        node("MatMul", "all_without mean_alone", "without_column"),
+        node("Reshape", "without_column flat", "without"),
         # Of the two columns, (1 - alone) of the help comes on top and alone of the harm goes off.
         node("Sub", "one without", "wrong"),
         node("Neg", "without", "less"),

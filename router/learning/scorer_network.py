@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from router.learning.scorer_graph import MOST_SPREADS
+from router.learning.scorer_graph import MOST_SPREADS, side_by_side
 from router.learning.scorer_rows import Row
 from router.scorer_features import NAMES
 from router.set_quality import EPSILON
 
-RANK, TOPICS, HIDDEN = 8, 4, 128
+RANK, TOPICS, HIDDEN = 8, 4, 48
 DROPOUT = 0.3
 UNKNOWN_EFFECTS = (-1.5, -3.0)
 """Log-odds of help and of harm before anything is known: some help, hardly any harm."""
@@ -46,7 +46,7 @@ class Batch:
     """(rows,)"""
 
     def rows(self, which: Tensor) -> Batch:
-        """Some of the rows, in the given order."""
+        """Some of the rows, in the given order; each at most once."""
         place = torch.full((len(self.quality),), -1, dtype=torch.long)
         place[which] = torch.arange(len(which))
         kept = place[self.owner] >= 0
@@ -123,6 +123,11 @@ class Network:
 
     def qualities(self, batch: Batch, *, dropout: bool = False) -> tuple[Tensor, Tensor]:
         """Expected quality alone (rows,), and with each example by itself (examples,)."""
+        alone, helps, harms = self.effects(batch, dropout=dropout)
+        return alone, _with_one(alone, helps, harms, batch)
+
+    def effects(self, batch: Batch, *, dropout: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Quality alone (rows,), and shares mended and spoilt by each example (examples,)."""
         w, q = self.weights, batch.requests
         topic = torch.tanh(q * self._d**0.5 @ w["topics"])
         alone = torch.sigmoid((topic @ w["alone"] + w["alone_bias"]).squeeze(1))
@@ -149,11 +154,10 @@ class Network:
         if dropout:
             hidden = self._dropped(hidden)
         helps, harms = torch.sigmoid(hidden @ w["out"] + scalars @ w["direct"] + w["out_bias"]).T
-        without = alone[batch.owner]
-        return alone, without * (1 - harms) + (1 - without) * helps
+        return alone, helps, harms
 
-    def exported(self, slope: float = 1.0, offset: float = 0.0) -> dict[str, np.ndarray[Any, Any]]:
-        """Weights for router.learning.scorer_graph; log-odds of both qualities times `slope` plus `offset`."""
+    def exported(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Weights for router.learning.scorer_graph.side_by_side."""
         w = {name: weight.detach().double() for name, weight in self.weights.items()}
         products = torch.cat([torch.full((self._d,), float(f)) for f in (self._d, self._d**0.5, self._d)])
         folded = {
@@ -162,8 +166,6 @@ class Network:
             "shift": -self.mean.double() / self.spread.double(),
             "low_rank": w["low_rank"] * products.double()[:, None],
             "topics": w["topics"] * self._d**0.5,
-            "slope": torch.tensor([slope]),
-            "offset": torch.tensor([offset]),
         }
         return {name: weight.float().numpy() for name, weight in folded.items()}
 
@@ -190,6 +192,29 @@ class Network:
     def _dropped(self, values: Tensor) -> Tensor:
         kept = torch.rand(values.shape, generator=self._generator) >= DROPOUT
         return values * kept / (1 - DROPOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Committee:
+    """Networks that were fitted apart, from different seeds: what only one of them believes counts for little."""
+
+    members: tuple[Network, ...]
+
+    def qualities(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """As Network.qualities, of the mean of the members' effects."""
+        effects = [member.effects(batch) for member in self.members]
+        alone, helps, harms = (torch.stack(each).mean(0) for each in zip(*effects, strict=True))
+        return alone, _with_one(alone, helps, harms, batch)
+
+    def exported(self, slope: float, offset: float) -> dict[str, np.ndarray[Any, Any]]:
+        """Weights for router.learning.scorer_graph; log-odds of both qualities times `slope` plus `offset`."""
+        line = {"slope": np.array([slope], np.float32), "offset": np.array([offset], np.float32)}
+        return side_by_side([member.exported() for member in self.members]) | line
+
+
+def _with_one(alone: Tensor, helps: Tensor, harms: Tensor, batch: Batch) -> Tensor:
+    without = alone[batch.owner]
+    return without * (1 - harms) + (1 - without) * helps
 
 
 def calibrated(quality: Tensor, slope: Tensor | float, offset: Tensor | float) -> Tensor:

@@ -69,9 +69,8 @@ def rows_from_log(
         }
         wanted = sorted({id for o in last.values() for id in o.example_ids})
         vectors = vectors_of(wanted) if wanted else {}
-        for outcome in last.values():
-            if (row := _row(choice, choice.vector, outcome, vectors)) is not None:
-                rows.append(row)
+        made = (_row(choice, choice.vector, outcome, vectors) for outcome in last.values())
+        rows.extend(row for row in made if row is not None)
     return sorted(rows, key=lambda row: (row.at_s, row.request_id))
 
 

@@ -1,11 +1,11 @@
 """Trains a scorer on outcomes, offline and seeded, and says whether it is better than the one in use.
 
-Rows are split by time: the oldest fit the weights, later ones choose between losses, stop the fit and calibrate it, and the latest
-decide. Two losses are compared: pointwise (cross-entropy of a set's expected quality with the observed one) and pairwise
-(RankNet: Burges et al. 2005, "Learning to Rank using Gradient Descent", section 3, over outcomes of the same request with
-different examples, with a share of the former so that qualities stay qualities). Calibration is Platt's (1999, "Probabilistic
-Outputs for Support Vector Machines", section 2), one line for both predictions, so that their difference is expected quality.
-Needs torch (extra `train`).
+Rows are split by time: the oldest fit the weights, later ones choose between losses, stop the fit and calibrate it, and
+the latest decide. Two losses are compared: pointwise (cross-entropy of a set's expected quality with the observed one)
+and pairwise (RankNet: Burges et al. 2005, "Learning to Rank using Gradient Descent", section 3, over outcomes of the
+same request with different examples, with a share of the former so that qualities stay qualities). Calibration is
+Platt's (1999, "Probabilistic Outputs for Support Vector Machines", section 2), one line for both predictions, so that
+their difference is expected quality. Needs torch (extra `train`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import math
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,12 +24,14 @@ from router.learning.scorer_graph import scorer_model
 from router.learning.scorer_metrics import comparable_pairs, figures
 from router.learning.scorer_rows import Row
 from router.onnx_session import OnnxSession
+from router.scorer_prior import prior_model
 from router.set_quality import set_quality
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from router.learning.scorer_network import Batch, Network
+    from router.learning.scorer_network import Batch, Committee, Network
+    from router.onnx_session import Infer
 
     Floats = npt.NDArray[np.float64]
 
@@ -37,12 +40,15 @@ Loss = Literal["pointwise", "pairwise"]
 LEAST_ROWS = 200
 """Outcomes under which training says nothing."""
 LEAST_HELD_OUT = 40
+FAMILIAR_FROM, LEAST_NOVEL = 0.8, 40
+"""Cosine from which a request counts as seen before; and how many unseen ones are enough to go by."""
 HELD_OUT, VALIDATION = 0.15, 0.15
 MOST_EPOCHS, PATIENCE = 60, 8
 BATCH_ROWS, BATCH_PAIRS = 128, 128
-RATE, EMBEDDING_RATE = 4e-3, 3e-4
-EMBEDDING_DECAY, DECAY = 0.05, 0.01
+RATE, EMBEDDING_RATE = 4e-3, 1e-3
+EMBEDDING_DECAY, DECAY = 0.5, 0.01
 """Weight decay of what reads embeddings, and of the rest (AdamW: Loshchilov, Hutter 2019, section 2)."""
+MEMBERS = 5
 ANCHOR = 0.3
 """Share of the pointwise loss in the pairwise one."""
 MOST_DISAGREEMENT = 1e-3
@@ -76,12 +82,15 @@ def trained(
     seed: int = 0,
     loss: Loss | Literal["auto"] = "auto",
     embedding_version: str = "",
+    members: int = MEMBERS,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Trained:
-    """A scorer trained on `rows`, against `incumbent` (an ONNX scorer: the one in use, or the prior). Takes seconds to minutes.
+    """A scorer trained on `rows`, against `incumbent` (an ONNX scorer: the one in use, or the prior). Takes seconds to
+    minutes.
 
-    The same rows, incumbent and seed give the same weights on the same machine. `tell` gets a line now and then. Raises
-    TooFewOutcomes, TorchMissing, and RuntimeError should the written model not agree with the trained one.
+    `members`: how many networks are fitted and averaged. The same rows, incumbent and seed give the same weights on the
+    same machine. `tell` gets a line now and then. Raises TooFewOutcomes, TorchMissing, and RuntimeError should the
+    written model not agree with the trained one.
     """
     torch = _torch()
     ordered = sorted(rows, key=lambda row: (row.at_s, row.request_id))
@@ -89,7 +98,7 @@ def trained(
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _trained(fit, check, held, incumbent, seed, loss, embedding_version, tell)
+        return _trained(fit, check, held, incumbent, seed, loss, embedding_version, members, tell)
     finally:
         torch.set_num_threads(before)
 
@@ -102,31 +111,47 @@ def _trained(
     seed: int,
     loss: Loss | Literal["auto"],
     embedding_version: str,
+    members: int,
     tell: Callable[[str], None],
 ) -> Trained:
-    from router.learning.scorer_network import batch_of
+    from router.learning.scorer_network import Committee, batch_of
 
     fit_pairs, check_pairs, held_pairs = (comparable_pairs(part) for part in (fit, check, held))
-    fit_batch, check_batch = batch_of(fit), batch_of(check)
+    novel = _novel(check, fit)
+    fit_batch, check_batch, novel_batch = batch_of(fit), batch_of(check), batch_of(novel)
     wanted: list[Loss] = ["pointwise", "pairwise"] if loss == "auto" else [loss]
     if not len(fit_pairs):
         wanted = ["pointwise"]
-    tell(f"{len(fit)} outcomes to fit, {len(check)} to choose by, {len(held)} held out; {len(fit_pairs)} pairs")
+    tell(
+        f"{len(fit)} outcomes to fit, {len(check)} to choose by, {len(held)} held out; {len(fit_pairs)} pairs"
+    )
     best: tuple[float, Loss, bytes] | None = None
     compared: dict[str, dict[str, float]] = {}
     for kind in wanted:
-        network, epochs = _fitted(fit_batch, check_batch, fit_pairs, kind, seed)
+        fitted = [_fitted(fit_batch, novel_batch, fit_pairs, kind, seed + 1000 * m) for m in range(members)]
+        network = Committee(tuple(one for one, _ in fitted))
+        epochs = max(count for _, count in fitted)
         slope, offset = _calibration(network, check_batch)
         model = scorer_model(network.exported(slope, offset), embedding_version=embedding_version)
         _require_parity(model, network, check, slope, offset)
         compared[kind] = {**figures(predictions(model, check), check, check_pairs), "epochs": float(epochs)}
-        tell(f"{kind}: log loss {compared[kind]['log_loss']:.4f} on validation after {epochs} epochs")
-        if best is None or compared[kind]["log_loss"] < best[0]:
-            best = (compared[kind]["log_loss"], kind, model)
+        on_novel = figures(predictions(model, novel), novel, check_pairs[:0])["log_loss"]
+        compared[kind]["log_loss_of_novel"] = on_novel
+        tell(f"{kind}: log loss {on_novel:.4f} on novel requests of the validation after {epochs} epochs")
+        if best is None or on_novel < best[0]:
+            best = (on_novel, kind, model)
     assert best is not None
     _, chosen, model = best
     new = figures(predictions(model, held), held, held_pairs)
-    old = figures(predictions(incumbent, held), held, held_pairs)
+    try:
+        before = predictions(incumbent, held)
+    except Exception as unusable:
+        # Made for other features or cut short: it would be bypassed in service as well, and the prior serve instead.
+        tell(
+            f"the scorer in use cannot be asked ({type(unusable).__name__}): compared with the prior instead"
+        )
+        before = predictions(prior_model(), held)
+    old = figures(before, held, held_pairs)
     accepted = new["log_loss"] < old["log_loss"]
     verb = "better" if accepted else "not better"
     reason = f"{verb} on the hold-out: log loss {new['log_loss']:.4f}, the incumbent's {old['log_loss']:.4f}"
@@ -152,13 +177,13 @@ def predictions(model: bytes, rows: Sequence[Row]) -> Floats:
         session = OnnxSession(path, name="scorer-training")
         try:
             for place, row in enumerate(rows):
-                found[place] = session.submit(lambda infer, row=row: _predicted(infer, row)).result()
+                found[place] = session.submit(partial(_predicted, row)).result()
         finally:
             session.close()
     return found
 
 
-def _predicted(infer: Any, row: Row) -> float:
+def _predicted(row: Row, infer: Infer) -> float:
     none = not len(row.scalars)
     shape = (1, len(row.request))
     with_one, alone = infer(
@@ -182,6 +207,17 @@ def _split(ordered: list[Row]) -> tuple[list[Row], list[Row], list[Row]]:
     if min(len(parts[1]), len(parts[2])) < LEAST_HELD_OUT * LEAST_ROWS // len(ordered) // 2 or not parts[0]:
         raise TooFewOutcomes("the outcomes are of so few requests that none can be held out")
     return parts
+
+
+def _novel(check: list[Row], fit: list[Row]) -> list[Row]:
+    """Validation rows whose request is like none that was fitted; all, where these are few.
+
+    Popular requests come again and again, so what was learnt by heart about them would pass for skill.
+    """
+    known = np.stack([row.request for row in fit])
+    nearest = np.array([float((known @ row.request).max()) for row in check])
+    novel = [row for row, near in zip(check, nearest, strict=True) if near < FAMILIAR_FROM]
+    return novel if len(novel) >= LEAST_NOVEL else check
 
 
 def _boundary(ordered: list[Row], place: float) -> int:
@@ -213,12 +249,15 @@ def _fitted(
         return (each * batch.weight).sum() / batch.weight.sum()
 
     def pairwise(which: Any) -> Any:
-        both = fit.rows(torch.cat([which[:, 0], which[:, 1]]))
-        quality = predicted(both, dropout=True).clamp(1e-5, 1 - 1e-5)
-        better, worse = torch.logit(quality).split(len(which))
-        margin = (both.quality[: len(which)] - both.quality[len(which) :]).clamp(min=0)
+        # A row is in several pairs: its examples are looked at once.
+        rows, place = torch.unique(which, return_inverse=True)
+        some = fit.rows(rows)
+        quality = predicted(some, dropout=True).clamp(1e-5, 1 - 1e-5)
+        better, worse = torch.logit(quality)[place].T
+        observed = some.quality[place]
+        margin = observed[:, 0] - observed[:, 1]
         ranking = (torch.nn.functional.softplus(worse - better) * margin).sum() / margin.sum()
-        return ranking + ANCHOR * pointwise(both, quality)
+        return ranking + ANCHOR * pointwise(some, quality)
 
     best, best_loss, best_epoch, epoch = network.kept(), float("inf"), 0, 0
     # First the scalars by themselves, which hold for any request; then the embeddings, as far as they add to it. Together,
@@ -228,8 +267,9 @@ def _fitted(
             network.restore(best)
             network.open_embeddings()
         optimiser = torch.optim.AdamW(_groups(network, stage))
-        stage_best = epoch
-        for epoch in range(epoch + 1, epoch + 1 + MOST_EPOCHS):
+        stage_best, last = epoch, epoch + MOST_EPOCHS
+        while epoch < last and epoch - stage_best < PATIENCE:
+            epoch += 1
             for paired, which in _steps(fit, pair_places, kind, shuffle):
                 optimiser.zero_grad()
                 if paired:
@@ -243,8 +283,6 @@ def _fitted(
                 now = pointwise(check, predicted(check, dropout=False)).item()
             if now < best_loss:
                 best, best_loss, best_epoch, stage_best = network.kept(), now, epoch, epoch
-            elif epoch - stage_best >= PATIENCE:
-                break
     network.restore(best)
     return network, best_epoch
 
@@ -272,7 +310,7 @@ def _steps(fit: Batch, pairs: Any, kind: Loss, shuffle: Any) -> list[tuple[bool,
     return steps + [(False, which) for which in rows[: max(1, len(steps) // 3)]]
 
 
-def _calibration(network: Network, check: Batch) -> tuple[float, float]:
+def _calibration(network: Committee, check: Batch) -> tuple[float, float]:
     """Slope and offset of the log-odds that fit the validation rows best, held near 1 and 0 where these are few."""
     import torch
 
@@ -285,8 +323,8 @@ def _calibration(network: Network, check: Batch) -> tuple[float, float]:
 
     def closure() -> Any:
         optimiser.zero_grad()
-        both = (calibrated(quality, line[0].exp(), line[1]) for quality in (alone, with_one))
-        quality = set_quality_of(*both, check.owner).clamp(1e-5, 1 - 1e-5)
+        a, w = (calibrated(quality, line[0].exp(), line[1]) for quality in (alone, with_one))
+        quality = set_quality_of(a, w, check.owner).clamp(1e-5, 1 - 1e-5)
         each = torch.nn.functional.binary_cross_entropy(quality, check.quality, reduction="none")
         value = (each * check.weight).sum() / check.weight.mean() + 2.0 * (line**2).sum()
         value.backward()
@@ -297,7 +335,7 @@ def _calibration(network: Network, check: Batch) -> tuple[float, float]:
     return (math.exp(slope), offset) if math.isfinite(slope + offset) else (1.0, 0.0)
 
 
-def _require_parity(model: bytes, network: Network, rows: list[Row], slope: float, offset: float) -> None:
+def _require_parity(model: bytes, network: Committee, rows: list[Row], slope: float, offset: float) -> None:
     """Raises RuntimeError unless the written model says what torch says."""
     import torch
 
@@ -306,8 +344,8 @@ def _require_parity(model: bytes, network: Network, rows: list[Row], slope: floa
     some = rows[:64]
     batch = batch_of(some)
     with torch.no_grad():
-        both = (calibrated(quality, slope, offset) for quality in network.qualities(batch))
-        expected = set_quality_of(*both, batch.owner).numpy()
+        alone, with_one = (calibrated(quality, slope, offset) for quality in network.qualities(batch))
+        expected = set_quality_of(alone, with_one, batch.owner).numpy()
     worst = float(np.abs(predictions(model, some) - expected).max())
     if not worst <= MOST_DISAGREEMENT:
         raise RuntimeError(f"the written scorer differs from the trained one by {worst:.2g} in quality")

@@ -19,9 +19,9 @@ from engines.engine import EngineInfo, EngineLoad
 from router import scorer_features
 from router.bandit import Bandit, BanditError
 from router.chooser import Chooser, Situation
-from router.combiner import Combination, combine, room_tokens
+from router.combiner import Combination, combine, room_tokens, with_gains
 from router.combiner import Knobs as CombinerKnobs
-from router.digest import scope
+from router.digest import carries_tools, scope
 from router.engine_state import engine_state
 from router.example_count import Knobs as CountKnobs
 from router.exploration_budget import ExplorationBudget
@@ -74,7 +74,7 @@ class Knobs:
     counts: CountKnobs | None = field(default_factory=CountKnobs)
     """None: the number of examples is not learnt."""
     label_share: float = 0.05
-    preference: float = 0.7
+    preference: float = 0.5
     key_preferences: Mapping[str, float] = field(default_factory=dict)
     least_probability: float = 0.01
     """Of each action the rule does not pick."""
@@ -181,7 +181,9 @@ class InContext:
         return self._to_reference("undecided", looked, thinking.bypassed, thinking)
 
     def _begin(self, ask: Ask, looked: Looked, vector: Vector) -> _Thinking:
-        allowed = not ask.forced and ask.key_id not in self._knobs.opted_out_keys
+        # A tool loop takes many requests: what goes wrong in one of them is carried through all that follow.
+        steered = ask.forced or carries_tools(ask.chat)
+        allowed = not steered and ask.key_id not in self._knobs.opted_out_keys
         # Without keys of ours a tenant is a credential, and shares one budget.
         may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
         return _Thinking(
@@ -196,10 +198,7 @@ class InContext:
         considered = thinking.near[: self._knobs.candidates]
         scores = scorer.score(request, considered)
         thinking.bypassed.extend(scores.bypassed)
-        thinking.near[: len(considered)] = [
-            replace(candidate, gain=float(gain))
-            for candidate, gain in zip(considered, scores.gains, strict=True)
-        ]
+        thinking.near[: len(considered)] = with_gains(considered, scores.gains.tolist())
         thinking.scores = scores
 
     def _combine(self, thinking: _Thinking) -> _Chosen:
@@ -281,7 +280,9 @@ class InContext:
         reason = "learned"
         if choice is None:
             choice, reason = self._by_rule(thinking, situation, chosen)
-        if choice.explored or (chosen.helped is not None and chosen.helped.explored):
+        to_other = choice.weighed[choice.chosen].action.engine != self._names[-1]
+        if choice.explored or (to_other and chosen.helped is not None and chosen.helped.explored):
+            # Examples that went nowhere tried nothing: the reference is asked without.
             self._budget.spent(ask.key_id or ask.tenant, self._clock())
         reason = "quality_floor" if choice.floored else "explored" if choice.explored else reason
         taken = choice.weighed[choice.chosen].action

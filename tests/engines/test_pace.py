@@ -25,3 +25,13 @@ def test_first_chunks_and_whole_answers_are_kept_apart() -> None:
     pace.began(0.2)
     pace.ended(3.0)
     assert (pace.first_chunk_s, pace.answer_s) == (0.2, 3.0)
+
+
+def test_the_fastest_first_chunk_stands_for_an_idle_engine_until_it_is_slower_for_long() -> None:
+    pace = Pace()
+    for seconds in (0.2, 2.0, 3.0):
+        pace.began(seconds)
+    assert pace.idle_first_chunk_s == pytest.approx(0.2, rel=0.02)
+    for _ in range(1000):
+        pace.began(1.0)
+    assert pace.idle_first_chunk_s == pytest.approx(1.0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.admission import admission
-from gateway.config import ExampleSettings
+from gateway.config_memory import ExampleSettings
 from gateway.demonstration import NotAdmitted, as_chat, content_id, digested
 from router.digest import question, scope
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.config import MemorySettings
+from gateway.config_memory import MemorySettings
 from gateway.contributor import contributor
 from gateway.example_shelf import shelf
 from gateway.feedback import BEATEN

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admission import admission
-from gateway.config import ExampleSettings
+from gateway.config_memory import ExampleSettings
 from gateway.importer import Importer, Options
 from store.database import Database
 from store.examples import ExampleBank

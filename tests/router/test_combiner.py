@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.chat import ChatRequest
-from router.combiner import Combination, Knobs, combine, room_tokens
+from router.combiner import Combination, Knobs, combine, room_tokens, with_gains
 from router.plan import Candidate
 from router.prompt import example_tokens
 from router.set_quality import set_quality
@@ -125,6 +126,16 @@ def test_what_does_not_fit_makes_room_for_what_does() -> None:
     together = put([large, small], budget=100)
     assert ids(together) == [2] and together.tokens == example_tokens(small) <= 100
     assert put([large, small], budget=0).chosen == ()
+
+
+def test_gains_are_given_to_their_own_candidates_and_nothing_else_changes() -> None:
+    some = [candidate(1, None, vector=direction(3)), candidate(2, 0.5)]
+    scored = with_gains(some, [0.25, -0.125])
+    assert [c.gain for c in scored] == [0.25, -0.125]
+    assert [replace(c, gain=old.gain) for c, old in zip(scored, some, strict=True)][1] == some[1]
+    assert scored[0].vector is some[0].vector and scored[0].example is some[0].example
+    with pytest.raises(ValueError, match="zip"):
+        with_gains(some, [0.1])
 
 
 def test_examples_leave_room_for_the_request_and_its_answer() -> None:

@@ -1,0 +1,307 @@
+"""Is what helps chosen, rather than what is similar? In the simulated world, where true gains are known, and on
+recorded data.
+
+    python benchmarks/helpfulness.py [--requests 3000] [--seed 7] [--worlds 7 11] [--json FILE] [--data DIR] [--no-recorded]
+
+A stream is served with varying sets of examples (their number drawn, now and then one exchanged), each answer is graded
+once, for some requests also an answer without examples: that is all the scorer is trained on. Then, on later requests
+of the same world and on another world whose facts it never saw, the understudy's true expected quality under each way
+to choose: no examples, random, the nearest, by the prior, by the trained scorer and the combiner, and the best set
+there is. And, with a bank that holds nothing about what is asked, whether choosing does harm.
+
+The oracle knows which facts the understudy knows by itself, which no request tells; a scorer cannot reach it entirely.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from router.onnx_session import import_onnxruntime
+
+import_onnxruntime()
+
+from benchmarks.helpfulness_world import (  # noqa: E402
+    LEAD,
+    SECONDS_APART,
+    Bank,
+    Played,
+    best_set,
+    expected_quality,
+    graded,
+    is_remembered,
+    play,
+    remembered,
+)
+from engines.simulated_world import World  # noqa: E402
+from router.combiner import Knobs, combine  # noqa: E402
+from router.embedder import Embedder  # noqa: E402
+from router.embedding_model import prepare  # noqa: E402
+from router.learning.scorer_rows import Row  # noqa: E402
+from router.learning.scorer_training import Trained, trained  # noqa: E402
+from router.plan import Candidate  # noqa: E402
+from router.prompt import example_tokens  # noqa: E402
+from router.rarity import Rarity  # noqa: E402
+from router.scorer import Scorer  # noqa: E402
+from router.scorer_features import NAMES, Features, RequestView  # noqa: E402
+from router.scorer_prior import prior_model  # noqa: E402
+
+CANDIDATES, MOST, BUDGET_TOKENS = 20, 5, 2000
+WARM_UP = 300
+"""Requests before outcomes are collected: the bank is still empty."""
+NUMBERS, EXCHANGED, COUNTERFACTUAL = (1, 2, 3, 5), 0.3, 0.3
+"""Of the training stream: how many examples, drawn evenly; how often one is exchanged; how often "without" is asked too."""
+RELATIVE_PRICE = 0.06
+SEED = 1
+
+
+@dataclass
+class Sum:
+    """What one way of choosing came to."""
+
+    quality: float = 0.0
+    replies: float = 0.0
+    tokens: int = 0
+    examples: int = 0
+    requests: int = 0
+
+    def add(self, played: Played, i: int, chosen: Sequence[Candidate]) -> None:
+        """Asks request `i` with these examples."""
+        self.quality += expected_quality(played.world, played.asks[i], chosen)
+        self.replies += graded(played.world, played.asks[i], chosen)
+        self.tokens += sum(example_tokens(c) for c in chosen)
+        self.examples += len(chosen)
+        self.requests += 1
+
+    def means(self) -> dict[str, float]:
+        """Per request."""
+        n = self.requests
+        return {
+            "quality": self.quality / n,
+            "graded": self.replies / n,
+            "tokens": self.tokens / n,
+            "examples": self.examples / n,
+        }
+
+
+def view(played: Played, i: int) -> RequestView:
+    """Request `i` as the scorer sees it."""
+    return RequestView(played.texts[i], played.vectors[i], LEAD, RELATIVE_PRICE)
+
+
+def collected(played: Played, upto: int, features: Features, seed: int) -> list[Row]:
+    """Outcomes of the first `upto` requests, served with varying examples and graded once each."""
+    rng, bank, rows = random.Random(seed), Bank(played), []
+    for i in range(upto):
+        near = bank.near(i, CANDIDATES) if i >= WARM_UP else []
+        if near:
+            chosen = near[: rng.choice(NUMBERS)]
+            if rng.random() < EXCHANGED and len(near) > len(chosen):
+                chosen[rng.randrange(len(chosen))] = rng.choice(near[len(chosen) :])
+            scalars = features.rows(view(played, i), near, SECONDS_APART * i)
+            place = {c.example.id: k for k, c in enumerate(near)}
+            sent = scalars[[place[c.example.id] for c in chosen]]
+            rows.append(_row(played, i, chosen, sent, graded(played.world, played.asks[i], chosen), 1.0))
+            if rng.random() < COUNTERFACTUAL:
+                without = graded(played.world, played.asks[i], [])
+                rows.append(_row(played, i, [], scalars[:0], without, 1 / COUNTERFACTUAL))
+        if is_remembered(i, seed):
+            bank.add(i)
+    return rows
+
+
+def _row(
+    played: Played, i: int, chosen: Sequence[Candidate], scalars: np.ndarray, quality: float, weight: float
+) -> Row:
+    none = np.zeros_like(played.vectors[i])
+
+    def stacked(vectors: list[np.ndarray]) -> np.ndarray:
+        return np.stack(vectors) if vectors else np.zeros((0, len(none)), np.float32)
+
+    return Row(
+        request_id=f"{i:06}",
+        at_s=SECONDS_APART * i,
+        request=played.vectors[i],
+        questions=stacked([none if c.vector is None else c.vector for c in chosen]),
+        answers=stacked([none if c.answer_vector is None else c.answer_vector for c in chosen]),
+        scalars=scalars.reshape(-1, len(NAMES)),
+        quality=quality,
+        weight=weight,
+    )
+
+
+def chosen_by(
+    scorer: Scorer, played: Played, i: int, near: Sequence[Candidate], knobs: Knobs
+) -> list[Candidate]:
+    """What the scorer and the combiner send."""
+    scores = scorer.score(view(played, i), near)
+    scored = [replace(c, gain=float(g)) for c, g in zip(near, scores.gains, strict=True)]
+    found = combine(
+        scored, quality_alone=scores.quality_alone, most=MOST, budget_tokens=BUDGET_TOKENS, knobs=knobs
+    )
+    return list(found.chosen)
+
+
+def compared(
+    played: Played, requests: range, scorers: Mapping[str, Scorer], knobs: Knobs, seed: int
+) -> dict[str, Any]:
+    """Every way to choose, on the same requests with the same 20 candidates, the bank growing all the while."""
+    bank, rng = remembered(played, requests.start, seed), random.Random(seed)
+    sums: dict[str, Sum] = {}
+    gains: dict[str, list[float]] = {}
+    for i in requests:
+        near, world, ask = bank.near(i, CANDIDATES), played.world, played.asks[i]
+        ways = {"none": [], "random 5": rng.sample(near, min(5, len(near)))}
+        ways |= {f"nearest {k}": near[:k][::-1] for k in (1, 3, 5)}
+        ways |= {name: chosen_by(scorer, played, i, near, knobs) for name, scorer in scorers.items()}
+        ways["oracle"] = best_set(world, ask, near, MOST)
+        for name, chosen in ways.items():
+            sums.setdefault(name, Sum()).add(played, i, chosen)
+        alone = expected_quality(world, ask, [])
+        gains.setdefault("true", []).extend(expected_quality(world, ask, [c]) - alone for c in near)
+        gains.setdefault("similarity", []).extend(c.similarity for c in near)
+        for name, scorer in scorers.items():
+            gains.setdefault(name, []).extend(scorer.score(view(played, i), near).gains.tolist())
+        if is_remembered(i, seed):
+            bank.add(i)
+    ways_ = {name: total.means() for name, total in sums.items()}
+    best, nearest = ways_["oracle"]["quality"], ways_["nearest 5"]["quality"]
+    for figures in ways_.values():
+        figures["closes"] = (figures["quality"] - nearest) / (best - nearest)
+    true = gains.pop("true")
+    correlation = {name: float(np.corrcoef(values, true)[0, 1]) for name, values in gains.items()}
+    return {"requests": len(requests), "ways": ways_, "correlation_with_true_gain": correlation}
+
+
+def nothing_relevant(played: Played, scorers: Mapping[str, Scorer], knobs: Knobs) -> dict[str, Any]:
+    """A bank of half of the kinds of names, questions about the other half: nothing in it helps."""
+    kinds = sorted({f.kind for ask in played.asks for f in ask.facts})
+    there = set(kinds[::2])
+    bank = Bank(played, scoped=False)
+    about = [{f.kind for f in ask.facts} for ask in played.asks]
+    for i, kind in enumerate(about):
+        if kind and kind <= there:
+            bank.add(i)
+    strangers = [i for i, kind in enumerate(about) if kind and not kind & there][-400:]
+    sums: dict[str, Sum] = {}
+    for i in strangers:
+        near = bank.near(i, CANDIDATES)
+        ways = {"none": [], "nearest 5": near[:5][::-1]}
+        ways |= {name: chosen_by(scorer, played, i, near, knobs) for name, scorer in scorers.items()}
+        for name, chosen in ways.items():
+            sums.setdefault(name, Sum()).add(played, i, chosen)
+    return {"requests": len(strangers), "ways": {name: total.means() for name, total in sums.items()}}
+
+
+def table(title: str, figures: Mapping[str, Any]) -> str:
+    """Markdown."""
+    lines = [f"\n### {title} ({figures['requests']} requests)\n"]
+    lines.append(
+        "| chosen by | expected quality | graded once | examples | tokens | of nearest 5 to oracle |"
+    )
+    lines.append("|---|---|---|---|---|---|")
+    for name, m in figures["ways"].items():
+        closes = f"{m['closes']:.0%}" if "closes" in m else ""
+        lines.append(
+            f"| {name} | {m['quality']:.3f} | {m['graded']:.3f} | {m['examples']:.2f} | {m['tokens']:.0f} | {closes} |"
+        )
+    for name, value in figures.get("correlation_with_true_gain", {}).items():
+        lines.append(f"\nCorrelation of {name} with true gain: {value:.3f}")
+    return "\n".join(lines)
+
+
+def run(
+    *, requests: int, seed: int, worlds: Sequence[int], answers: bool, min_gain: float, cache: Path
+) -> dict[str, Any]:
+    """Trains in the first world, measures there and in the others; prints as it goes."""
+    knobs = Knobs(min_gain=min_gain)
+    features = Features(Rarity.read(prepare("package", cache).tokenizer))
+    embedder = Embedder.open("package", cache, cache_entries=50_000)
+    try:
+        played = [play(World(w), requests, seed, embedder.embed_blocking, answers=answers) for w in worlds]
+    finally:
+        embedder.close()
+    upto = requests * 4 // 5
+    rows = collected(played[0], upto, features, SEED)
+    made: Trained = trained(rows, prior_model(), seed=seed, tell=lambda line: print(line, flush=True))
+    print(made.reason)
+    found: dict[str, Any] = {
+        "settings": {
+            "requests": requests,
+            "seed": seed,
+            "worlds": list(worlds),
+            "answers": answers,
+            "min_gain": min_gain,
+        },
+        "training": made.metrics | {"accepted": made.accepted, "rows": len(rows)},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        scorers = {}
+        for name, model in (("prior", prior_model()), ("trained", made.model)):
+            path = Path(folder) / f"{name}.onnx"
+            path.write_bytes(model)
+            dimensions = played[0].vectors.shape[1]
+            # What is measured is the choice: on a busy machine a late score would make it another one.
+            scorers[name] = Scorer.open(
+                path, version=name, dimensions=dimensions, features=features, deadline_s=60.0
+            )
+        for world, stream in zip(worlds, played, strict=True):
+            key = f"world {world}"
+            found[key] = compared(stream, range(upto, requests), scorers, knobs, SEED)
+            print(table(f"World {world}, later requests", found[key]), flush=True)
+            found[f"{key}, nothing relevant"] = nothing_relevant(stream, scorers, knobs)
+            print(
+                table(f"World {world}, a bank about other things", found[f"{key}, nothing relevant"]),
+                flush=True,
+            )
+        for scorer in scorers.values():
+            scorer.close()
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--requests", type=int, default=3000, help="length of each stream [%(default)s]")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--worlds", type=int, nargs="+", default=[7, 11], help="the first is trained in")
+    parser.add_argument("--min-gain", type=float, default=Knobs().min_gain)
+    parser.add_argument("--no-answers", action="store_true", help="without the answers' vectors")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="recorded files")
+    parser.add_argument("--no-recorded", action="store_true", help="the simulated world only")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-helpfulness")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    asked = parser.parse_args(arguments)
+    found: dict[str, Any] = {
+        "simulated": run(
+            requests=asked.requests,
+            seed=asked.seed,
+            worlds=asked.worlds,
+            answers=not asked.no_answers,
+            min_gain=asked.min_gain,
+            cache=asked.cache / "models",
+        )
+    }
+    if not asked.no_recorded:
+        from benchmarks import helpfulness_recorded
+
+        found["recorded"] = helpfulness_recorded.run(asked.data, cache=asked.cache)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""`understudy learn scorer`: how much each example helps, learnt by hand from what was logged and judged."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from gateway.commands_store import data_option, store_in
+from gateway.config_file import ConfigError, load_config
+from gateway.config_memory import AnswerVectorSettings, ExampleSettings
+from gateway.tenant_option import tenant_named, tenant_option
+from store.artifacts import ArtifactBroken
+from store.memory import Memory
+from store.outcomes import Experience
+from store.records import ArtifactRecord
+
+_PAGE = 1000
+
+
+@click.command("scorer")
+@data_option()
+@tenant_option("Whose outcomes to learn from; it is theirs alone.")
+@click.option("--model", required=True, help="The served model it is for.")
+@click.option("--seed", default=0, show_default=True, help="The same outcomes and seed give the same scorer.")
+@click.option(
+    "--loss",
+    type=click.Choice(["auto", "pointwise", "pairwise"]),
+    default="auto",
+    show_default=True,
+    help="auto: whichever is better on validation.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="The gateway's configuration: its memory.examples says how answers are embedded.",
+)
+@click.option("--dry-run", is_flag=True, help="Train and report, publish nothing.")
+def scorer(
+    data: Path, tenant: str | None, model: str, seed: int, loss: Any, config: Path | None, dry_run: bool
+) -> None:
+    """Train a scorer of examples on logged outcomes. Running gateways take it into use within a second.
+
+    The latest outcomes are held out; a scorer that is not better on them than the one in use is kept as rejected, and the
+    exit status is 1. `understudy models rollback scorer` takes back one that was accepted.
+    """
+    # Before anything that may stand on it is imported: onnxruntime first (router.onnx_session).
+    from router.learning.scorer_training import TooFewOutcomes, TorchMissing, trained
+    from router.scorer_prior import prior_model
+
+    answers = _answer_vectors(config)
+    with store_in(data) as store:
+        whose = tenant_named(store.keys, tenant or "default")
+        experiences = _experiences(store, whose, model)
+        version = next(
+            (e.choice.embedding_version for e in reversed(experiences) if e.choice.vector is not None), ""
+        )
+        rows = _rows(store, whose, version, experiences, answers)
+        click.echo(f"{len(experiences)} judged requests, {len(rows)} usable outcomes", err=True)
+        active, incumbent = _incumbent(store, whose, model)
+        try:
+            made = trained(
+                rows,
+                incumbent or prior_model(),
+                seed=seed,
+                loss=loss,
+                embedding_version=version,
+                tell=lambda line: click.echo(line, err=True),
+            )
+        except (TooFewOutcomes, TorchMissing) as error:
+            _give_up(str(error))
+        _show(made.metrics)
+        click.echo(f"{'accepted' if made.accepted else 'rejected'}: {made.reason}")
+        if not dry_run:
+            record = store.artifacts.publish(
+                "scorer",
+                whose,
+                model,
+                made.model,
+                metrics=made.metrics,
+                parent=active.id if active else None,
+                note=made.reason,
+                state="active" if made.accepted else "rejected",
+            )
+            click.echo(f"scorer version {record.id} is {record.state}")
+    if not made.accepted:
+        sys.exit(1)
+
+
+def _experiences(store: Memory, tenant: str, model: str) -> list[Experience]:
+    found: list[Experience] = []
+    while page := store.outcomes.experiences(
+        tenant, model, limit=_PAGE, after_id=found[-1].row_id if found else 0
+    ):
+        found += page
+    return found
+
+
+def _rows(
+    store: Memory, tenant: str, version: str, experiences: list[Experience], answers: AnswerVectorSettings
+) -> list[Any]:
+    from gateway.learner_setup import vectors_of
+    from router.learning.scorer_rows import rows_from_log
+
+    logged = [(e.choice, e.outcomes) for e in experiences]
+    return rows_from_log(logged, vectors_of(store, answers)(tenant, version), embedding_version=version)
+
+
+def _incumbent(store: Memory, tenant: str, model: str) -> tuple[ArtifactRecord | None, bytes | None]:
+    """The version in use with its bytes; without bytes where the prior serves."""
+    active = store.artifacts.best("scorer", tenant, model)
+    if active is None:
+        return None, None
+    try:
+        return active, store.artifacts.read(active)
+    except ArtifactBroken as broken:
+        click.echo(f"{broken}: compared with the prior instead", err=True)
+        return None, None
+
+
+def _show(metrics: dict[str, Any]) -> None:
+    new, old = metrics["held_out"], metrics["incumbent"]
+    click.echo(f"{'held out':16}{'new':>10}{'in use':>10}")
+    for name in new:
+        cells = ("-" if value is None else f"{value:.4f}" for value in (new[name], old[name]))
+        click.echo(f"{name:16}" + "".join(f"{cell:>10}" for cell in cells))
+    click.echo(f"loss: {metrics['loss']}, outcomes: {metrics['outcomes']}, pairs: {metrics['pairs']}")
+
+
+def _answer_vectors(config: Path | None) -> AnswerVectorSettings:
+    settings = ExampleSettings()
+    if config is not None:
+        try:
+            memory = load_config(config).memory
+        except ConfigError as error:
+            _give_up(str(error))
+        settings = memory.examples if memory else settings
+    return settings.answer_vectors
+
+
+def _give_up(why: str) -> NoReturn:
+    click.echo(f"understudy: {why}", err=True)
+    sys.exit(2)

@@ -1,0 +1,143 @@
+"""A new bandit is published only if later outcomes do not speak against it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from router import features
+from router.bandit_vw import BanditSettings, VowpalBandit
+from router.learning.bandit_training import NothingToLearn, Row, TrainingKnobs, rows_from_log, train
+from store.records import ChoiceRecord, OutcomeRecord
+from tests.router.routing_scenes import DIMENSIONS, context, lessons, options, scene
+
+SETTINGS = BanditSettings(dimensions=DIMENSIONS, embedding_version="test")
+KNOBS = TrainingKnobs(half_life_s=300.0)
+
+
+def rows(seed: int, count: int, *, swapped: bool = False, from_s: float = 0.0) -> list[Row]:
+    return [Row(each, from_s + i) for i, each in enumerate(lessons(seed, count, swapped=swapped))]
+
+
+def advantage(data: bytes, topic: int) -> float:
+    small, large = VowpalBandit.load(data).estimate(scene(np.random.default_rng(9), topic)).qualities
+    return large - small
+
+
+def test_the_first_is_accepted_and_knows_its_lessons() -> None:
+    trained = train(rows(1, 400), settings=SETTINGS, knobs=KNOBS)
+    assert trained.accepted
+    assert advantage(trained.data, 1) > 0.5 > abs(advantage(trained.data, 0))
+    assert trained.metrics["rows"] == 400
+
+
+def test_one_trained_on_nonsense_does_not_replace_a_good_one() -> None:
+    good = train(rows(1, 600), settings=SETTINGS, knobs=KNOBS).data
+    nonsense = rows(2, 240, swapped=True, from_s=600)
+    true = rows(3, 60, from_s=840)
+    trained = train(nonsense + true, settings=SETTINGS, incumbent=good, knobs=KNOBS)
+    assert not trained.accepted
+
+
+def test_after_a_change_of_places_the_successor_follows() -> None:
+    old = train(rows(1, 400), settings=SETTINGS, knobs=KNOBS).data
+    news = rows(1, 400) + rows(2, 400, swapped=True, from_s=400)
+    trained = train(news, settings=SETTINGS, incumbent=old, knobs=KNOBS)
+    assert trained.accepted
+    assert advantage(trained.data, 1) < 0.0
+
+
+def test_news_is_taught_once_only() -> None:
+    old = train(rows(1, 200), settings=SETTINGS, knobs=KNOBS).data
+    bandit = VowpalBandit.load(old)
+    assert bandit.taught_until_s == 199.0
+    again = VowpalBandit.load(train(rows(1, 210), settings=SETTINGS, incumbent=old, knobs=KNOBS).data)
+    assert again.learned in (210, bandit.learned + 10)
+
+
+def test_an_incumbent_of_another_embedder_or_a_broken_one_counts_as_none() -> None:
+    old = train(rows(1, 200), settings=SETTINGS, knobs=KNOBS).data
+    other = BanditSettings(dimensions=DIMENSIONS, embedding_version="another")
+    for incumbent, settings in ((old, other), (old[:-5], SETTINGS)):
+        trained = train(rows(1, 200), settings=settings, incumbent=incumbent, knobs=KNOBS)
+        assert trained.accepted
+        assert trained.metrics["candidate"] == "fresh"
+
+
+def test_too_few_rows_never_replace_what_works() -> None:
+    old = train(rows(1, 200), settings=SETTINGS, knobs=KNOBS).data
+    trained = train(rows(2, 40, from_s=300), settings=SETTINGS, incumbent=old, knobs=KNOBS)
+    assert not trained.accepted
+    with pytest.raises(NothingToLearn):
+        train([], settings=SETTINGS)
+
+
+def record(**changes: Any) -> ChoiceRecord:
+    actions = tuple(
+        {"engine": o.engine, "with_examples": o.with_examples, "features": o.features}
+        for o in options("small", "large")
+    )
+    fields: dict[str, Any] = {
+        "request_id": "r",
+        "tenant": "t",
+        "contributor": "",
+        "at_s": 5.0,
+        "model": "m",
+        "completion_id": "",
+        "engine": "small",
+        "example_ids": (),
+        "policy": "in_context",
+        "policy_version": "1",
+        "probability": 0.25,
+        "vector": np.ones(DIMENSIONS, np.float32),
+        "embedding_version": "test",
+        "context": context(),
+        "features_version": features.VERSION,
+        "actions": actions,
+        "chosen": 0,
+        "chosen_without_load": 0,
+        "explored": False,
+        "floored": False,
+        "scorer": "",
+        "scorer_features_version": "",
+        "candidates": (),
+        "candidate_features": None,
+        "quality_alone": 0.5,
+        "quality_with": 0.5,
+        "most_examples": 0,
+        "examples_explored": "",
+        "examples_probability": 1.0,
+        "cost_usd": 0.0,
+        "total_ms": 1.0,
+        "first_chunk_ms": None,
+    }
+    return ChoiceRecord(**{**fields, **changes})
+
+
+def outcome(engine: str, quality: float, *, served: bool = True) -> OutcomeRecord:
+    return OutcomeRecord("r", "t", 9.0, "judge", engine + str(quality), engine, (), served, quality)
+
+
+def test_the_logged_probability_goes_with_a_single_outcome() -> None:
+    row = rows_from_log(record(), [outcome("small", 0.5), outcome("small", 1.0)])
+    assert row is not None
+    assert row.lesson.qualities == {0: 0.75}
+    assert row.lesson.probability == 0.25
+    assert row.at_s == 9.0
+
+
+def test_a_comparison_teaches_both_actions_in_full() -> None:
+    row = rows_from_log(record(), [outcome("small", 0.5), outcome("large", 1.0, served=False)])
+    assert row is not None
+    assert row.lesson.qualities == {0: 0.5, 1: 1.0}
+    assert row.lesson.probability == 1.0
+
+
+def test_what_says_nothing_about_an_action_teaches_nothing() -> None:
+    assert rows_from_log(record(), []) is None
+    assert rows_from_log(record(), [outcome("large", 1.0)]) is None, "a stand-in answered"
+    assert rows_from_log(record(chosen=-1), [outcome("elsewhere", 1.0)]) is None
+    assert rows_from_log(record(features_version="old"), [outcome("small", 1.0)]) is None
+    assert rows_from_log(record(context={"words": float("nan")}), [outcome("small", 1.0)]) is None

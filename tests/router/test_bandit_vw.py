@@ -1,0 +1,146 @@
+"""The bandit learns who is good at what, survives being saved, and refuses what is not whole."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from router import features
+from router.bandit import BanditBroken, BanditInput, BanditOutdated, Lesson
+from router.bandit_vw import BanditSettings, VowpalBandit
+from tests.router.routing_scenes import DIMENSIONS, lessons, scene
+
+SETTINGS = BanditSettings(dimensions=DIMENSIONS, embedding_version="test")
+
+
+@pytest.fixture(scope="module")
+def taught() -> bytes:
+    bandit = VowpalBandit(SETTINGS)
+    bandit.learn(lessons(1, 600))
+    return bandit.save()
+
+
+def advantage(bandit: VowpalBandit, topic: int, seed: int = 9) -> float:
+    small, large = bandit.estimate(scene(np.random.default_rng(seed), topic)).qualities
+    return large - small
+
+
+def test_it_learns_from_single_outcomes_where_the_large_engine_is_needed(taught: bytes) -> None:
+    bandit = VowpalBandit.load(taught)
+    assert abs(advantage(bandit, 0)) < 0.2
+    assert advantage(bandit, 1) > 0.6
+    assert bandit.learned == 600
+
+
+def test_untaught_it_expects_what_the_scorer_expects() -> None:
+    found = VowpalBandit(SETTINGS).estimate(scene(np.random.default_rng(0), 0, ("s", "m", "l")))
+    assert found.qualities == pytest.approx((0.5, 0.75, 1.0), abs=1e-6)
+    assert found.familiarity == 0.0
+
+
+def test_an_engine_nobody_knows_yet_can_be_asked_about_beside_known_ones(taught: bytes) -> None:
+    found = VowpalBandit.load(taught).estimate(scene(np.random.default_rng(0), 0, ("small", "new", "large")))
+    assert len(found.qualities) == 3
+    assert all(0.0 <= q <= 1.0 for q in found.qualities)
+
+
+def test_a_request_like_none_before_is_unfamiliar(taught: bytes) -> None:
+    bandit, rng = VowpalBandit.load(taught), np.random.default_rng(5)
+    known = bandit.estimate(scene(rng, 1)).familiarity
+    assert known > 0.6
+    assert bandit.estimate(scene(rng, 3)).familiarity < 0.1
+    assert bandit.estimate(replace(scene(rng, 1), vector=None)).familiarity == 0.0
+
+
+def test_it_follows_when_the_engines_change_places(taught: bytes) -> None:
+    bandit = VowpalBandit.load(taught)
+    bandit.learn(lessons(2, 1500, swapped=True))
+    assert advantage(bandit, 1) < 0.1
+
+
+def test_what_was_saved_gives_the_same_estimates_and_learns_on(taught: bytes) -> None:
+    one, two = VowpalBandit.load(taught), VowpalBandit.load(taught)
+    asked = scene(np.random.default_rng(3), 1)
+    assert one.estimate(asked) == two.estimate(asked)
+    assert one.version == two.version
+    again = VowpalBandit.load(one.save())
+    assert again.estimate(asked).qualities == pytest.approx(one.estimate(asked).qualities, abs=1e-5)
+    more = lessons(4, 100)
+    one.learn(more)
+    again.learn(more)
+    assert again.estimate(asked).qualities == pytest.approx(one.estimate(asked).qualities, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-1], lambda b: b[:40], lambda b: b""]
+)
+def test_a_truncated_artifact_never_loads(taught: bytes, damage: object) -> None:
+    with pytest.raises(BanditBroken):
+        VowpalBandit.load(damage(taught))  # type: ignore[operator]
+
+
+def test_one_changed_byte_is_noticed(taught: bytes) -> None:
+    spoilt = bytearray(taught)
+    spoilt[-100] ^= 1
+    with pytest.raises(BanditBroken):
+        VowpalBandit.load(bytes(spoilt))
+
+
+def test_a_bandit_of_other_features_is_outdated(taught: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "VERSION", "other")
+    with pytest.raises(BanditOutdated):
+        VowpalBandit.load(taught)
+
+
+def test_bad_lessons_teach_nothing_at_all(taught: bytes) -> None:
+    bandit = VowpalBandit.load(taught)
+    good = lessons(3, 3)
+    with pytest.raises(BanditInput):
+        bandit.learn([*good, Lesson(good[0].scene, {0: float("inf")})])
+    assert bandit.learned == 600
+
+
+def test_neither_the_dials_nor_the_load_change_what_quality_is_expected(taught: bytes) -> None:
+    bandit = VowpalBandit.load(taught)
+    asked = scene(np.random.default_rng(3), 1)
+    dialled = replace(asked, context={**asked.context, "weight_quality": 0.1, "weight_cost": 0.9})
+    loaded = replace(
+        asked, options=[replace(o, features={**o.features, "utilisation": 1.5}) for o in asked.options]
+    )
+    assert bandit.estimate(dialled) == bandit.estimate(asked) == bandit.estimate(loaded)
+
+
+def test_without_an_embedding_it_still_says_something(taught: bytes) -> None:
+    found = VowpalBandit.load(taught).estimate(replace(scene(np.random.default_rng(0), 0), vector=None))
+    assert all(0.0 <= q <= 1.0 for q in found.qualities)
+
+
+def test_a_projected_embedding_reaches_vowpal_wabbit() -> None:
+    settings = replace(SETTINGS, projected=8, learning_rate=0.5)
+    bandit = VowpalBandit(replace(settings, landmarks=replace(settings.landmarks, prior_outcomes=1e9)))
+    bandit.learn(lessons(1, 800))
+    assert advantage(bandit, 1) > advantage(bandit, 0) + 0.3
+
+
+def test_threads_that_ask_and_teach_at_once_disturb_nothing(taught: bytes) -> None:
+    bandit = VowpalBandit.load(taught)
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            rng = np.random.default_rng()
+            for _ in range(150):
+                assert all(0.0 <= q <= 1.0 for q in bandit.estimate(scene(rng, 1)).qualities)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    bandit.learn(lessons(7, 150))
+    for thread in threads:
+        thread.join()
+    assert not failures

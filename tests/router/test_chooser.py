@@ -1,0 +1,243 @@
+"""What the chooser draws from is exact, explores within bounds, and leans where it should."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.engine import Price
+from router.bandit import Estimate, Lesson, Scene
+from router.chooser import (
+    Chooser,
+    Knobs,
+    NothingToChoose,
+    Situation,
+    capped,
+    drawn,
+    inverse_gap_weights,
+    with_floor,
+)
+from router.features import Examples, Request
+from router.load_bias import EngineState
+from router.plan import Choice
+
+SMALL = EngineState("small", Price(0.5, 1.0), first_token_s=0.2, tokens_per_s=100)
+MIDDLE = EngineState("middle", Price(2.0, 4.0), first_token_s=0.3, tokens_per_s=80)
+LARGE = EngineState("large", Price(10.0, 30.0), first_token_s=0.5, tokens_per_s=40)
+EXAMPLES = Examples(count=3, tokens=300, gain=0.2, best_similarity=0.9)
+SITUATION = Situation(
+    Request("What is it?", prompt_tokens=50, nearest=1.0),
+    (SMALL, MIDDLE, LARGE),
+    examples=EXAMPLES,
+    quality_alone=0.6,
+    quality_with=0.8,
+)
+
+
+class Known:
+    """A bandit that was told everything by the test."""
+
+    version = "known"
+
+    def __init__(
+        self, qualities: dict[tuple[str, bool], float], *, familiarity: float = 1.0, learned: int = 1000
+    ):
+        self.qualities, self.familiarity, self.learned = qualities, familiarity, learned
+
+    def estimate(self, scene: Scene) -> Estimate:
+        return Estimate(
+            tuple(self.qualities[o.engine, o.with_examples] for o in scene.options), self.familiarity
+        )
+
+    def learn(self, lessons: Sequence[Lesson]) -> int:
+        raise AssertionError("workers never train")
+
+    def save(self) -> bytes:
+        raise AssertionError("workers never save")
+
+    @classmethod
+    def load(cls, data: bytes) -> Known:
+        raise AssertionError
+
+
+GOOD_SMALL = Known(
+    {
+        ("small", False): 0.95,
+        ("small", True): 0.5,
+        ("middle", False): 0.9,
+        ("middle", True): 0.9,
+        ("large", False): 0.96,
+    }
+)
+
+
+def choose(
+    situation: Situation, bandit: Known | None = GOOD_SMALL, seed: int = 0, knobs: Knobs | None = None
+) -> Choice:
+    return Chooser(knobs).choose(situation, bandit, random.Random(seed))
+
+
+def offloaded(choice: Choice) -> float:
+    return sum(w.probability for w in choice.weighed if w.action.engine != "large")
+
+
+def test_there_is_an_action_per_engine_and_way_and_none_with_examples_for_the_reference() -> None:
+    actions = [(w.action.engine, w.action.with_examples) for w in choose(SITUATION).weighed]
+    assert actions == [
+        ("small", False),
+        ("small", True),
+        ("middle", False),
+        ("middle", True),
+        ("large", False),
+    ]
+    bare = replace(SITUATION, examples=Examples())
+    assert [w.action.with_examples for w in choose(bare).weighed] == [False] * 3
+
+
+def test_probabilities_sum_to_one_and_none_is_too_small_to_evaluate() -> None:
+    choice = choose(SITUATION)
+    for name in ("probability", "probability_without_load"):
+        found = [getattr(w, name) for w in choice.weighed]
+        assert sum(found) == pytest.approx(1.0)
+        assert min(found) >= 0.01
+
+
+def test_the_logged_probability_is_the_frequency_of_the_draw() -> None:
+    rng, chooser, counts = random.Random(3), Chooser(), [0] * 5
+    situation = replace(SITUATION, may_explore=True)
+    bandit = Known(GOOD_SMALL.qualities, learned=4)
+    for _ in range(4000):
+        counts[chooser.choose(situation, bandit, rng).chosen] += 1
+    expected = [w.probability for w in chooser.choose(situation, bandit, rng).weighed]
+    assert [c / 4000 for c in counts] == pytest.approx(expected, abs=0.03)
+
+
+def test_where_nothing_may_be_explored_the_best_is_taken_for_certain() -> None:
+    for seed in range(20):
+        choice = choose(replace(SITUATION, may_explore=False), seed=seed)
+        best = max(range(5), key=lambda i: choice.weighed[i].reward)
+        assert choice.chosen == best
+        assert choice.weighed[best].probability == 1.0
+        assert not choice.explored
+
+
+def test_the_dial_moves_between_cheapest_and_best() -> None:
+    situation = replace(SITUATION, may_explore=False)
+    bandit = Known({**GOOD_SMALL.qualities, ("small", False): 0.7, ("small", True): 0.75})
+    engines = []
+    for preference in (0.0, 0.5, 1.0):
+        choice = choose(replace(situation, preference=preference), bandit)
+        engines.append(choice.weighed[choice.chosen].action.engine)
+    assert engines == ["small", "middle", "large"]
+
+
+def test_under_load_the_choice_leans_to_cheap_engines_and_the_log_keeps_both_picks() -> None:
+    qualities = {**GOOD_SMALL.qualities, ("small", False): 0.6, ("small", True): 0.7, ("middle", False): 0.7}
+    bandit = Known({**qualities, ("middle", True): 0.7, ("large", False): 1.0})
+    busy = replace(
+        SITUATION,
+        engines=(SMALL, MIDDLE, replace(LARGE, utilisation=1.5)),
+        may_explore=False,
+        preference=0.7,
+    )
+    idle = choose(replace(busy, engines=SITUATION.engines), bandit)
+    loaded = choose(busy, bandit)
+    assert idle.chosen == loaded.chosen_without_load == 4
+    assert loaded.chosen < 4
+    assert idle.chosen == idle.chosen_without_load
+
+
+def test_an_unfamiliar_request_leans_to_the_reference() -> None:
+    known = choose(SITUATION, Known(GOOD_SMALL.qualities, familiarity=1.0))
+    strange = choose(SITUATION, Known(GOOD_SMALL.qualities, familiarity=0.0))
+    assert offloaded(strange) < offloaded(known)
+    assert strange.weighed[-1].quality == known.weighed[-1].quality
+
+
+@given(st.floats(0, 1), st.integers(0, 50), st.booleans())
+def test_the_quality_floor_bounds_what_goes_elsewhere(cap: float, seed: int, explore: bool) -> None:
+    choice = choose(replace(SITUATION, offload_cap=cap, may_explore=explore), seed=seed)
+    assert offloaded(choice) <= cap + 1e-9
+    assert sum(w.probability for w in choice.weighed) == pytest.approx(1.0)
+    if choice.floored:
+        assert choice.weighed[choice.chosen].action.engine == "large"
+        assert not choice.explored
+
+
+def test_a_closed_floor_sends_everything_to_the_reference_and_says_why() -> None:
+    for seed in range(10):
+        choice = choose(replace(SITUATION, offload_cap=0.0, may_explore=False), seed=seed)
+        assert choice.weighed[choice.chosen].action.engine == "large"
+        assert choice.floored
+
+
+def test_a_sick_engine_is_never_drawn_unless_all_are() -> None:
+    sick = replace(SITUATION, engines=(replace(SMALL, healthy=False), MIDDLE, LARGE))
+    for seed in range(50):
+        choice = choose(sick, seed=seed)
+        assert choice.weighed[choice.chosen].action.engine != "small"
+        assert choice.weighed[0].probability == 0.0
+    all_sick = replace(SITUATION, engines=tuple(replace(e, healthy=False) for e in SITUATION.engines))
+    assert sum(w.probability for w in choose(all_sick).weighed) == pytest.approx(1.0)
+
+
+def test_without_a_bandit_the_scorer_speaks_for_quality() -> None:
+    choice = choose(replace(SITUATION, may_explore=False), None)
+    assert [w.quality for w in choice.weighed] == pytest.approx([0.6, 0.8, 0.8, 0.9, 1.0])
+
+
+def test_examples_cost_what_their_tokens_cost() -> None:
+    small, with_examples = choose(SITUATION).weighed[:2]
+    assert with_examples.cost_usd - small.cost_usd == pytest.approx(300 * 0.5 / 1e6)
+    assert small.latency_s == pytest.approx(0.2 + 256 / 100)
+
+
+def test_without_engines_there_is_nothing_to_choose() -> None:
+    with pytest.raises(NothingToChoose):
+        choose(replace(SITUATION, engines=()))
+
+
+def test_engines_without_a_price_can_be_weighed() -> None:
+    free = tuple(EngineState(name) for name in ("small", "middle", "large"))
+    assert sum(w.probability for w in choose(replace(SITUATION, engines=free)).weighed) == pytest.approx(1.0)
+
+
+def test_the_log_holds_the_dial_and_what_was_known_of_each_action() -> None:
+    choice = choose(SITUATION)
+    assert choice.context["weight_quality"] == pytest.approx(1 / 1.15)
+    assert choice.context["familiarity"] == 1.0
+    assert choice.weighed[-1].features["is_reference"] == 1.0
+
+
+REWARDS = st.lists(st.floats(-2, 2), min_size=2, max_size=16)
+
+
+@given(REWARDS, st.floats(0, 1000))
+def test_inverse_gap_weights_are_a_distribution_that_favours_the_best(
+    rewards: list[float], gamma: float
+) -> None:
+    found = inverse_gap_weights(rewards, gamma)
+    assert sum(found) == pytest.approx(1.0)
+    assert min(found) >= 0.0
+    assert max(found) == pytest.approx(found[rewards.index(max(rewards))])
+
+
+@given(REWARDS, st.floats(0, 0.2))
+def test_the_floor_holds_for_any_number_of_actions(rewards: list[float], least: float) -> None:
+    found = with_floor(inverse_gap_weights(rewards, 100.0), least)
+    assert sum(found) == pytest.approx(1.0)
+    assert min(found) >= min(least, 0.5 / len(rewards)) - 1e-12
+
+
+def test_two_by_hand() -> None:
+    # K = 2, gamma 10, gap 0.3: 1 / (2 + 3) = 0.2
+    assert inverse_gap_weights([0.1, 0.4], 10.0) == pytest.approx([0.2, 0.8])
+    assert capped([0.2, 0.3, 0.5], [False, False, True], [True] * 3, 0.25) == pytest.approx([0.1, 0.15, 0.75])
+    assert capped([0.5, 0.5], [False, True], [True, False], 0.0) == [0.5, 0.5]
+    assert [drawn([0.0, 0.5, 0.5, 0.0], u) for u in (0.0, 0.49, 0.5, 0.999999)] == [1, 1, 2, 2]
+    assert drawn([0.3, 0.7 - 1e-16, 0.0], 0.9999999999999999) == 1

@@ -1,0 +1,249 @@
+"""The scorer asks its model in time or not at all, and refuses a model that is not what it must be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from router.embedding_model import locate
+from router.scorer import FallBack, Scorer, ScorerBroken, ScorerError, ScorerLate
+from router.scorer_artifact import Declared, declared
+from router.scorer_features import NAMES, Features
+from router.scorer_prior import prior_model
+from tests.router.scoring import (
+    DIMENSIONS,
+    candidates,
+    cross_encoder_model,
+    example,
+    features_declared,
+    features_model,
+    rarity,
+    request,
+    unit,
+)
+
+TOKENIZER = locate("package") / "tokenizer.json"
+
+
+@pytest.fixture(scope="module")
+def features() -> Features:
+    return Features(rarity())
+
+
+def opened(model: Path, features: Features, **changes: Any) -> Scorer:
+    options: dict[str, Any] = {
+        "version": "v1",
+        "dimensions": DIMENSIONS,
+        "features": features,
+        "deadline_s": 10.0,
+    }
+    return Scorer.open(model, **(options | changes))
+
+
+@pytest.fixture
+def scorer(tmp_path: Path, features: Features) -> Iterator[Scorer]:
+    scorer = opened(features_model(tmp_path / "m.onnx"), features)
+    yield scorer
+    scorer.close()
+
+
+def test_scores_are_the_models_in_the_order_of_the_candidates(scorer: Scorer, features: Features) -> None:
+    scores = scorer.score(request(), candidates())
+    assert scores.quality_alone == 0.25
+    assert scores.quality_with == pytest.approx([0.9, 0.8, 0.7, 0.6])
+    assert scores.gains == pytest.approx(scores.quality_with - 0.25)
+    assert scores.scorer == scorer.version == "v1"
+    assert scores.features.shape == (4, len(NAMES))
+    assert scorer.provider == "CPUExecutionProvider"
+
+
+def test_without_candidates_there_is_still_the_quality_alone(scorer: Scorer) -> None:
+    scores = scorer.score(request(), [])
+    assert scores.quality_alone == 0.25
+    assert scores.gains.shape == (0,)
+    assert scores.features.shape == (0, len(NAMES))
+
+
+def test_candidates_without_any_vector_are_scored(scorer: Scorer) -> None:
+    bare = [replace(c, vector=None, answer_vector=None) for c in candidates()]
+    assert scorer.score(request(), bare).quality_with == pytest.approx([0.9, 0.8, 0.7, 0.6])
+
+
+def test_vectors_of_another_size_are_an_error_of_ours(scorer: Scorer) -> None:
+    wrong = [replace(candidates()[0], vector=unit(1, DIMENSIONS + 1))]
+    with pytest.raises(ScorerBroken, match="another size"):
+        scorer.score(request(), wrong)
+
+
+def test_the_prior_can_be_opened_and_says_that_it_is_one(tmp_path: Path, features: Features) -> None:
+    path = tmp_path / "prior.onnx"
+    path.write_bytes(prior_model())
+    scorer = opened(path, features, version="prior", embedding_version="any")
+    assert scorer.declared.prior
+    gains = scorer.score(request(), candidates()).gains
+    assert gains[0] > gains[3]
+    scorer.close()
+
+
+def busy(scorer: Scorer) -> threading.Event:
+    """Keeps the session's thread busy until the event is set."""
+    begun, release = threading.Event(), threading.Event()
+
+    def stand(_: object) -> None:
+        begun.set()
+        release.wait(30)
+
+    scorer._session.submit(stand)
+    assert begun.wait(10)
+    return release
+
+
+def test_a_scorer_that_takes_too_long_is_late(tmp_path: Path, features: Features) -> None:
+    scorer = opened(features_model(tmp_path / "m.onnx"), features, deadline_s=0.01)
+    release = busy(scorer)
+    with pytest.raises(ScorerLate, match="10 ms"):
+        scorer.score(request(), candidates())
+    release.set()
+    scorer.close()
+
+
+def test_a_closed_scorer_is_late(tmp_path: Path, features: Features) -> None:
+    scorer = opened(features_model(tmp_path / "m.onnx"), features)
+    scorer.close()
+    with pytest.raises(ScorerLate, match="closed"):
+        scorer.score(request(), candidates())
+
+
+BROKEN = {
+    "absent": (lambda path: path, "could not be loaded"),
+    "no model": (lambda path: path.write_bytes(b"nothing") and path, "could not be loaded"),
+    "cut short": (lambda path: path.write_bytes(prior_model()[:300]) and path, "could not be loaded"),
+    "undeclared": (lambda path: features_model(path, metadata={}), "declares scorer format None"),
+    "unknown signature": (
+        lambda path: features_model(
+            path, metadata=features_declared() | {"understudy.scorer.signature": "oracle"}
+        ),
+        "signature 'oracle'",
+    ),
+    "unreadable names": (
+        lambda path: features_model(
+            path, metadata=features_declared() | {"understudy.scorer.features_names": "["}
+        ),
+        "cannot be read",
+    ),
+    "other features version": (
+        lambda path: features_model(path, metadata=features_declared(features_version="0")),
+        "features version '0'",
+    ),
+    "other names": (
+        lambda path: features_model(path, metadata=features_declared(features_names=NAMES[::-1])),
+        "features version",
+    ),
+    "other dimensions": (
+        lambda path: features_model(path, metadata=features_declared(dimensions=DIMENSIONS * 2)),
+        "embeddings of 16 dimensions",
+    ),
+    "other embedder": (
+        lambda path: features_model(path, metadata=features_declared(embedding_version="old")),
+        "trained on embeddings old",
+    ),
+    "other width": (lambda path: features_model(path, width=3), "3 columns"),
+    "other inputs": (lambda path: features_model(path, input_name="numbers"), "takes scalars"),
+    "not a number": (lambda path: features_model(path, scale=float("nan")), "no quality"),
+    "another count": (lambda path: features_model(path, rows="first"), "1 and 1 qualities for 2"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_model_that_is_not_what_it_must_be_is_refused_when_opened(
+    tmp_path: Path, features: Features, kind: str
+) -> None:
+    make, message = BROKEN[kind]
+    threads = threading.active_count()
+    with pytest.raises(ScorerBroken, match=message):
+        opened(make(tmp_path / "m.onnx"), features, embedding_version="new")
+    assert threading.active_count() == threads
+
+
+def test_qualities_outside_the_scale_are_no_scores(tmp_path: Path, features: Features) -> None:
+    scorer = opened(features_model(tmp_path / "m.onnx", scale=5.0), features)
+    with pytest.raises(ScorerBroken, match="no quality"):
+        scorer.score(request(), candidates())
+    scorer.close()
+
+
+def test_a_processor_that_is_not_there_is_no_silent_fallback(tmp_path: Path, features: Features) -> None:
+    with pytest.raises(ScorerBroken, match="is not offered"):
+        opened(features_model(tmp_path / "m.onnx"), features, provider="NoSuchExecutionProvider")
+
+
+def test_every_error_is_one_the_caller_can_go_on_without() -> None:
+    assert issubclass(ScorerLate, ScorerError)
+    assert issubclass(ScorerBroken, ScorerError)
+
+
+@pytest.mark.parametrize("types", [True, False])
+def test_a_cross_encoder_reads_request_and_example_together(
+    tmp_path: Path, features: Features, types: bool
+) -> None:
+    model = cross_encoder_model(tmp_path / "cross.onnx", types=types)
+    scorer = opened(model, features, tokenizer=TOKENIZER, version="cross")
+    short, long = example(question="Short?"), example(2, question="A question with many more words in it?")
+    given = [replace(candidates()[0], example=e) for e in (short, long)]
+    scores = scorer.score(request(), given)
+    assert 0 < scores.quality_alone < scores.quality_with[0] < scores.quality_with[1]
+    assert scores.gains == pytest.approx(scores.quality_with - np.float32(scores.quality_alone))
+    assert scores.features.shape == (2, len(NAMES))
+    assert len(scorer.score(request(), []).gains) == 0
+    scorer.close()
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "message"), [(None, "needs its tokenizer"), ("absent.json", "could not be read")]
+)
+def test_a_cross_encoder_without_its_tokenizer_is_refused(
+    tmp_path: Path, features: Features, tokenizer: str | None, message: str
+) -> None:
+    model = cross_encoder_model(tmp_path / "cross.onnx")
+    with pytest.raises(ScorerBroken, match=message):
+        opened(model, features, tokenizer=None if tokenizer is None else tmp_path / tokenizer)
+
+
+def test_a_late_cross_encoder_is_gone_without_and_that_is_told(
+    tmp_path: Path, features: Features, scorer: Scorer
+) -> None:
+    better = opened(
+        cross_encoder_model(tmp_path / "c.onnx"),
+        features,
+        tokenizer=TOKENIZER,
+        version="cross",
+        deadline_s=0.01,
+    )
+    both = FallBack(better, scorer)
+    assert (both.version, both.provider) == ("cross", "CPUExecutionProvider")
+    release = busy(better)
+    scores = both.score(request(), candidates())
+    assert scores.bypassed == ("cross:ScorerLate",)
+    assert scores.scorer == "v1"
+    release.set()
+    both.close()
+
+
+def test_a_cross_encoder_within_its_budget_is_what_answers(
+    tmp_path: Path, features: Features, scorer: Scorer
+) -> None:
+    better = opened(cross_encoder_model(tmp_path / "c.onnx"), features, tokenizer=TOKENIZER, version="cross")
+    scores = FallBack(better, scorer).score(request(), candidates())
+    assert (scores.scorer, scores.bypassed) == ("cross", ())
+    better.close()
+
+
+def test_what_a_model_declares_can_be_read_back() -> None:
+    said = Declared("features", 384, "7", ("a", "b"), "mini@1", prior=True)
+    assert declared(said.metadata()) == said

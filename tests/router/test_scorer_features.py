@@ -1,0 +1,156 @@
+"""Named scalars of a request and an example: the same whoever computes them, and whatever is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from router.lexical_gates import about_other_things, traits
+from router.plan import Candidate
+from router.rarity import Rarity
+from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView
+from tests.router.scoring import candidates, example, rarity, request, unit
+
+NOW_S = 1000.0 + 86400.0
+
+
+@pytest.fixture(scope="module")
+def words() -> Rarity:
+    return rarity()
+
+
+@pytest.fixture
+def features(words: Rarity) -> Features:
+    return Features(words)
+
+
+def value(features: Features, name: str, candidate: Candidate, asked: RequestView | None = None) -> float:
+    return float(features.rows(asked or request(), [candidate], NOW_S)[0, PLACE[name]])
+
+
+def asked_of(features: Features, text: str, question: str, name: str) -> float:
+    return value(features, name, Candidate(example(question=question), 0.5), request(text))
+
+
+def test_one_finite_row_per_candidate_and_one_column_per_name(features: Features) -> None:
+    rows = features.rows(request(), candidates(), NOW_S)
+    assert rows.dtype == np.float32
+    assert rows.shape == (4, len(NAMES))
+    assert np.isfinite(rows).all()
+    assert len(set(NAMES)) == len(NAMES)
+    assert VERSION
+
+
+def test_no_candidates_are_no_rows(features: Features) -> None:
+    assert features.rows(request(), [], NOW_S).shape == (0, len(NAMES))
+
+
+def test_what_is_kept_of_examples_never_changes_a_row(words: Rarity) -> None:
+    kept, fresh = Features(words, cache_entries=100), Features(words, cache_entries=0)
+    tiny = Features(words, cache_entries=1)
+    for _ in range(3):
+        for text in ("population of Eastwick?", "QX-410 launch"):
+            expected = fresh.rows(request(text), candidates(), NOW_S)
+            assert np.array_equal(kept.rows(request(text), candidates(), NOW_S), expected)
+            assert np.array_equal(tiny.rows(request(text), candidates(), NOW_S), expected)
+
+
+def test_an_example_whose_text_was_replaced_is_read_again(features: Features) -> None:
+    before = Candidate(example(question="population of Eastwick"), 0.9)
+    features.rows(request(), [before], NOW_S)
+    after = replace(before, example=replace(before.example, question="population of Northwick"))
+    assert value(features, "request_rare_covered", after) < value(features, "request_rare_covered", before)
+    answered = replace(before, example=replace(before.example, answer="Eastwick has 5,000."))
+    assert value(features, "request_in_answer", answered) > value(features, "request_in_answer", before)
+
+
+def test_names_that_are_shared_or_missing_are_seen_from_both_sides(features: Features) -> None:
+    same = "population of eastwick please"
+    other = "population of Westwick"
+    assert asked_of(features, "What is the population of Eastwick?", same, "request_rare_covered") == 1.0
+    assert asked_of(features, "What is the population of Eastwick?", other, "request_rare_covered") < 0.7
+    assert asked_of(features, "population?", other, "example_rare_covered") < 0.7
+    assert asked_of(features, "population of Eastwick", "population?", "example_rare_covered") == 1.0
+
+
+def test_identifiers_count_as_one_word_beside_their_parts(features: Features) -> None:
+    near = asked_of(features, "weight of the QX-410", "weight of the qx-410", "rarest_of_request_only")
+    far = asked_of(features, "form for 258-CS", "form for 258-C", "rarest_of_request_only")
+    assert near == 0.0 < far
+
+
+def test_numbers_equal_conflicting_and_on_one_side_are_told_apart(features: Features) -> None:
+    names = ("numbers_equal", "numbers_conflict", "numbers_one_sided")
+    for other, expected in (("in 1999", (1, 0, 0)), ("in 2001", (0, 1, 0)), ("then", (0, 0, 1))):
+        assert tuple(asked_of(features, "sales in 1999", "sales " + other, n) for n in names) == expected
+
+
+@pytest.mark.parametrize(
+    "a", ["Ask Elsa Morwen", "in 1999", "run `x --all`", "what is it", "the QX-410", "ask elsa"]
+)
+@pytest.mark.parametrize(
+    "b", ["Ask Ilsa Morwen", "in 2001", "run x", "What is it?", "the QX-470", "Ask Elsa now"]
+)
+def test_other_things_are_what_the_lexical_gates_call_so(features: Features, a: str, b: str) -> None:
+    assert asked_of(features, a, b, "other_things") == about_other_things(traits(a), traits(b))
+
+
+def test_a_follow_ups_own_turn_is_compared_by_itself(features: Features) -> None:
+    text = "And of Westwick?\n(Earlier: population of Eastwick / It is 5.)"
+    assert asked_of(features, text, "population of Westwick", "turn_covered") == 1.0
+    assert asked_of(features, text, "population of Eastwick", "turn_covered") < 0.5
+    assert asked_of(features, text, "population of Eastwick", "request_rare_covered") > 0.0
+
+
+def test_an_unknown_answer_vector_is_flagged_and_not_taken_for_dissimilar(features: Features) -> None:
+    known = Candidate(example(), 0.9, unit(2), unit(1))
+    assert value(features, "answer_known", known) == 1.0
+    assert value(features, "answer_similarity", known) == pytest.approx(1.0)
+    unknown = replace(known, answer_vector=None)
+    assert value(features, "answer_known", unknown) == value(features, "answer_similarity", unknown) == 0.0
+
+
+def test_what_is_known_of_an_example_comes_through(features: Features) -> None:
+    plain = Candidate(example(), 0.9)
+    judged = replace(
+        plain,
+        example=example(
+            quality_sum=1.6,
+            quality_count=2,
+            uses=3,
+            gain=1.0,
+            gain_at_s=NOW_S,
+            kind="demonstration",
+            flagged=True,
+        ),
+    )
+    assert value(features, "quality", plain) == 0.5
+    assert value(features, "quality", judged) == pytest.approx(0.8)
+    assert value(features, "gain", judged) == pytest.approx(0.5)
+    for name in ("quality_known", "uses", "gain", "demonstration", "flagged"):
+        assert value(features, name, judged) > value(features, name, plain)
+    assert value(features, "from_reference", plain) == 1.0
+    assert value(features, "from_reference", replace(plain, example=example(source_engine="small"))) == 0.0
+    assert value(features, "relative_price", plain) == pytest.approx(0.1)
+    assert value(features, "age", plain) == pytest.approx(np.log(2))
+
+
+def test_rank_and_margins_are_against_the_other_candidates(features: Features) -> None:
+    rows = features.rows(request(), candidates(), NOW_S)
+    assert rows[:, PLACE["rank"]] == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4])
+    assert rows[:, PLACE["margin"]] == pytest.approx([0, 0.1, 0.2, 0.3], abs=1e-6)
+    assert rows[:, PLACE["overlap_lost"]].min() == 0.0
+
+
+def test_a_broken_vector_gives_no_nan(features: Features) -> None:
+    broken = Candidate(example(), float("nan"), None, np.full(8, np.nan, np.float32))
+    assert np.isfinite(features.rows(request(), [broken], NOW_S)).all()
+
+
+def test_empty_texts_and_texts_of_any_script_can_be_read(features: Features) -> None:
+    for text in ("", "   ", "人口は？", "x" * 10_000, "\ud800"):
+        assert np.isfinite(
+            features.rows(request(text), [Candidate(example(question=text, answer=text), 0.1)], NOW_S)
+        ).all()

@@ -1,0 +1,65 @@
+"""Reading a text once: what counts as rare in it, whose turn says it, and what is kept of it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from router.rarity import Rarity
+from router.scorer_reading import Readings, read
+from tests.router.scoring import example, rarity
+
+
+@pytest.fixture(scope="module")
+def words() -> Rarity:
+    return rarity()
+
+
+def test_names_and_identifiers_are_rare_and_function_words_are_left_out(words: Rarity) -> None:
+    text = read("What is the weight of the QX-410 in Meomild?", words)
+    assert {"qx-410", "qx", "410", "meomild"} <= set(text.rare)
+    assert not {"the", "what", "is"} & set(text.rare)
+    assert "the" not in text.words
+    assert list(text.rare.values()) == sorted(text.rare.values(), reverse=True)
+
+
+def test_only_the_last_turn_counts_as_the_turn(words: Rarity) -> None:
+    text = read("And of Westwick?\n(Earlier: population of Meomild / It is 5.)", words)
+    assert "meomild" in text.rare
+    assert set(text.turn) == {"westwick"}
+    plain = read("population of Meomild", words)
+    assert plain.turn is plain.rare
+
+
+def test_what_is_kept_is_bounded_and_the_same_object_while_it_is(words: Rarity) -> None:
+    readings = Readings(words, 2)
+    first = readings.of([example(1)])[0]
+    assert readings.of([example(1)])[0] is first
+    readings.of([example(2), example(3)])
+    assert readings.of([example(1)])[0] is not first
+    assert readings.of([example(1)])[0] == first
+
+
+def test_another_text_under_the_same_id_is_another_reading(words: Rarity) -> None:
+    readings = Readings(words, 10)
+    one, two = readings.of([example(1), replace(example(1), question="Something else entirely")])
+    assert one.question != two.question
+
+
+def test_many_threads_may_ask_at_once(words: Rarity) -> None:
+    readings = Readings(words, 5)
+    right: list[bool] = []
+    expected = Readings(words, 0).of([example(i) for i in range(12)])
+
+    def ask() -> None:
+        right.extend(readings.of([example(i) for i in range(12)]) == expected for _ in range(20))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(right) == 80
+    assert all(right)
