@@ -52,7 +52,7 @@ class ExplorationSettings(Settings):
     epsilon: float = Field(
         0.02, ge=0, le=0.5, description="Least probability that all actions together share."
     )
-    gamma: float = Field(30, gt=0, description="SquareCB: the higher, the less is tried that looks worse.")
+    gamma: float = Field(10, gt=0, description="SquareCB: the higher, the less is tried that looks worse.")
     key_share: float = Field(
         0.1, ge=0, le=1, description="Most of a key's requests that may be used to explore, over an hour."
     )

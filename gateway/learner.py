@@ -86,15 +86,15 @@ class Learner:
         self._pace = pace
         self._lenders = lenders
         self._stopping = stopping
-        self._last_id = -1
+        self._seen = (-1, -1)
         self._tried: dict[tuple[str, str, str], int] = {}
         """Outcomes there were when a slot was last trained."""
         self._in_use: set[tuple[str, str, str]] = set()
 
     def step(self) -> list[ArtifactRecord]:
         """Train what is due; gives what was published. Costs microseconds when no outcome is new."""
-        last_id = self._outcomes.last_id()
-        if last_id == self._last_id:
+        seen = (self._outcomes.last_id(), self._artifacts.generation())
+        if seen == self._seen:
             return []
         known: dict[tuple[str, str], int] = {}
         for (tenant, model, _), count in self._outcomes.counts().items():
@@ -107,7 +107,8 @@ class Learner:
                     return published
                 record = self._train_if_due(trainer, tenant, model, known[tenant, model] + lent)
                 published += [record] if record is not None else []
-        self._last_id = last_id
+        # What was published in this step is no news; an outcome that came meanwhile is.
+        self._seen = (seen[0], self._artifacts.generation())
         return published
 
     def _train_if_due(self, trainer: Trainer, tenant: str, model: str, count: int) -> ArtifactRecord | None:
@@ -125,15 +126,17 @@ class Learner:
             return None
         self._tried[slot] = count
         began = time.monotonic()
+        # A tenant's first version has to beat what the operator brought for all.
+        rival = active or self._artifacts.best(*slot)
         try:
-            trained = trainer.train(self._experiences(tenant, model), self._incumbent(active))
+            trained = trainer.train(self._experiences(tenant, model), self._incumbent(rival))
             if trained is None:
                 return None
             record = self._artifacts.publish(
                 *slot,
                 trained.data,
                 metrics={**trained.metrics, "outcomes": count, "seconds": round(time.monotonic() - began, 3)},
-                parent=active.id if active else None,
+                parent=rival.id if rival else None,
                 note=trained.reason,
                 state="active" if trained.accepted else "rejected",
             )

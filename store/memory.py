@@ -143,8 +143,8 @@ class Memory:
         """Delete every example, choice and feedback of one contributor of a tenant, and overwrite it, also in the index.
 
         The tenant's exact answers go all of them, since they do not say whose they were and come back by themselves; its
-        log of requests holds no text and stays. What was learnt stays until it is learnt anew: it holds weights, no
-        words. Waits for a rebuild of the tenant's index; not for the event loop. Other workers' snapshots are without it
+        log of requests holds no text and stays. What was learnt of the tenant goes, and is learnt anew from what is
+        left. Waits for a rebuild of the tenant's index; not for the event loop. Other workers' snapshots are without it
         when their next one is written. Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         removing = self.examples.remove_contributor(tenant, contributor)
@@ -157,13 +157,17 @@ class Memory:
         return Forgotten(examples, answers, 0, choices, 0, self.db.erase().result(timeout_s))
 
     def forget_experience(self, tenant: str, contributor: str, timeout_s: float = 60.0) -> int:
-        """Delete what there is to learn from a contributor: feedback, outcomes, choices. Gives how many choices.
+        """Delete what there is to learn from a contributor, and what was learnt. Gives how many choices.
 
         Raises as `forget_contributor` does.
         """
         self.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
-        return self.choices.forget_contributor(tenant, contributor).result(timeout_s)
+        choices = self.choices.forget_contributor(tenant, contributor).result(timeout_s)
+        if choices and tenant:
+            # A bandit's landmark may be one request's vector. What is left is learnt from anew.
+            self.artifacts.forget_tenant(tenant)
+        return choices
 
     def close(self, timeout_s: float = 10.0) -> bool:
         """Write what waits, save the snapshots, close. True if everything was written within `timeout_s` seconds."""

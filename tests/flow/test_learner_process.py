@@ -1,4 +1,4 @@
-"""The learner is a process of its own: killed, it comes back; whatever becomes of it, requests go on; it stops with all others."""
+"""The learner is a process of its own: killed, it comes back; whatever becomes of it, requests go on; all stop together."""
 
 from __future__ import annotations
 
