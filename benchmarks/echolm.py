@@ -23,7 +23,7 @@ from typing import Any
 
 import echolm_world
 from echolm_engines import LARGE, SMALL
-from echolm_examples import calibrated
+from echolm_examples import Scales, calibrated
 from echolm_report import LABEL, lines, summary
 from echolm_scenarios import Size, experiments, trace_of
 
@@ -43,6 +43,10 @@ def main() -> None:
     arguments.add_argument("--seeds", type=int)
     arguments.add_argument("--minutes", type=float, help="of virtual time per load")
     arguments.add_argument("--quick", action="store_true", help="under a minute: one seed, little traffic")
+    arguments.add_argument("--proxy-correlation", type=float, default=echolm_world.PROXY_CORRELATION)
+    arguments.add_argument(
+        "--classifier-correlation", type=float, default=echolm_world.CLASSIFIER_CORRELATION
+    )
     chosen = arguments.parse_args()
     usual = QUICK if chosen.quick else whole
     size = Size(
@@ -51,27 +55,31 @@ def main() -> None:
         usual.warm_up,
         usual.dials,
         usual.step_minutes,
+        chosen.classifier_correlation,
     )
     path = trace_of(chosen.data)
     trace = read_trace(path) if path.exists() else None
     if trace is None:
         print(f"Azure trace: skipped, {path} is not there", file=sys.stderr)
     began = time.process_time()
-    scales = calibrated(*((500, 3000, 7) if chosen.quick else ()))
+    sizes = (500, 3000, 7) if chosen.quick else ()
+    scales = calibrated(*sizes, proxy_correlation=chosen.proxy_correlation)
     per_seed = experiments(scales, size, trace, lambda said: print(f"  {said}", file=sys.stderr, flush=True))
     found = summary(per_seed)
     print("\n".join(lines(found, size.seeds)))
     print(f"{time.process_time() - began:.0f} s of CPU")
     if chosen.json:
-        chosen.json.write_text(json.dumps(document(found, per_seed, size), indent=1))
+        chosen.json.write_text(json.dumps(document(found, per_seed, size, scales), indent=1))
 
 
-def document(found: dict[str, Any], per_seed: list[dict[str, Any]], size: Size) -> dict[str, Any]:
+def document(
+    found: dict[str, Any], per_seed: list[dict[str, Any]], size: Size, scales: Scales
+) -> dict[str, Any]:
     """What is written as JSON."""
     assumed = {
         "topic_variance": echolm_world.TOPIC_VARIANCE,
-        "classifier_correlation": echolm_world.CLASSIFIER_CORRELATION,
-        "proxy_correlation": echolm_world.PROXY_CORRELATION,
+        "classifier_correlation": size.classifier_correlation,
+        "proxy_correlation": scales.proxy_correlation,
         "poor_answers": echolm_world.POOR_ANSWERS,
         "one_offs": echolm_world.ONE_OFFS,
     }

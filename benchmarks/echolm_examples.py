@@ -36,6 +36,7 @@ class Scales(NamedTuple):
     """Points of the score that perfect examples add."""
     gain_deviation: tuple[float, ...]
     """Of the gains of the nearest candidates: what the proxy's error is measured in."""
+    proxy_correlation: float = PROXY_CORRELATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Bank:
         fits = self._fits(query, found)
         gains = self.expected_gains(query, fits)
         noise = np.random.default_rng([self._seed, query.id]).standard_normal(most)
-        r2 = PROXY_CORRELATION**2
+        r2 = self._scales.proxy_correlation**2
         error = self._scales.gain_deviation[query.dataset] * (1 / r2 - 1) ** 0.5
         told = gains.mean() + r2 * (gains - gains.mean() + error * noise)
         near = tuple(
@@ -153,7 +154,9 @@ def stale_quality(query: Query) -> float:
     return float(CURVES[query.dataset](mean + STALE_POINTS))
 
 
-def calibrated(requests: int = 1500, bank: int = 3000, rounds: int = 9) -> Scales:
+def calibrated(
+    requests: int = 1500, bank: int = 3000, rounds: int = 9, *, proxy_correlation: float = PROXY_CORRELATION
+) -> Scales:
     """Scales at which the win rate with examples, everything sent to the small engine, is Table 5's. A world of its own.
 
     By bisection on every data set at once. What luck can be taken out is: win rates are expected ones given topic and
@@ -166,7 +169,7 @@ def calibrated(requests: int = 1500, bank: int = 3000, rounds: int = 9) -> Scale
     deviation = [0.05] * len(GEMMA)
     for _ in range(rounds):
         middle = (low + high) / 2
-        shelf = Bank(Scales(tuple(middle), tuple(deviation)), 0, bank)
+        shelf = Bank(Scales(tuple(middle), tuple(deviation), proxy_correlation), 0, bank)
         for query in stored:
             shelf.add(query)
         lifted: list[list[float]] = [[] for _ in GEMMA]
@@ -182,4 +185,4 @@ def calibrated(requests: int = 1500, bank: int = 3000, rounds: int = 9) -> Scale
         for i, dataset in enumerate(GEMMA):
             enough = float(np.mean(lifted[i])) > dataset.wins_with - dataset.wins_alone
             low[i], high[i] = (low[i], middle[i]) if enough else (middle[i], high[i])
-    return Scales(tuple((low + high) / 2), tuple(deviation))
+    return Scales(tuple((low + high) / 2), tuple(deviation), proxy_correlation)

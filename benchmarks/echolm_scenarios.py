@@ -15,13 +15,13 @@ from echolm_examples import Bank, Scales
 from echolm_paper import GEMMA
 from echolm_routers import Fixed, Gateway, Parts, Router, Threshold
 from echolm_run import Arrival, Pass, Result, poisson
-from echolm_world import Query, World
+from echolm_world import CLASSIFIER_CORRELATION, Query, World
 
 from loadtest.traces import TraceRow
 from router.bandit_vw import VowpalBandit
 
 DIAL = 0.25
-"""Of the main table. The frontier goes through all of DIALS."""
+"""Of the main table: the lowest of DIALS at which the default run loses no quality. The frontier goes through all of them."""
 DIALS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7)
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 RATES_PER_S = (1.0, 2.0, 4.0)
@@ -59,6 +59,7 @@ class Size:
     """Requests before anything counts: the gateway learns on them, from an untaught bandit on."""
     dials: tuple[float, ...] = DIALS
     step_minutes: float = 5.0
+    classifier_correlation: float = CLASSIFIER_CORRELATION
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class Stage:
     _warm: dict[str, tuple[Bank, bytes | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.world = World(self.seed)
+        self.world = World(self.seed, self.size.classifier_correlation)
         self.stock = [self.world.query() for _ in range(STARTING_BANK)]
         queries = [self.world.query() for _ in range(self.size.warm_up)]
         self.before = poisson(queries, FRONTIER_RATE_PER_S, self.rng("before"))

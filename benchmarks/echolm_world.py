@@ -112,7 +112,8 @@ class Query:
 class World:
     """Topics, and requests about them. Everything follows from `seed`."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, classifier_correlation: float = CLASSIFIER_CORRELATION) -> None:
+        self._known = classifier_correlation
         self._rng = np.random.default_rng([seed, 1])
         rng = self._rng
         datasets = _unit(rng.standard_normal((len(GEMMA), DIMENSIONS)))
@@ -146,7 +147,7 @@ class World:
             error = float(self._error[dataset, topic])
         fit = FITS[dataset]
         spread = fit.deviation * math.sqrt(TOPIC_VARIANCE)
-        known = CLASSIFIER_CORRELATION
+        known = self._known
         told = known * (known * difficulty + math.sqrt(1 - known**2) * error)
         topic_score = fit.mean + spread * difficulty
         rest = fit.deviation * math.sqrt(1 - TOPIC_VARIANCE) * float(rng.standard_normal())

@@ -33,6 +33,7 @@ from router.bandit import (
     check_lesson,
     check_scene,
 )
+from router.example_fit import ExampleFit
 from router.landmarks import LandmarkKnobs, Landmarks
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MAGIC = b"understudy-bandit-1\n"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class VowpalBandit:
         self._landmarks = Landmarks(
             self.settings.dimensions, len(features.TEXT_NAMES), self.settings.landmarks
         )
+        self._fit = ExampleFit(self.settings.landmarks.half_life_lessons)
         self._projection = _projection(self.settings)
         self._open(None)
 
@@ -148,6 +150,7 @@ class VowpalBandit:
         """See router.bandit.Bandit."""
         with self._lock:
             arrays, actions = self._landmarks.arrays()
+            arrays |= self._fit.arrays(actions)
             model: bytes = self._workspace.serialize()
             learned = self._learned
         packed = io.BytesIO()
@@ -182,7 +185,9 @@ class VowpalBandit:
             split = int(header["arrays_bytes"])
             bandit = cls(settings, version=hashlib.sha256(data).hexdigest()[:12])
             with np.load(io.BytesIO(payload[:split]), allow_pickle=False) as kept:
-                bandit._landmarks.restore({name: kept[name] for name in kept.files}, header["actions"])
+                found = {name: kept[name] for name in kept.files}
+            bandit._fit.restore({n: found.pop(n) for n in ("fit_squares", "fit_products")}, header["actions"])
+            bandit._landmarks.restore(found, header["actions"])
             bandit._open(payload[split:])
             bandit._learned = int(header["learned"])
             bandit.taught_until_s = float(header["taught_until_s"])
@@ -197,6 +202,11 @@ class VowpalBandit:
         self._teach(lesson, self._landmarks.near(place)[0])
         told = {action_key(scene.options[i]): q for i, q in lesson.qualities.items()}
         self._landmarks.learn(place, told, lesson.weight)
+        for index, quality in lesson.qualities.items():
+            option = scene.options[index]
+            if option.with_examples:
+                prior = _prior(scene.context, option)
+                self._fit.learn(action_key(option), scene.context, prior, quality, lesson.weight)
         self._learned += 1
 
     def _teach(self, lesson: Lesson, reach: npt.NDArray[np.float32]) -> None:
@@ -221,7 +231,10 @@ class VowpalBandit:
 
     def _base(self, scene: Scene, reach: npt.NDArray[np.float32]) -> list[float]:
         return [
-            self._landmarks.expected(reach, action_key(option), _prior(scene.context, option))
+            # With examples it matters less what the request is like than how well they fit it.
+            self._fit.expected(action_key(option), scene.context, _prior(scene.context, option))
+            if option.with_examples
+            else self._landmarks.expected(reach, action_key(option), _prior(scene.context, option))
             for option in scene.options
         ]
 

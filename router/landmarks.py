@@ -59,7 +59,9 @@ class Scaling:
         """Takes mean and deviation from `numbers`, [requests, numbers]."""
         self.mean = numbers.mean(0).astype(np.float32)
         # A number that hardly varies must not become a megaphone for the one request where it does.
-        self.deviation = np.maximum(numbers.std(0), 0.02).astype(np.float32)
+        spread = numbers.std(0)
+        # One that never varied in training (labels know nothing of examples) tells nothing when it does later.
+        self.deviation = np.where(spread < 1e-6, 1e6, np.maximum(spread, 0.02)).astype(np.float32)
 
     def place(self, vector: Vector | None, numbers: Array) -> Array:
         """[dimensions + numbers]; without a vector only [numbers], which is compared with that part alone."""

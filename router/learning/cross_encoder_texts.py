@@ -1,15 +1,15 @@
 """What a cross-encoder learns from: outcomes with the texts of the request and of the examples that were sent.
 
-The log keeps no request's text, for it is not the log's to keep. A logged request can be learnt from only where the bank holds
-its question, as it does of what the reference engine answered; all others are left out.
+The log keeps no request's text, for it is not the log's to keep. A logged request can be learnt from only where the bank
+holds its question, as it does of what the reference engine answered; all others are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SEPARATOR = "[SEP]"
+_TEACHER = "(teacher)"
+"""Stands where an outcome names its engine, and is no reference engine."""
 UNKNOWN_QUALITY = 0.5
 """Of a row that nobody observed: it is there to be asked about, never to be learnt from as it is."""
 
@@ -95,10 +97,20 @@ def candidate_rows_from_log(
         ids = [int(candidate["id"]) for candidate in choice.candidates]
         texts, vectors = texts_of(ids), vectors_of(ids)
         known = tuple(id for id in ids if id in texts and id in vectors)
-        asking = OutcomeRecord(**_NO_OUTCOME | {"request_id": choice.request_id, "tenant": choice.tenant, "example_ids": known})
+        asking = OutcomeRecord(
+            choice.request_id,
+            choice.tenant,
+            choice.at_s,
+            "judge",
+            "",
+            _TEACHER,
+            known,
+            False,
+            UNKNOWN_QUALITY,
+        )
         rows = rows_from_log([(choice, [asking])], vectors_of, embedding_version=embedding_version)
         examples = tuple(shown(*texts[id]) for id in known)
-        found += [TextRow(replace(row, weight=1.0), asked[choice.request_id], examples) for row in rows]
+        found += [TextRow(row, asked[choice.request_id], examples) for row in rows]
     return sorted(found, key=lambda one: (one.row.at_s, one.row.request_id))
 
 
@@ -135,5 +147,3 @@ def padded(read: Sequence[tuple[list[int], list[int]]]) -> dict[str, npt.NDArray
         feeds["attention_mask"][place, : len(ids)] = 1
         feeds["token_type_ids"][place, : len(ids)] = types
     return feeds
-
-

@@ -83,18 +83,22 @@ def trained(
     loss: Loss | Literal["auto"] = "auto",
     embedding_version: str = "",
     members: int = MEMBERS,
+    taught: Sequence[Row] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Trained:
     """A scorer trained on `rows`, against `incumbent` (an ONNX scorer: the one in use, or the prior). Takes seconds to
     minutes.
 
-    `members`: how many networks are fitted and averaged. The same rows, incumbent and seed give the same weights on the
+    `members`: how many networks are fitted and averaged. `taught`: a teacher's opinions (router.learning.distillation), which
+    are fitted beside the outcomes and never decide; of requests older than the held-out ones. The same rows, incumbent and seed give the same weights on the
     same machine. `tell` gets a line now and then. Raises TooFewOutcomes, TorchMissing, and RuntimeError should the
     written model not agree with the trained one.
     """
     torch = _torch()
     ordered = sorted(rows, key=lambda row: (row.at_s, row.request_id))
     fit, check, held = _split(ordered)
+    # First, since pairs are looked for among the latest rows.
+    fit = [*taught, *fit]
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

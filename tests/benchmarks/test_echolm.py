@@ -222,7 +222,8 @@ def test_everything_that_comes_out_is_labelled_as_simulation(
 ) -> None:
     tiny = sim.scenarios.Size(seeds=1, minutes=0.5, warm_up=300, dials=(0.25,), step_minutes=1.0)
     monkeypatch.setattr(sim.main, "QUICK", tiny)
-    monkeypatch.setattr(sim.main, "calibrated", lambda *sizes: sim.examples.calibrated(60, 200, 3))
+    calibrated = sim.examples.calibrated
+    monkeypatch.setattr(sim.main, "calibrated", lambda *sizes, **kept: calibrated(60, 200, 3, **kept))
     out = tmp_path / "echolm.json"
     monkeypatch.setattr(
         sys, "argv", ["echolm.py", "--quick", "--data", str(tmp_path), "--json", str(out), "--seeds", "1"]

