@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # --no-deps below: every dependency is in the lock, with its hash.
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-slow check format bench lock clean
+.PHONY: help demo test test-slow test-train check format bench lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,10 +22,14 @@ demo: $(VENV)/installed      ## Watch the gateway at work on a simulated world; 
 	$(BIN)/understudy demo
 
 test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
-	$(BIN)/python -m pytest -m "not slow and not gpu and not vllm"
+	$(BIN)/python -m pytest -m "not slow and not train and not gpu and not vllm"
+
+test-train: $(VENV)/installed ## The tests of training; installs torch (extra train) into the environment
+	$(PIP) install "torch>=2.8,<3"
+	$(BIN)/python -m pytest -m "train"
 
 test-slow: $(VENV)/installed ## The tests that take minutes
-	$(BIN)/python -m pytest -m "slow"
+	$(BIN)/python -m pytest -m "slow and not train"
 
 check: $(VENV)/installed     ## Lint, types, import contracts
 	$(BIN)/ruff check .

@@ -21,7 +21,7 @@ from loadtest.traces import TraceRow
 from router.bandit_vw import VowpalBandit
 
 DIAL = 0.25
-"""Of the main table: the lowest of DIALS at which the default run loses no quality. The frontier goes through all of them."""
+"""Of the main table: the lowest of DIALS at which the default run loses no quality. The frontier goes through all."""
 DIALS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7)
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 RATES_PER_S = (1.0, 2.0, 4.0)

@@ -3,9 +3,10 @@
     python benchmarks/helpfulness_teacher.py [--requests 2000] [--seed 7] [--worlds 7 11] [--layers 2] [--json FILE]
 
 The stream, the bank, the outcomes and the measure are those of benchmarks/helpfulness.py. On the same outcomes are
-trained: the fast scorer; a cross-encoder, which reads the texts; and the fast scorer once more, with the cross-encoder's opinions of
-candidates that nobody tried (router.learning.distillation). As a control, the fast scorer is also told the true expected
-quality of the very same candidates: what a faultless teacher would have been worth. No scorer but that control ever sees it.
+trained: the fast scorer; a cross-encoder, which reads the texts; and the fast scorer once more, with the cross-encoder's
+opinions of candidates that nobody tried (router.learning.distillation). As a control, the fast scorer is also told the
+true expected quality of the very same candidates: what a faultless teacher would have been worth. No scorer but that
+control ever sees it.
 
 CPU time is the process's own, all its threads, per call with 20 candidates. Nothing here runs on a GPU.
 """
@@ -54,7 +55,7 @@ from engines.simulated_world import World  # noqa: E402
 from router.combiner import Knobs  # noqa: E402
 from router.embedder import Embedder  # noqa: E402
 from router.embedding_model import locate, prepare  # noqa: E402
-from router.learning.cross_encoder import Teacher, split, trained_cross_encoder  # noqa: E402
+from router.learning.cross_encoder import MOST_EPOCHS, Teacher, split, trained_cross_encoder  # noqa: E402
 from router.learning.cross_encoder_graph import cross_encoder_model  # noqa: E402
 from router.learning.cross_encoder_texts import UNKNOWN_QUALITY, TextRow, shown  # noqa: E402
 from router.learning.distillation import EACH, WEIGHT, soft_rows  # noqa: E402
@@ -183,7 +184,7 @@ def run(
 
     def fast(name: str, taught: Sequence[Row]) -> None:
         began = time.process_time()
-        made = trained(rows, prior_model(), seed=seed, taught=taught)
+        made = trained(rows, prior_model(), seed=seed, loss="pointwise", taught=taught)
         models[name], training[name] = made.model, made.metrics | {"taught": len(taught)}
         timed(f"training {name}", began)
         print(f"{name}: {made.reason}", flush=True)
@@ -278,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--worlds", type=int, nargs="+", default=[7, 11], help="the first is trained in")
     parser.add_argument("--layers", type=int, default=2, help="of the cross-encoder [%(default)s]")
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=MOST_EPOCHS)
     parser.add_argument("--each", type=int, default=EACH, help="opinions per request [%(default)s]")
     parser.add_argument("--weight", type=float, default=WEIGHT, help="of an opinion [%(default)s]")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-helpfulness")

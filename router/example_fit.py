@@ -44,7 +44,7 @@ class ExampleFit:
         line = self._lines.get(action)
         if line is None:
             return prior
-        correction = sum(map(operator.mul, line, _numbers(context)))
+        correction: float = sum(map(operator.mul, line, _numbers(context)))
         return min(1.0, max(0.0, prior + correction))
 
     def learn(

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 LAYERS = 2
 MOST_TOKENS = 256
 """Of a pair; what router.scorer.Scorer cuts to as well."""
-MOST_EPOCHS, PATIENCE = 4, 1
-BATCH_ROWS = 24
-RATE, HEAD_RATE = 1e-4, 1e-3
+MOST_EPOCHS, PATIENCE = 5, 1
+BATCH_ROWS = 16
+RATE, HEAD_RATE = 2e-4, 1e-3
 WARM_UP, MOST_GRADIENT = 0.1, 1.0
 """Share of the steps until the full rate is reached (it then falls to nothing by the last); and the norm at which gradients
 are held. Both as in Devlin et al. 2018, "BERT", appendix A.2."""

@@ -21,7 +21,7 @@ from router.learning.scorer_rows import Row
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-WEIGHT = 0.3
+WEIGHT = 0.1
 """Of a teacher's opinion, against 1 of an outcome that was observed."""
 EACH = 6
 """Candidates of one request that are asked about."""

@@ -97,18 +97,17 @@ def trained(
     torch = _torch()
     ordered = sorted(rows, key=lambda row: (row.at_s, row.request_id))
     fit, check, held = _split(ordered)
-    # First, since pairs are looked for among the latest rows.
-    fit = [*taught, *fit]
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _trained(fit, check, held, incumbent, seed, loss, embedding_version, members, tell)
+        return _trained(fit, taught, check, held, incumbent, seed, loss, embedding_version, members, tell)
     finally:
         torch.set_num_threads(before)
 
 
 def _trained(
     fit: list[Row],
+    taught: Sequence[Row],
     check: list[Row],
     held: list[Row],
     incumbent: bytes,
@@ -122,7 +121,8 @@ def _trained(
 
     fit_pairs, check_pairs, held_pairs = (comparable_pairs(part) for part in (fit, check, held))
     novel = _novel(check, fit)
-    fit_batch, check_batch, novel_batch = batch_of(fit), batch_of(check), batch_of(novel)
+    # Pairs are of outcomes alone, and so of the rows that come first.
+    fit_batch, check_batch, novel_batch = batch_of([*fit, *taught]), batch_of(check), batch_of(novel)
     wanted: list[Loss] = ["pointwise", "pairwise"] if loss == "auto" else [loss]
     if not len(fit_pairs):
         wanted = ["pointwise"]

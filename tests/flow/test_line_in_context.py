@@ -1,4 +1,4 @@
-"""The learning policy over real sockets, with the real embedder and scorer: what is chosen, gone without, and whose it is."""
+"""The learning policy over real sockets, with the real embedder and scorer: what is chosen, gone without, whose it is."""
 
 from __future__ import annotations
 

@@ -90,9 +90,13 @@ class Loop:
         """One turn of the learner, and until the worker decides with what came of it."""
         made = await asyncio.to_thread(self.learner.step)
         self.published += made
+        await self.ready()
+        return made
+
+    async def ready(self) -> None:
+        """Until the worker decides with what is published."""
         (follower,) = self.gate.gateway._followers
         assert await asyncio.to_thread(follower.ready, "default", "gpt-4o")
-        return made
 
     async def _post(self, path: str, body: Any, headers: dict[str, str]) -> Got:
         # Without waiting for what is remembered, as Line.post does: feedback waits for it by itself.
@@ -167,13 +171,15 @@ async def test_under_a_load_step_the_share_rises_and_falls_again(tmp_path: Path)
         await here.learn()
     # What was learnt outlives the process. From here on nothing is learnt: what moves is moved by load alone.
     async with loop(tmp_path, large={"max_in_flight": 4}, exploration=still, load=load, **two) as here:
+        await here.ready()
         here.large.script = slowly
+        choices = here.gate.gateway.memory.store.choices
+        before = choices.after(0, 1000)[-1][0]
         idle = await here.used(30, at_once=1)
         pressed = await here.used(120, at_once=24)
         later = await here.used(30, at_once=1)
-        choices, metrics = here.gate.gateway.memory.store.choices, await here.metrics()
-        shifted = [c for _, c in choices.after(0, 1000) if c.chosen != c.chosen_without_load]
-    print(idle, pressed, later, len(shifted))
+        metrics = await here.metrics()
+        shifted = [c for _, c in choices.after(before, 1000) if c.chosen != c.chosen_without_load]
     assert idle < 0.35 and later < 0.35, (idle, pressed, later)
     assert pressed > max(idle, later) + 0.25, (idle, pressed, later)
     # The log keeps what it would have been, and what an operator sees agrees with the log.

@@ -1,4 +1,4 @@
-"""Settings of what learns: a dial off its scale, a floor without a judge, a judge of nothing are told before anything starts."""
+"""Settings of what learns: a dial off its scale, a floor without a judge, a judge of nothing are told before it starts."""
 
 from __future__ import annotations
 
