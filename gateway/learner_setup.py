@@ -116,27 +116,29 @@ class Floors:
             return
         for tenant, name in self._store.choices.slots():
             if name in self._promised:
-                model, promise = self._promised[name]
-                row, floor = caught_up(
-                    before := self._rows.get(tenant, name),
-                    promise,
-                    self._store.choices,
-                    self._store.outcomes,
-                    tenant=tenant,
-                    model=name,
-                    reference=model.engines[-1],
-                    now_s=time.time(),
-                )
-                if before is None or _news(before, row):
-                    self._rows.put(row).result(_WRITE_S)
-                if before is None or before.standing != row.standing:
-                    log(
-                        "warning" if row.standing == "threatened" else "info",
-                        "quality_floor",
-                        tenant=tenant,
-                        model=name,
-                        **floor.state(),
-                    )
+                try:
+                    self._catch_up(tenant, name)
+                except Exception as error:
+                    # One tenant's odd log must not keep the others' promises from being kept.
+                    log("error", "quality_floor_failed", tenant=tenant, model=name, error=error)
+
+    def _catch_up(self, tenant: str, name: str) -> None:
+        model, promise = self._promised[name]
+        row, floor = caught_up(
+            before := self._rows.get(tenant, name),
+            promise,
+            self._store.choices,
+            self._store.outcomes,
+            tenant=tenant,
+            model=name,
+            reference=model.engines[-1],
+            now_s=time.time(),
+        )
+        if before is None or _news(before, row):
+            self._rows.put(row).result(_WRITE_S)
+        if before is None or before.standing != row.standing:
+            level = "warning" if row.standing == "threatened" else "info"
+            log(level, "quality_floor", tenant=tenant, model=name, **floor.state())
 
 
 def _news(before: FloorRow, now: FloorRow) -> bool:

@@ -312,9 +312,12 @@ class InContext:
         """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose."""
         # Pairs that were merged into one example (store.twins) are still that many past answers.
         novel = sum(1 + c.example.merged for c in self._familiar(thinking)) < self._knobs.m
-        reason = "novel" if novel else "familiar" if chosen.examples else "no_example_helps"
+        # The only example was left out on purpose: what the engine does without it is what is to be learnt.
+        dropped = chosen.helped is not None and chosen.helped.explored == "drop"
+        helped = bool(chosen.examples) or dropped
+        reason = "novel" if novel else "familiar" if helped else "no_example_helps"
         to_small = reason == "familiar"
-        pick = Action(self._names[0], True) if to_small else Action(self._names[-1], False)
+        pick = Action(self._names[0], bool(chosen.examples)) if to_small else Action(self._names[-1], False)
         weighed = self._chooser.choose(situation, None, self._rng)
         healthy = {state.name: state.healthy for state in situation.engines}
         choice = following(

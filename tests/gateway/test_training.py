@@ -169,7 +169,7 @@ def test_a_scorer_is_trained_that_a_worker_can_open(store: Memory, tmp_path: Pat
     pytest.importorskip("torch")
     assert ScorerTrainer.possible()
     generator = np.random.default_rng(1)
-    for number in range(320):
+    for number in range(280):
         scalars = generator.random((2, len(NAMES))).astype(np.float32)
         helps = generator.random() < 0.5
         scalars[:, PLACE["request_rare_covered"]] = helps

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from router.embedding_model import locate
 from router.learning.cross_encoder_graph import HEAD, cross_encoder_model
-from router.learning.cross_encoder_texts import PairReader, TextRow
-from tests.router.learning.reading_world import asked, text_outcomes, told
+from router.learning.cross_encoder_texts import PairReader, TextRow, padded
+from router.minilm_onnx import build_graph, read_shape
+from router.onnx_session import import_onnxruntime
+from tests.router.learning.reading_world import asked, text_outcomes, told, write_tiny_encoder
+
+if TYPE_CHECKING:
+    from router.learning.cross_encoder_network import Network
 
 pytestmark = pytest.mark.train
 ENCODER = locate("package")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_encoder(tmp_path_factory.mktemp("encoder"))
 
 
 @pytest.fixture(scope="module")
@@ -19,46 +33,35 @@ def reader() -> PairReader:
     return PairReader(ENCODER / "tokenizer.json", 64)
 
 
-def network(reader: PairReader, layers: int = 1, seed: int = 0) -> object:
+def made(encoder: Path, reader: PairReader, layers: int = 1, seed: int = 0) -> Network:
     from router.learning.cross_encoder_network import Network
 
-    return Network(ENCODER, layers, reader.separator, 0.3, seed)
+    return Network(encoder, layers, reader.separator, 0.3, seed)
 
 
 def test_its_layers_are_the_encoders_own(reader: PairReader) -> None:
-    """With every layer, without marks and types: the mean of the tokens is the sentence encoder's vector."""
+    """With all layers and one text, the mean of the tokens is the sentence encoder's vector."""
     import torch
 
-    from router.embedding_model import locate as _locate
-    from router.learning.cross_encoder_network import Network
-
-    whole = Network(_locate("package"), 6, reader.separator, 0.5, 0)
-    ids, _ = reader.read([("What is the capital of Portugal?", "")])[0]
-    ids = ids[:-1]  # one text, as the sentence encoder reads it
+    whole = made(ENCODER, reader, layers=6)
+    ids = reader.read([("What is the capital of Portugal?", "")])[0][0][:-1]
     with torch.no_grad():
         pooled = whole._encoded([(ids, [0] * len(ids))])[0]
     mean = pooled[whole.shape.hidden : 2 * whole.shape.hidden].numpy()
-    from safetensors.numpy import load_file
-
-    from router.minilm_onnx import build_graph, read_shape
-    from router.onnx_session import import_onnxruntime
-
-    onnxruntime = import_onnxruntime()
     graph = build_graph(load_file(ENCODER / "model.safetensors"), read_shape(ENCODER))
-    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = import_onnxruntime().InferenceSession(
+        graph.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     (vector,) = session.run(None, {"input_ids": np.array([ids])})[0]
     assert mean / np.linalg.norm(mean) @ vector == pytest.approx(1.0, abs=1e-4)
 
 
-def test_a_word_of_both_texts_is_marked_in_both_and_nothing_else(reader: PairReader) -> None:
+def test_a_word_of_both_texts_is_marked_in_both_and_nothing_else(tiny: Path, reader: PairReader) -> None:
     import torch
 
     read = reader.read([("where is Lisbon", "Lisbon rocks"), ("where is Lisbon", "")])
-    one = network(reader)
-    from router.learning.cross_encoder_texts import padded
-
     feeds = {name: torch.from_numpy(array) for name, array in padded(read).items()}
-    marks = one._matched(  # type: ignore[attr-defined]
+    marks = made(tiny, reader)._matched(
         feeds["input_ids"], feeds["token_type_ids"], feeds["attention_mask"].float()
     )
     # [CLS] where is lisbon [SEP] lisbon rocks [SEP]
@@ -76,32 +79,34 @@ def test_a_request_asked_again_with_the_same_example_is_read_once(reader: PairRe
     assert reading.shown == [[1, 2]] * 5
 
 
-def test_with_an_example_is_alone_less_what_is_spoilt_and_more_what_is_mended(reader: PairReader) -> None:
+def test_with_an_example_is_alone_less_what_is_spoilt_and_more_what_is_mended(
+    tiny: Path, reader: PairReader
+) -> None:
     from router.learning.cross_encoder_network import read_rows
 
     rows = text_outcomes(12)
-    reading, net = read_rows(rows, reader), network(reader)
-    alone, helps, harms, owner = net.effects(reading, range(12))  # type: ignore[attr-defined]
-    _, with_one, _ = net.qualities(reading, range(12))  # type: ignore[attr-defined]
+    reading, network = read_rows(rows, reader), made(tiny, reader)
+    alone, helps, harms, owner = network.effects(reading, range(12))
+    _, with_one, _ = network.qualities(reading, range(12))
     a = alone[owner]
     assert np.allclose((a * (1 - harms) + (1 - a) * helps).detach(), with_one.detach())
     assert owner.tolist() == [n for n, one in enumerate(rows) for _ in one.examples]
 
 
-def test_what_was_kept_comes_back_and_the_same_seed_draws_the_same(reader: PairReader) -> None:
+def test_what_was_kept_comes_back_and_the_same_seed_draws_the_same(tiny: Path, reader: PairReader) -> None:
     import torch
 
-    one, same, other = (network(reader, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (made(tiny, reader, seed=seed) for seed in (1, 1, 2))
     head = "head.hidden.weight"
-    assert torch.equal(one.head[head], same.head[head])  # type: ignore[attr-defined]
-    assert not torch.equal(one.head[head], other.head[head])  # type: ignore[attr-defined]
-    kept = one.kept()  # type: ignore[attr-defined]
-    other.restore(kept)  # type: ignore[attr-defined]
-    assert torch.equal(one.head[head], other.head[head])  # type: ignore[attr-defined]
+    assert torch.equal(one.head[head], same.head[head])
+    assert not torch.equal(one.head[head], other.head[head])
+    other.restore(one.kept())
+    assert torch.equal(one.head[head], other.head[head])
 
 
-def test_every_weight_that_is_written_down_is_there(reader: PairReader) -> None:
-    net = network(reader)
-    exported = net.exported(1.0, 0.0)  # type: ignore[attr-defined]
+def test_every_weight_that_is_written_down_is_there(tiny: Path, reader: PairReader) -> None:
+    network = made(tiny, reader)
+    exported = network.exported(1.0, 0.0)
     assert set(HEAD) <= set(exported)
-    assert len(cross_encoder_model(exported, net.shape, 1, reader.separator)) < 32_000_000  # type: ignore[attr-defined]
+    # The table of words is kept in 16 bits.
+    assert len(cross_encoder_model(exported, network.shape, 1, reader.separator)) < 3_500_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,11 @@ import pytest
 from router.learning.cross_encoder_texts import TextRow
 from router.learning.distillation import soft_rows
 from router.learning.scorer_rows import Row
-from router.scorer_features import NAMES
+from router.learning.scorer_training import predictions, trained
+from router.scorer_features import NAMES, PLACE
+from router.scorer_prior import prior_model
+from tests.router.learning.scorer_world import outcomes
+from tests.router.scoring import DIMENSIONS, unit
 
 
 class Counting:
@@ -76,3 +81,24 @@ def test_what_was_observed_is_not_copied() -> None:
 def test_a_weight_that_is_none_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match="weighs"):
         soft_rows(Counting(), [], weight=weight)
+
+
+@pytest.mark.train
+def test_the_fast_scorer_believes_its_teacher_but_is_judged_by_outcomes_alone() -> None:
+    """Told of an example that was never sent that it helps, the scorer says so; the hold-out stays what it was."""
+    rows = outcomes(240)
+    sent = PLACE["answer_known"]
+    for row in rows:
+        row.scalars[:, sent] = 0.0
+    untried = np.full((1, len(NAMES)), 0.5, np.float32)
+    untried[:, [PLACE["request_rare_covered"], sent]] = 0.0, 1.0
+    blank = np.zeros((1, DIMENSIONS), np.float32)
+    one = Row("q", 0.0, unit(3), blank, blank, untried, 0.98, 0.5)
+    taught = [replace(one, request=unit(i % 40)) for i in range(300)]
+    plain, told = (
+        trained(rows, prior_model(), seed=1, members=1, loss="pointwise", taught=opinions)
+        for opinions in ([], taught)
+    )
+    assert predictions(told.model, [one])[0] > predictions(plain.model, [one])[0] + 0.2
+    for figure in ("outcomes", "pairs", "incumbent"):
+        assert told.metrics[figure] == plain.metrics[figure]
