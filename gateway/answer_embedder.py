@@ -6,7 +6,6 @@ only the one that holds the lock file works.
 
 from __future__ import annotations
 
-import fcntl
 import threading
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
+from gateway.alone import again_while_alone
 from gateway.log import log
 from gateway.reembedder import BlockingEmbedder
 from store.answer_vectors import WaitingAnswer
@@ -82,17 +82,13 @@ class AnswerEmbedder:
             self._thread.join()
 
     def _run(self) -> None:
-        with self._lock_file.open("w") as lock:
-            while not self._stopping.is_set():
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    self._embed_all()
-                    fcntl.flock(lock, fcntl.LOCK_UN)
-                except BlockingIOError:
-                    pass
-                except Exception as error:
-                    log("error", "embedding_answers_failed", error=error)
-                self._stopping.wait(_LOOK_AGAIN_S)
+        again_while_alone(
+            self._embed_all,
+            self._lock_file,
+            self._stopping,
+            every_s=_LOOK_AGAIN_S,
+            failed="embedding_answers_failed",
+        )
 
     def _embed_all(self) -> None:
         before, after_id = self.done, 0

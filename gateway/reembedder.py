@@ -6,13 +6,13 @@ only the one that holds the lock file works.
 
 from __future__ import annotations
 
-import fcntl
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
+from gateway.alone import again_while_alone
 from gateway.log import log
 from store.records import Unembedded, Vector
 
@@ -61,17 +61,13 @@ class Reembedder:
         self._thread.join()
 
     def _run(self) -> None:
-        with self._lock_file.open("w") as lock:
-            while not self._stopping.is_set():
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    self._embed_all()
-                    fcntl.flock(lock, fcntl.LOCK_UN)
-                except BlockingIOError:
-                    pass
-                except Exception as error:
-                    log("error", "reembedding_failed", error=error)
-                self._stopping.wait(_LOOK_AGAIN_S)
+        again_while_alone(
+            self._embed_all,
+            self._lock_file,
+            self._stopping,
+            every_s=_LOOK_AGAIN_S,
+            failed="reembedding_failed",
+        )
 
     def _embed_all(self) -> None:
         version, after_id = self._embedder.version, 0

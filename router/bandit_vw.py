@@ -200,13 +200,20 @@ class VowpalBandit:
         scene = lesson.scene
         place = self._place(scene)
         self._teach(lesson, self._landmarks.near(place)[0])
-        told = {action_key(scene.options[i]): q for i, q in lesson.qualities.items()}
+        told: dict[str, float] = {}
+        for index, quality in lesson.qualities.items():
+            option = scene.options[index]
+            if option.with_examples:
+                # Landmarks keep qualities, 0..1: an error of -1..1 is brought there.
+                told[_beside(option)] = 0.5 + 0.5 * (quality - self._line(scene, option))
+            else:
+                told[action_key(option)] = quality
         self._landmarks.learn(place, told, lesson.weight)
         for index, quality in lesson.qualities.items():
             option = scene.options[index]
             if option.with_examples:
                 prior = _prior(scene.context, option)
-                self._fit.learn(action_key(option), scene.context, prior, quality, lesson.weight)
+                self._fit.learn(_beside(option), scene.context, prior, quality, lesson.weight)
         self._learned += 1
 
     def _teach(self, lesson: Lesson, reach: npt.NDArray[np.float32]) -> None:
@@ -231,12 +238,20 @@ class VowpalBandit:
 
     def _base(self, scene: Scene, reach: npt.NDArray[np.float32]) -> list[float]:
         return [
-            # With examples it matters less what the request is like than how well they fit it.
-            self._fit.expected(action_key(option), scene.context, _prior(scene.context, option))
+            self._with_examples(scene, option, reach)
             if option.with_examples
             else self._landmarks.expected(reach, action_key(option), _prior(scene.context, option))
             for option in scene.options
         ]
+
+    def _with_examples(self, scene: Scene, option: Option, reach: npt.NDArray[np.float32]) -> float:
+        """How well the examples fit says most; what requests like this one taught beside that says the rest."""
+        line = self._line(scene, option)
+        beside = self._landmarks.expected(reach, _beside(option), 0.5)
+        return min(1.0, max(0.0, line + 2.0 * (beside - 0.5)))
+
+    def _line(self, scene: Scene, option: Option) -> float:
+        return self._fit.expected(_beside(option), scene.context, _prior(scene.context, option))
 
     def _scores(self, lines: list[vw.Example]) -> list[float]:
         """Predicted cost per option, in the options' order."""
@@ -314,6 +329,11 @@ def _looks(scene: Scene) -> npt.NDArray[np.float32]:
 def action_key(option: Option) -> str:
     """An action's name in what is learnt: it outlives changes of the list of engines."""
     return f"{option.engine}+examples" if option.with_examples else option.engine
+
+
+def _beside(option: Option) -> str:
+    """The line of example fit of this option, and what landmarks keep of what it got wrong."""
+    return action_key(option) + "~"
 
 
 def _prior(context: Mapping[str, float], option: Option) -> float:

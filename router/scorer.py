@@ -77,6 +77,18 @@ class Scoring(Protocol):
 class _Session(OnnxSession):
     """A session that also tells what its model declares."""
 
+    closed = False
+
+    def here(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """Runs the model on the caller's thread. Any number of threads may at once: onnxruntime allows it."""
+        if self.closed:
+            raise SessionBusy(f"{self.name}: the session is closed")
+        return self._infer(feeds)
+
+    def close(self) -> None:
+        self.closed = True
+        super().close()
+
     @property
     def metadata(self) -> dict[str, str]:
         return dict(self._session.get_modelmeta().custom_metadata_map)
@@ -91,7 +103,11 @@ class _Session(OnnxSession):
 
 
 class Scorer:
-    """One opened model. Any thread may ask; inferences take turns on the session's own thread."""
+    """One opened model. Any thread may ask.
+
+    A features model runs on the thread that asks: it takes less time than handing it to another thread and back, so its
+    deadline is checked afterwards. A cross-encoder may take milliseconds, and takes turns on the session's own thread.
+    """
 
     def __init__(
         self,
@@ -186,16 +202,26 @@ class Scorer:
     ) -> Scores:
         began = time.perf_counter()
         if self.declared.signature == "features":
-            feeds = self._embeddings(request, candidates, scalars)
+            outputs = self._run_here(self._embeddings(request, candidates, scalars))
+            if deadline_s is not None and time.perf_counter() - began > deadline_s:
+                raise ScorerLate(f"scorer {self.version}: no scores within {deadline_s * 1000:g} ms")
         else:
             feeds = self._tokens(request, candidates)
-        left_s = None if deadline_s is None else deadline_s - (time.perf_counter() - began)
-        outputs = self._run(feeds, left_s)
+            left_s = None if deadline_s is None else deadline_s - (time.perf_counter() - began)
+            outputs = self._run(feeds, left_s)
         try:
             quality_with, quality_alone = self._qualities(outputs, len(candidates))
         except (ValueError, IndexError, TypeError) as wrong:
             raise ScorerBroken(f"scorer {self.version}: {wrong}") from wrong
         return Scores(quality_with - quality_alone, quality_with, quality_alone, scalars, self.version)
+
+    def _run_here(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        try:
+            return self._session.here(feeds)
+        except SessionBusy:
+            raise ScorerLate(f"scorer {self.version}: it was closed") from None
+        except Exception as failed:
+            raise ScorerBroken(f"scorer {self.version}: {failed}") from failed
 
     def _run(self, feeds: dict[str, npt.NDArray[Any]], left_s: float | None) -> list[npt.NDArray[Any]]:
         def job(infer: Infer) -> list[npt.NDArray[Any]]:

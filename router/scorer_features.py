@@ -23,7 +23,7 @@ from store.records import Vector
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = "1"
+VERSION = "2"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
@@ -50,6 +50,8 @@ NAMES: tuple[str, ...] = (
     "names_disagree",  # each names what the other does not
     "asks_alike",  # the same kinds of question word
     "request_in_answer",  # share of the request's words, weighted by excess rarity, that the answer says
+    "answer_spelled",  # how far a code in the answer is spelled from the example's question: it shows a rule
+    "spelled_alike",  # the same, times request_covered: a rule that the request may be asking for
     "request_length",  # logarithms of characters
     "question_length",
     "answer_length",
@@ -113,6 +115,7 @@ class Features:
         flat = array("f")
         for place, (candidate, pair) in enumerate(zip(candidates, pairs, strict=True)):
             example, known = candidate.example, candidate.answer_vector is not None
+            compared = _compared(asked, pair.question)
             gain = decayed(example.gain, example.gain_at_s, now_s) if example.gain else 0.0
             judged = example.quality_count
             flat.extend(
@@ -120,8 +123,10 @@ class Features:
                     candidate.similarity,
                     next(cosines) if known else 0.0,
                     known,
-                    *_compared(asked, pair.question),
+                    *compared,
                     _share(asked.rare, pair.answer_words, asked.rare_weight) if asked.rare else 0.0,
+                    pair.spelled,
+                    pair.spelled * compared[0],
                     request_length,
                     pair.question_length,
                     pair.answer_length,

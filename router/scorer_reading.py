@@ -23,6 +23,12 @@ _EARLIER = "\n(Earlier: "
 _IDENTIFIER = re.compile(r"[\w-]*\d[\w-]*")
 """QX-410, A97X, 258-CS: as one word beside its parts."""
 
+_RUN = re.compile(r"[^\s,;:!?\"\u201c\u201d()]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_LEAST_SPELLED, _WHOLLY_SPELLED = 3, 8
+"""Letters in a row that a question and a code in its answer must share to be more than chance; and those that are enough."""
+_LONGEST_CODE = 40
+
 RARE_FROM = 0.6
 """Rarity from which a word begins to count as one that tells things apart; below are some four hundred words."""
 
@@ -106,6 +112,34 @@ class Pair:
     """A logarithm of characters."""
     answer_length: float
     answer_words: frozenset[str]
+    spelled: float
+    """`spelled_from` of the two texts."""
+
+
+def spelled_from(question: str, answer: str) -> float:
+    """How far a code in the answer is made of letters of the question, 0..1: a user name from a name, say.
+
+    Such an example shows a rule, and so may help with questions about other names. A code is a run that holds more than
+    letters and does not stand in the question as it is.
+    """
+    asked = question[:LONGEST].casefold()
+    codes = {run.strip(".'-").casefold() for run in _RUN.findall(answer, 0, LONGEST)}
+    codes = {c for c in codes if 4 <= len(c) <= _LONGEST_CODE and not c.isalpha() and c not in asked}
+    if not codes:
+        return 0.0
+    parts = [part for code in codes for part in _LETTERS.findall(code) if len(part) >= _LEAST_SPELLED]
+    words = {word for word in _LETTERS.findall(asked) if len(word) >= _LEAST_SPELLED}
+    longest = max((_run_in_common(part, word) for part in parts for word in words), default=0)
+    return min(1.0, longest / _WHOLLY_SPELLED) if longest >= _LEAST_SPELLED else 0.0
+
+
+def _run_in_common(a: str, b: str) -> int:
+    """Length of the longest run of letters that both hold."""
+    longest = 0
+    for start in range(len(a)):
+        while start + longest < len(a) and a[start : start + longest + 1] in b:
+            longest += 1
+    return longest
 
 
 class Readings:
@@ -144,4 +178,5 @@ class Readings:
         answer = traits(example.answer)
         question = read(example.question, self.rarity)
         lengths = math.log1p(question.length), math.log1p(answer.length)
-        return Pair(question, *lengths, frozenset(answer.words))
+        spelled = spelled_from(example.question, example.answer)
+        return Pair(question, *lengths, frozenset(answer.words), spelled)

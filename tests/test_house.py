@@ -31,6 +31,8 @@ TESTED_BY = {
     "gateway/keepers/example.py": "flow/test_line_admission.py",
     "gateway/keepers/request.py": "flow/test_line_examples.py",
     "gateway/keepers/use.py": "flow/test_line_examples.py",
+    "gateway/correction.py": "gateway/test_handlers_feedback.py",
+    "gateway/engines_setup.py": "flow/line.py",
     "gateway/example_shelf.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
     "gateway/own_response.py": "flow/test_line_exact.py",

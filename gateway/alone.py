@@ -1,0 +1,31 @@
+"""A chore that only one of several workers does at a time: whoever holds the lock file."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.log import log
+
+
+def again_while_alone(
+    chore: Callable[[], None], lock_file: Path, stopping: threading.Event, *, every_s: float, failed: str
+) -> None:
+    """Do `chore` again and again, `every_s` apart, whenever no other process is at it, until `stopping`. Blocks.
+
+    What it raises is logged as the event `failed`. The lock goes with the process that holds it, however that ends.
+    """
+    with lock_file.open("w") as lock:
+        while not stopping.is_set():
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                chore()
+            except BlockingIOError:
+                pass
+            except Exception as error:
+                log("error", failed, error=error)
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)
+            stopping.wait(every_s)
