@@ -1,6 +1,6 @@
 """Is a cross-encoder the better judge of examples, what does it cost, and does the fast scorer learn from it?
 
-    python benchmarks/helpfulness_teacher.py [--requests 2000] [--seed 7] [--worlds 7 11] [--layers 2] [--json FILE]
+    python benchmarks/helpfulness_teacher.py [--requests 1500] [--seed 7] [--worlds 7 11] [--layers 2] [--json FILE]
 
 The stream, the bank, the outcomes and the measure are those of benchmarks/helpfulness.py. On the same outcomes are
 trained: the fast scorer; a cross-encoder, which reads the texts; and the fast scorer once more, with the cross-encoder's
@@ -55,7 +55,7 @@ from engines.simulated_world import World  # noqa: E402
 from router.combiner import Knobs  # noqa: E402
 from router.embedder import Embedder  # noqa: E402
 from router.embedding_model import locate, prepare  # noqa: E402
-from router.learning.cross_encoder import MOST_EPOCHS, Teacher, split, trained_cross_encoder  # noqa: E402
+from router.learning.cross_encoder import Teacher, split, trained_cross_encoder  # noqa: E402
 from router.learning.cross_encoder_graph import cross_encoder_model  # noqa: E402
 from router.learning.cross_encoder_texts import UNKNOWN_QUALITY, TextRow, shown  # noqa: E402
 from router.learning.distillation import EACH, WEIGHT, soft_rows  # noqa: E402
@@ -274,12 +274,12 @@ def _say(line: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--requests", type=int, default=2000, help="length of each stream [%(default)s]")
-    parser.add_argument("--measured", type=int, default=250, help="later requests to measure [%(default)s]")
+    parser.add_argument("--requests", type=int, default=1500, help="length of each stream [%(default)s]")
+    parser.add_argument("--measured", type=int, default=100, help="later requests to measure [%(default)s]")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--worlds", type=int, nargs="+", default=[7, 11], help="the first is trained in")
     parser.add_argument("--layers", type=int, default=2, help="of the cross-encoder [%(default)s]")
-    parser.add_argument("--epochs", type=int, default=MOST_EPOCHS)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--each", type=int, default=EACH, help="opinions per request [%(default)s]")
     parser.add_argument("--weight", type=float, default=WEIGHT, help="of an opinion [%(default)s]")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-helpfulness")

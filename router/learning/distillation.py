@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WEIGHT = 0.1
 """Of a teacher's opinion, against 1 of an outcome that was observed."""
-EACH = 6
+EACH = 4
 """Candidates of one request that are asked about."""
 
 

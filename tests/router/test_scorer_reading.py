@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from router.rarity import Rarity
-from router.scorer_reading import Readings, read
+from router.scorer_reading import Readings, read, spelled_from
 from tests.router.scoring import example, rarity
 
 
@@ -63,3 +63,20 @@ def test_many_threads_may_ask_at_once(words: Rarity) -> None:
         thread.join()
     assert len(right) == 80
     assert all(right)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "spelled"),
+    [
+        ("What does Hugo Flux log in as?", "For Hugo Flux, the username is hflux9.", True),
+        ('Under which code is "My Iron Orchard" shelved?', "ORC-13-M.", True),
+        ("Which mailbox is Kofi Tiost's?", "It is tiost.ko@annex.example", True),
+        ("What is the population of Eastwick?", "The population of Eastwick is 12,000.", False),
+        ("How heavy is the QX-410?", "The QX-410 weighs 410 grams.", False),
+        ("Who founded Eastwick Labs?", "It was founded by Mina Eastwick in 1999.", False),
+        ("", "hflux9", False),
+    ],
+)
+def test_a_code_made_of_the_questions_letters_shows_a_rule(question: str, answer: str, spelled: bool) -> None:
+    assert (spelled_from(question, answer) > 0.0) is spelled
+    assert 0.0 <= spelled_from(question, answer) <= 1.0
