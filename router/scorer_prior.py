@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from router.scorer_artifact import Declared
 from router.scorer_features import NAMES, PLACE, VERSION
 
-ALONE = 0.4
+ALONE = 0.3
 """Quality assumed of a small engine without help."""
 
 WEIGHTS: Mapping[str, float] = {
@@ -33,8 +33,8 @@ WEIGHTS: Mapping[str, float] = {
 }
 """In log-odds of a right answer, per unit of the scalar."""
 
-BIAS = -6.2
-"""So that an example of unknown quality, half as rare-covered and at a cosine of 0.7, changes nothing."""
+BIAS = -4.5
+"""So that an example of unknown quality, half as rare-covered and at a cosine of about 0.5, changes nothing."""
 
 
 def prior_model() -> bytes:

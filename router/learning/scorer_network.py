@@ -21,6 +21,11 @@ RANK, TOPICS, HIDDEN = 8, 4, 48
 DROPOUT = 0.3
 UNKNOWN_EFFECTS = (-1.5, -3.0)
 """Log-odds of help and of harm before anything is known: some help, hardly any harm."""
+LEAST_ALONE = 50
+"""Outcomes without examples under which quality alone stays a constant."""
+ALONE_RIDGE = 300.0
+MOST_LOGIT = 5.0
+"""Log-odds at which quality alone is held, by the tanh it goes through."""
 _EDGE = 1e-6
 
 Tensor = Any
@@ -169,12 +174,44 @@ class Network:
         }
         return {name: weight.float().numpy() for name, weight in folded.items()}
 
-    def open_embeddings(self) -> None:
-        """Lets the embeddings in, by random directions that hardly count yet."""
+    def fit_alone(self, batch: Batch) -> None:
+        """Quality alone by the request's embedding, from the rows without examples: logistic regression with a ridge.
+
+        Before anything else, and from those rows only: requests that the engine gets right by itself would otherwise pass
+        for requests that whatever was sent has helped. Few such rows leave it a constant.
+        """
+        without = torch.ones(len(batch.quality), dtype=torch.bool)
+        without[batch.owner] = False
+        if int(without.sum()) < LEAST_ALONE:
+            return
+        asked, quality = batch.requests[without] * self._d**0.5, batch.quality[without]
+        weight = batch.weight[without] / batch.weight[without].mean()
+        line = torch.zeros(self._d + 1, requires_grad=True)
+        optimiser = torch.optim.LBFGS([line], lr=0.5, max_iter=100)
+
+        def closure() -> Any:
+            optimiser.zero_grad()
+            each = torch.nn.functional.binary_cross_entropy_with_logits(
+                asked @ line[:-1] + line[-1], quality, reduction="none"
+            )
+            value = (each * weight).sum() + ALONE_RIDGE * (line[:-1] ** 2).sum()
+            value.backward()
+            return value
+
+        optimiser.step(closure)
+        found = line.detach()
+        if not bool(torch.isfinite(found).all()):
+            return
         with torch.no_grad():
-            for name, columns in (("low_rank", RANK), ("topics", TOPICS)):
-                weight = self.weights[name]
-                weight.copy_(self._drawn(len(weight), columns, 0.1 * self._d**-0.5))
+            self.weights["topics"][:, 0] = found[:-1] / MOST_LOGIT
+            self.weights["alone"][0] = MOST_LOGIT
+            self.weights["alone_bias"].fill_(float(found[-1]))
+
+    def open_embeddings(self) -> None:
+        """Lets the embeddings of pairs in, by random directions that hardly count yet."""
+        with torch.no_grad():
+            weight = self.weights["low_rank"]
+            weight.copy_(self._drawn(len(weight), RANK, 0.1 * self._d**-0.5))
 
     def kept(self) -> dict[str, Tensor]:
         """A copy of the weights as they are now."""

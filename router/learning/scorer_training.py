@@ -89,8 +89,9 @@ def trained(
     """A scorer trained on `rows`, against `incumbent` (an ONNX scorer: the one in use, or the prior). Takes seconds to
     minutes.
 
-    `members`: how many networks are fitted and averaged. `taught`: a teacher's opinions (router.learning.distillation), which
-    are fitted beside the outcomes and never decide; of requests older than the held-out ones. The same rows, incumbent and seed give the same weights on the
+    `members`: how many networks are fitted and averaged. `taught`: a teacher's opinions
+    (router.learning.distillation), which are fitted beside the outcomes and never decide; of requests older than the
+    held-out ones. The same rows, incumbent and seed give the same weights on the
     same machine. `tell` gets a line now and then. Raises TooFewOutcomes, TorchMissing, and RuntimeError should the
     written model not agree with the trained one.
     """
@@ -240,6 +241,7 @@ def _fitted(
     from router.learning.scorer_network import Network, set_quality_of
 
     network = Network(fit, seed)
+    network.fit_alone(fit)
     shuffle = torch.Generator().manual_seed(seed + 1)
     pair_places = torch.from_numpy(pairs)
 
@@ -292,10 +294,11 @@ def _fitted(
 
 
 def _groups(network: Network, stage: str) -> list[dict[str, Any]]:
-    embeddings = [network.weights[name] for name in ("low_rank", "topics")]
-    others = [weight for name, weight in network.weights.items() if name not in ("low_rank", "topics")]
+    # Quality alone (topics, alone, alone_bias) is fitted by then, from the rows that show it.
+    others = [w for n, w in network.weights.items() if n not in ("low_rank", "topics", "alone", "alone_bias")]
     if stage == "scalars":
         return [{"params": others, "lr": RATE, "weight_decay": DECAY}]
+    embeddings = [network.weights["low_rank"]]
     return [
         {"params": others, "lr": RATE / 4, "weight_decay": DECAY},
         {"params": embeddings, "lr": EMBEDDING_RATE, "weight_decay": EMBEDDING_DECAY},

@@ -86,17 +86,17 @@ def test_a_weight_that_is_none_is_refused(weight: float) -> None:
 @pytest.mark.train
 def test_the_fast_scorer_believes_its_teacher_but_is_judged_by_outcomes_alone() -> None:
     """Told of an example that was never sent that it helps, the scorer says so; the hold-out stays what it was."""
-    rows = outcomes(240)
+    rows = outcomes(600)
     sent = PLACE["answer_known"]
     for row in rows:
         row.scalars[:, sent] = 0.0
     untried = np.full((1, len(NAMES)), 0.5, np.float32)
     untried[:, [PLACE["request_rare_covered"], sent]] = 0.0, 1.0
     blank = np.zeros((1, DIMENSIONS), np.float32)
-    one = Row("q", 0.0, unit(3), blank, blank, untried, 0.98, 0.5)
+    one = Row("q", 0.0, unit(3), blank, blank, untried, 0.98, 1.0)
     taught = [replace(one, request=unit(i % 40)) for i in range(300)]
     plain, told = (
-        trained(rows, prior_model(), seed=1, members=1, loss="pointwise", taught=opinions)
+        trained(rows, prior_model(), seed=1, members=2, loss="pointwise", taught=opinions)
         for opinions in ([], taught)
     )
     assert predictions(told.model, [one])[0] > predictions(plain.model, [one])[0] + 0.2
