@@ -318,7 +318,7 @@ class FallBack:
         except ScorerError as error:
             scores = self._always.score(request, candidates)
             return replace(
-                scores, bypassed=(f"{self._better.version}:{type(error).__name__}", *scores.bypassed)
+                scores, bypassed=(f"cross_encoder:{type(error).__name__}", *scores.bypassed)
             )
 
     def close(self) -> None:

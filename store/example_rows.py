@@ -51,16 +51,6 @@ def next_seq(connection: sqlite3.Connection) -> int:
     return row[0]
 
 
-def questions_of(connection: sqlite3.Connection, tenant: str, request_ids: Sequence[str]) -> dict[str, str]:
-    """What was embedded of these requests of the tenant's, by request id; those that became no example are left out."""
-    rows = connection.execute(
-        "SELECT request_id, embedded_text FROM examples WHERE tenant = ? AND request_id <> ''"
-        " AND request_id IN (SELECT value FROM json_each(?))",
-        (tenant, json.dumps(list(request_ids))),
-    )
-    return dict(rows.fetchall())
-
-
 def by_request(connection: sqlite3.Connection, tenant: str, request_id: str) -> Example | None:
     """The example that stands for a request, its own or one into which its pair was merged."""
     if not request_id:

@@ -235,7 +235,7 @@ def test_a_late_cross_encoder_is_gone_without_and_that_is_told(
     assert (both.version, both.provider) == ("cross", "CPUExecutionProvider")
     release = busy(better)
     scores = both.score(request(), candidates())
-    assert scores.bypassed == ("cross:ScorerLate",)
+    assert scores.bypassed == ("cross_encoder:ScorerLate",)
     assert scores.scorer == "v1"
     release.set()
     both.close()
