@@ -48,9 +48,9 @@ INTERRUPTED = 130
     "--feedback",
     "feedback_share",
     type=click.FloatRange(0, 1),
-    default=0.3,
+    default=0.0,
     show_default=True,
-    help="Share of answers that are scored, and learnt from; 0 follows a fixed rule throughout.",
+    help="Share of answers that are scored, and learnt from; 0 follows the few_shot rule throughout.",
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
 @click.option("--no-wait", is_flag=True, help="Stop the gateway at the end instead of leaving it running.")

@@ -317,9 +317,7 @@ class FallBack:
             return self._better.score(request, candidates)
         except ScorerError as error:
             scores = self._always.score(request, candidates)
-            return replace(
-                scores, bypassed=(f"cross_encoder:{type(error).__name__}", *scores.bypassed)
-            )
+            return replace(scores, bypassed=(f"cross_encoder:{type(error).__name__}", *scores.bypassed))
 
     def close(self) -> None:
         """Closes both."""

@@ -147,10 +147,10 @@ def test_a_case_without_its_file_is_left_out_with_a_reason(
     assert "sim_banking77.jsonl.gz is not there" in capsys.readouterr().out
 
 
+@pytest.mark.train
 def test_a_small_run_gives_every_figure_and_a_scorer_that_learnt(
     cases: ModuleType, recorded: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
     monkeypatch.setattr(recorded, "CASES", {"made": lambda *_: case(cases)})
     monkeypatch.setattr(recorded, "_rarity", lambda _: recorded.Rarity())
     settings = recorded.Settings(k=3, folds=2, learnt_from=60)

@@ -171,3 +171,16 @@ def test_a_summary_of_nothing_is_zero_and_of_something_its_means():
     assert summary([]).quality == 0
     two = summary([played("large", 100, 1.0), played("large", 300, 0.0)])
     assert (two.quality, two.total_ms_mean, two.first_token_ms) == (0.5, 200, 40)
+
+
+async def test_scored_answers_are_learnt_from(tmp_path):
+    stage = Stage(requests=120, rate_per_s=None, pace=0, baseline=20, feedback_share=1.0)
+    results, _ = await performed(stage, tmp_path / "demo")
+    assert results.failed == 0
+    log = (tmp_path / "demo" / "gateway.log").read_text()
+    assert '"event":"learning"' in log, "a learner runs beside the worker"
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "demo" / "memory" / "understudy.db") as db:
+        (outcomes,) = db.execute("SELECT count(*) FROM outcomes WHERE source = 'user'").fetchone()
+    assert outcomes == results.whole.requests - results.hits.requests
