@@ -19,7 +19,7 @@ class EngineState:
     name: str
     price: Price = field(default_factory=Price)
     utilisation: float = 0.0
-    """Share of its capacity in use, queue included: may exceed 1. See `utilisation`."""
+    """Share of its capacity in use, queue included: may exceed 1. See engines.engine.EngineLoad.utilisation."""
     first_token_s: float = 0.0
     """Time to the first token lately (a moving average); 0 when unknown."""
     tokens_per_s: float = 0.0
@@ -37,27 +37,6 @@ class LoadKnobs:
     strength: float = 0.6
     cheap_share: float = 0.2
     """Of `strength`, what a free engine loses when it is loaded itself: it must be able to push back, but last."""
-
-
-def utilisation(
-    in_flight: int,
-    queued: int,
-    capacity: int | None,
-    *,
-    kv_use: float | None = None,
-    rate_limit_share: float | None = None,
-) -> float:
-    """How used an engine is, 0 and up: the scarcest of what it reported. 0 when nothing is known.
-
-    `kv_use` is the share of its KV cache in use, `rate_limit_share` the share of its rate limit already spent.
-    """
-    shares = [0.0]
-    if capacity:
-        shares.append((in_flight + queued) / capacity)
-    elif queued:
-        shares.append(1.0)
-    shares += [s for s in (kv_use, rate_limit_share) if s is not None and math.isfinite(s)]
-    return max(shares)
 
 
 def pressure(used: float, threshold: float) -> float:

@@ -6,7 +6,6 @@ Knows rows. Which pair deserves to become an example, and which example helps, i
 from __future__ import annotations
 
 import collections
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -166,11 +165,6 @@ class ExampleBank:
         """One example of the tenant's, in quarantine or not; None if the tenant has no such example."""
         found = example_rows.these(self._db.read(), tenant, [id])
         return found[0] if found else None
-
-    def vectors(self, tenant: str, ids: Sequence[int]) -> dict[int, Vector]:
-        """Vectors of the questions of the tenant's examples, by id; those that still wait for one are left out."""
-        rows = self._db.read().execute(_VECTORS, (json.dumps(list(ids)), tenant)).fetchall()
-        return {id: from_blob(blob) for id, blob in rows}
 
     def page(
         self, tenant: str, *, after_id: int = 0, limit: int = 100, kind: Kind | None = None
@@ -359,11 +353,6 @@ class ExampleBank:
             self._db.scrub_soon()
 
 
-# The plus keeps SQLite from walking all of the tenant's rows to find a handful by their ids.
-_VECTORS = (
-    "SELECT id, vector FROM examples"
-    " WHERE id IN (SELECT value FROM json_each(?)) AND +tenant = ? AND vector IS NOT NULL"
-)
 # Walks from one version to the next by the index, where DISTINCT would read every entry.
 _VERSIONS = (
     "WITH RECURSIVE versions (version) AS ("

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.load_bias import LoadKnobs, bias, pressure, utilisation
+from router.load_bias import LoadKnobs, bias, pressure
 
 KNOBS = LoadKnobs()
 USED = st.floats(0, 3)
@@ -37,11 +37,3 @@ def test_at_full_use_pressure_is_what_the_docstring_says() -> None:
 
 def test_the_dear_engine_is_left_first_and_the_cheap_one_pushes_back_last() -> None:
     assert bias(1.2, 1.0, KNOBS) < bias(1.2, 0.05, KNOBS) < 0.0
-
-
-def test_the_scarcest_resource_speaks() -> None:
-    assert utilisation(0, 0, None) == 0.0
-    assert utilisation(3, 1, 8) == 0.5
-    assert utilisation(0, 2, None) == 1.0
-    assert utilisation(1, 0, 10, kv_use=0.9, rate_limit_share=0.4) == 0.9
-    assert utilisation(1, 0, 10, kv_use=float("nan")) == 0.1

@@ -250,14 +250,6 @@ def test_vectors_of_different_sizes_do_not_mix(
     assert answer is not None and answer.shape == (4,)
 
 
-def test_the_bank_gives_its_own_tenants_question_vectors(bank: ExampleBank) -> None:
-    mine, theirs = add(bank, 1), add(bank, 2, "b2")
-    waiting = bank.add(new_example(3, vector=None)).result(30)
-    found = bank.vectors("a1", [theirs.id, mine.id, waiting.id])
-    assert list(found) == [mine.id]
-    np.testing.assert_array_equal(found[mine.id], from_blob(to_blob(unit_vector(1))))
-
-
 def test_no_row_outlives_its_example(db: Database, bank: ExampleBank) -> None:
     example = add(bank, 1)
     bank.remove("a1", [example.id]).result(30)
