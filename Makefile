@@ -46,7 +46,7 @@ bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in 
 
 lock: $(VENV)/installed      ## Resolve the lock files anew
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) -o requirements.lock pyproject.toml
-	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load -o requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load --extra map --extra privacy -o requirements-dev.lock pyproject.toml
 LOCK_FLAGS := --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
