@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from gateway.config_learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
 from gateway.config_memory import MemorySettings
+from gateway.config_replay import ReplaySettings
 from gateway.settings import Settings
 
 
@@ -207,6 +208,7 @@ class Config(Settings):
         None, description="An engine that judges a sample; null for none."
     )
     feedback: FeedbackSettings = Field(FeedbackSettings(), description="What users say of answers.")
+    replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     log: LogSettings = Field(LogSettings(), description="Logging.")
 
     @field_validator("engines", mode="before")
@@ -246,9 +248,30 @@ class Config(Settings):
                 )
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
+        self._replay_has_what_it_needs(known)
         if self.upstream is None and not self.models:
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
+
+    def _replay_has_what_it_needs(self, known: str) -> None:
+        replay = self.replay
+        named = {"judge": replay.judge, "generator": replay.generator}
+        for key, engine in (*named.items(), *(("kv_plan.engines", name) for name in replay.kv_plan.engines)):
+            if engine is not None and engine not in self.engines:
+                raise ValueError(f"replay.{key} names the engine {engine!r}; known engines: {known}")
+        if not replay.enabled:
+            return
+        if self.memory is None or not self.memory.examples.enabled or not self.memory.log_requests:
+            raise ValueError(
+                "replay.enabled is true, but there is nothing to replay: set `memory`, with examples.enabled and "
+                "log_requests left on"
+            )
+        if self.memory.data_dir is None:
+            raise ValueError(
+                "replay.enabled is true, but memory.data_dir is null, which forgets everything at the end: name a folder"
+            )
+        if replay.judge is None and self.judging is None:
+            raise ValueError("replay.enabled is true, but nobody can judge: set replay.judge, or `judging`")
 
     def _price_of(self, engine: str) -> float:
         price = self.engines[engine].price
