@@ -8,8 +8,9 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -23,16 +24,16 @@ def run(config: Config) -> int:
     set_level(config.log.level)
     listen = config.listen
     shared = listen.workers > 1
-    learns = learner_wanted(config)
+    helped = bool(_helpers(config))
     try:
-        sock = bind(listen.host, listen.port, shared=shared or learns)
+        sock = bind(listen.host, listen.port, shared=shared or helped)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         click.echo(f"understudy: cannot listen on {listen.host}:{listen.port}: {reason}", err=True)
         return 2
     with sock, _folder_to_remember_in(config) as config:
         try:
-            if not (shared or learns):
+            if not (shared or helped):
                 return _run_worker(config, sock)
             # This socket stays bound, and never listens: it keeps the port (a chosen one too) for the workers.
             port = sock.getsockname()[1]
@@ -86,16 +87,30 @@ def _supervise(config: Config, port: int) -> int:
             finally:
                 WRITER.close()
 
-    def learn() -> int:
-        from gateway.learner import learn
+    helpers = _helpers(config)
+    return Supervisor(work, config.listen.workers, grace_s=config.listen.grace_s, helpers=helpers).run()
 
-        try:
-            return learn(config)
-        finally:
-            WRITER.close()
 
-    learner = learn if learner_wanted(config) else None
-    return Supervisor(work, config.listen.workers, grace_s=config.listen.grace_s, learn=learner).run()
+def _helpers(config: Config) -> dict[str, Callable[[], int]]:
+    """The processes beside the workers, by name."""
+    wanted: dict[str, Callable[[Config], int]] = {}
+    if learner_wanted(config):
+        wanted["learner"] = _learn
+    return {name: partial(_help, run, config) for name, run in wanted.items()}
+
+
+def _help(run: Callable[[Config], int], config: Config) -> int:
+    try:
+        return run(config)
+    finally:
+        WRITER.close()
+
+
+def _learn(config: Config) -> int:
+    # Imported in the process that needs it, as everything of a helper is.
+    from gateway.learner import learn
+
+    return learn(config)
 
 
 def _run_worker(config: Config, sock: socket.socket) -> int:

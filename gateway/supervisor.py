@@ -1,4 +1,4 @@
-"""Workers on one port and the learner beside them: started, watched, restarted, stopped together. Knows nothing of requests.
+"""Workers on one port and helpers beside them: started, watched, restarted, stopped together. Knows nothing of requests.
 
 Each worker has its own event loop, connections and indexes; the database is what they share (docs/operations.md).
 """
@@ -10,7 +10,8 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -19,28 +20,45 @@ from gateway.log import log
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-_LEARNER_PAUSE_S = 5.0
-_LEARNER_GRACE_S = 5.0
-_WORKER, _LEARNER = "worker", "learner"
+_HELPER_PAUSE_S = 5.0
+_LONGEST_HELPER_PAUSE_S = 60.0
+_HELPER_GRACE_S = 5.0
+_WORKER = "worker"
 _STEADY_S = 60.0
-"""A worker that lived this long was healthy: its successor starts without a pause."""
+"""A process that lived this long was healthy: what went before does not count against its successor."""
+
+
+@dataclass(slots=True)
+class _Helper:
+    run: Callable[[], int]
+    pause_s: float = 0.0
+    """How long its successor waited, or will wait, before it starts."""
+    again_at: float = 0.0
+    """When, having died, it is started again (time.monotonic); 0 while it runs."""
 
 
 class Supervisor:
-    """Runs `work` in `workers` processes, and `learn` in one, until told to stop."""
+    """Runs `work` in `workers` processes, and each of `helpers` in one of its own, until told to stop.
+
+    Requests need no helper: nobody waits for one that died, and at the end each gets only seconds to finish.
+    """
 
     def __init__(
-        self, work: Callable[[], int], workers: int, *, grace_s: float, learn: Callable[[], int] | None = None
+        self,
+        work: Callable[[], int],
+        workers: int,
+        *,
+        grace_s: float,
+        helpers: Mapping[str, Callable[[], int]] | None = None,
     ) -> None:
+        """`helpers`: name (it begins the event that tells of a death, such as `learner_died`) to what it runs."""
         self._work = work
         self._workers = workers
-        self._learn = learn
+        self._helpers = {name: _Helper(run) for name, run in (helpers or {}).items()}
         self._grace_s = grace_s
         self._stopping = False
         self._alive: dict[BaseProcess, float] = {}
         self._pause_s = 0.0
-        self._learn_again_at = 0.0
-        """When the learner, having died, is started again (time.monotonic); nobody waits for that."""
 
     def run(self) -> int:
         """Supervise until SIGTERM or SIGINT. Returns the process's exit status."""
@@ -52,8 +70,8 @@ class Supervisor:
                 signal.signal(signum, self._stop)
             for _ in range(self._workers):
                 self._start(self._work, _WORKER)
-            if self._learn is not None:
-                self._start(self._learn, _LEARNER)
+            for name, helper in self._helpers.items():
+                self._start(helper.run, name)
             return self._watch()
 
     def _start(self, run: Callable[[], int], name: str) -> None:
@@ -68,9 +86,10 @@ class Supervisor:
         failed = False
         while not self._stopping:
             wait([process.sentinel for process in self._alive], timeout=0.2)
-            if self._learn is not None and 0 < self._learn_again_at <= time.monotonic():
-                self._learn_again_at = 0.0
-                self._start(self._learn, _LEARNER)
+            for name, helper in self._helpers.items():
+                if 0 < helper.again_at <= time.monotonic():
+                    helper.again_at = 0.0
+                    self._start(helper.run, name)
             for process in [p for p in self._alive if not p.is_alive()]:
                 lived_s = time.monotonic() - self._alive.pop(process)
                 log(
@@ -82,9 +101,10 @@ class Supervisor:
                 )
                 if self._workers > 1:
                     _forget_gauges_of(process)
-                if process.name == _LEARNER:
-                    # Requests do not need it: what was learnt stays in use meanwhile.
-                    self._learn_again_at = time.monotonic() + _LEARNER_PAUSE_S
+                if (dead := self._helpers.get(process.name)) is not None:
+                    before_s = 0.0 if lived_s > _STEADY_S else dead.pause_s
+                    dead.pause_s = min(_LONGEST_HELPER_PAUSE_S, before_s * 2 or _HELPER_PAUSE_S)
+                    dead.again_at = time.monotonic() + dead.pause_s
                     continue
                 if process.exitcode == 2:
                     # It could not even start (a port taken, a folder not writable): starting again would not help.
@@ -109,15 +129,15 @@ class Supervisor:
             process.terminate()
         end = time.monotonic() + self._grace_s + 30
         status = 0
-        for process in sorted(self._alive, key=lambda p: p.name == _LEARNER):
-            if process.name == _LEARNER:
-                # In the midst of training: it may die at any moment, and nobody has to wait for it.
-                end = min(end, time.monotonic() + _LEARNER_GRACE_S)
+        for process in sorted(self._alive, key=lambda p: p.name in self._helpers):
+            if process.name in self._helpers:
+                # In the midst of training, say: it may die at any moment, and nobody has to wait for it.
+                end = min(end, time.monotonic() + _HELPER_GRACE_S)
             process.join(max(0.1, end - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join()
-            if process.name == _LEARNER:
+            if process.name in self._helpers:
                 continue
             # One that had not got as far as handling signals ends by the signal itself: that is an ordered stop too.
             if process.exitcode not in (0, -signal.SIGTERM):

@@ -134,7 +134,7 @@ def learn():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("training", flush=True)
     time.sleep(600)
-raise SystemExit(Supervisor(work, 1, grace_s=300, learn=learn).run())
+raise SystemExit(Supervisor(work, 1, grace_s=300, helpers={{"learner": learn}}).run())
 """
     run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     try:
