@@ -6,10 +6,10 @@ said byte for byte, so an answer is parsed only by those who need its meaning, n
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from multidict import CIMultiDict
 
@@ -28,6 +28,8 @@ class EngineRequest:
     """Bytes, or an upload that is passed on as it arrives (and so can be sent only once)."""
     chat: ChatRequest | None = None
     """The parsed view, where the body is a chat completion."""
+    tenant: str = ""
+    """Whose request it is, for engines that keep tenants' caches apart; empty for the gateway's own."""
 
 
 @dataclass(slots=True)
@@ -97,6 +99,11 @@ class EngineInfo:
     """The model name the engine expects; None passes the client's through."""
     price: Price = field(default_factory=Price)
     context_tokens: int | None = None
+    """Its window, where the configuration or the engine itself tells: it may become known later."""
+    continues: bool = False
+    """Whether it can go on with an answer that another began (`continue_final_message`)."""
+    caches_prefixes: bool = False
+    """Whether prompts that begin alike are cheaper the second time."""
 
 
 class Engine(Protocol):
@@ -119,3 +126,12 @@ class Engine(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """An engine that can say how many tokens something is to it."""
+
+    async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
+        """Of a text, or of messages as its chat template puts them; None when it cannot be told in time."""
+        ...

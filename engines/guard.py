@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Any
 
 from tenacity import AsyncRetrying, RetryCallState, retry_any, retry_if_exception, retry_if_result
 from tenacity.wait import wait_random_exponential
 
 from engines.breaker import Breaker
-from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest
+from engines.engine import CountsTokens, Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut, Unavailable
 from engines.pace import Pace
 from engines.rate_limits import share_left
@@ -92,14 +93,15 @@ class Guard:
         fresh = time.monotonic() - self._limit_told < _LIMIT_FRESH_S
         return replace(
             inner,
-            in_flight=max(self._in_flight, inner.in_flight),
+            # What waits inside the engine came through here too: it must not count twice.
+            in_flight=max(self._in_flight - inner.queued, inner.in_flight),
             queued=self._queued + inner.queued,
             capacity=inner.capacity or self._limits.max_in_flight,
             first_chunk_s=self._pace.first_chunk_s,
             idle_first_chunk_s=self._pace.idle_first_chunk_s,
             answer_s=self._pace.answer_s,
             limit_left=self._limit_left if fresh else None,
-            open=self.breaker.lets_through,
+            open=inner.open and self.breaker.lets_through,
         )
 
     def told(self, reply: EngineReply) -> None:
@@ -118,6 +120,10 @@ class Guard:
     async def health(self) -> bool:
         """See engines.engine.Engine.health."""
         return await self._engine.health()
+
+    async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
+        """See engines.engine.CountsTokens; None of an engine that cannot."""
+        return await self._engine.count_tokens(what) if isinstance(self._engine, CountsTokens) else None
 
     async def aclose(self) -> None:
         """See engines.engine.Engine.aclose."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -17,14 +19,14 @@ from gateway.config import (
     ModelSettings,
 )
 from gateway.config_memory import MemorySettings
-from gateway.engines_setup import UPSTREAM, engines, upstream
+from gateway.engines_setup import UPSTREAM, Tenants, engines, tells_tenants_apart, upstream
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.journey import Journey
 from gateway.keeping import keepers, keepers_at_once
-from gateway.keys import Anybody, Gatekeeper, KeyCheck
+from gateway.keys import Anybody, ByCredential, Gatekeeper, KeyCheck
 from gateway.log import RequestLog
 from gateway.metrics import Metrics
 from gateway.middleware import Door, Handler
@@ -37,6 +39,7 @@ from router.policies.few_shot import FewShot, Knobs
 from router.policies.fixed import Fixed
 from router.policy import Policy
 from router.retriever import Retriever
+from store.secret import tenant_id
 
 if TYPE_CHECKING:
     from gateway.handlers.examples import Shelf
@@ -63,10 +66,9 @@ class Gateway:
         self.memory = _memory(config.memory, config) if config.memory else None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._upstream = upstream(config.upstream) if config.upstream else None
-        self._engines = Registry(engines(config) | self._upstream_engine())
-        self._keys: Gatekeeper = (
-            KeyCheck(self.memory.store.keys, self.memory.tenant_of) if self.memory else Anybody()
-        )
+        tenants = self._tenants()
+        self._engines = Registry(engines(config, tenants) | self._upstream_engine())
+        self._keys = self._gatekeeper(tenants)
         self._semantic = self._make_semantic()
         self._learning_metrics: LearningMetrics | None = None
         self._followers: list[LearnedFollower] = []
@@ -113,6 +115,20 @@ class Gateway:
             self._semantic.answers.close()
         if self.memory:
             self.memory.close()
+
+    def _tenants(self) -> Tenants:
+        if self.memory is None:
+            # Of this process: several workers do not share their engines' prefix caches then.
+            return Tenants(secrets.token_bytes(32))
+        store = self.memory.store
+        return Tenants(store.secret, store.keys.tenant_named)
+
+    def _gatekeeper(self, tenants: Tenants) -> Gatekeeper:
+        if self.memory is not None:
+            return KeyCheck(self.memory.store.keys, self.memory.tenant_of)
+        if tells_tenants_apart(self._config):
+            return ByCredential(partial(tenant_id, tenants.secret))
+        return Anybody()
 
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None

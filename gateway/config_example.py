@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from gateway.config import Config, ModelSettings, OpenAIEngine, SimulatedEngineSettings, Upstream
+from gateway.config import Config, ModelSettings, Upstream
+from gateway.config_engines import OpenAIEngine, SimulatedEngineSettings, VLLMEngine
 from gateway.config_learning import JudgingSettings
 from gateway.config_memory import MemorySettings
 
@@ -32,12 +33,14 @@ def example() -> str:
             case "engines":
                 openai = {"base_url": "http://127.0.0.1:8000/v1"}
                 lines += [f"{name}:", "  small:  # any name", *_group(OpenAIEngine, 2, openai)]
+                vllm = {"kind": "vllm", "base_url": "http://127.0.0.1:8001/v1"}
+                lines += ["  medium:", *_group(VLLMEngine, 2, vllm)]
                 lines += [
                     "  large:",
                     *_group(SimulatedEngineSettings, 2, {"kind": "simulated", "role": "lead"}),
                 ]
             case "models":
-                model = {"engines": ["small", "large"]}
+                model = {"engines": ["small", "medium", "large"]}
                 lines += [
                     f"{name}:",
                     "  gpt-4o:  # the name clients ask for",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -9,14 +11,9 @@ from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, Price
 from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
-from gateway.config import (
-    Config,
-    EngineSettings,
-    OpenAIEngine,
-    SimulatedEngineSettings,
-    TimeoutSettings,
-    Upstream,
-)
+from engines.vllm_server import Priorities, VLLMServer
+from gateway.config import AnyEngine, Config, Upstream
+from gateway.config_engines import EngineSettings, HTTPEngine, OpenAIEngine, TimeoutSettings, VLLMEngine
 
 if TYPE_CHECKING:
     from engines.simulated_world import World
@@ -25,22 +22,58 @@ UPSTREAM = "upstream"
 """The default upstream's name among the engines."""
 
 
-def engines(config: Config) -> dict[str, Engine]:
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """What engines need to keep tenants apart."""
+
+    secret: bytes
+    """Their salts hang on it."""
+    named: Callable[[str], str] = str
+    """A tenant's id by its name."""
+
+    def priorities(self, by_name: Mapping[str, int]) -> dict[str, int]:
+        """The same by id; `id:HEX` is one already."""
+        return {n[3:] if n.startswith("id:") else self.named(n): value for n, value in by_name.items()}
+
+
+def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
     """Every configured engine by name, each with its guard."""
     return {
-        name: _guard(name, _engine(name, settings), settings) for name, settings in config.engines.items()
+        name: _guard(name, _engine(name, settings, tenants), settings)
+        for name, settings in config.engines.items()
     }
 
 
-def _engine(name: str, settings: OpenAIEngine | SimulatedEngineSettings) -> Engine:
+def tells_tenants_apart(config: Config) -> bool:
+    """Whether some engine treats tenants differently."""
+    return any(isinstance(engine, VLLMEngine) for engine in config.engines.values())
+
+
+def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
     price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
     info = EngineInfo(name, settings.model, price, settings.context_tokens)
+    if isinstance(settings, VLLMEngine):
+        return VLLMServer(
+            info,
+            settings.base_url,
+            server_url=settings.server_url,
+            authorization=_authorization(settings),
+            extra_headers=_extra_headers(settings),
+            timeouts=_timeouts(settings.timeouts),
+            secret=tenants.secret if settings.salted else None,
+            priorities=Priorities(
+                settings.priority,
+                tenants.priorities(settings.tenant_priorities),
+                settings.background_priority,
+            ),
+            poll_s=settings.poll_s,
+        )
     if isinstance(settings, OpenAIEngine):
         return OpenAIHTTP(
             info,
             settings.base_url,
-            authorization=f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
-            extra_headers={name: value.get_secret_value() for name, value in settings.headers.items()},
+            authorization=_authorization(settings),
+            extra_headers=_extra_headers(settings),
             timeouts=_timeouts(settings.timeouts),
         )
     # Only the demo and tests need a world; building one takes time and memory.
@@ -79,10 +112,18 @@ def upstream(settings: Upstream) -> OpenAIHTTP:
     return OpenAIHTTP(
         EngineInfo(UPSTREAM),
         settings.base_url,
-        authorization=f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
-        extra_headers={name: value.get_secret_value() for name, value in settings.headers.items()},
+        authorization=_authorization(settings),
+        extra_headers=_extra_headers(settings),
         timeouts=_timeouts(settings.timeouts),
     )
+
+
+def _authorization(settings: HTTPEngine | Upstream) -> str | None:
+    return f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None
+
+
+def _extra_headers(settings: HTTPEngine | Upstream) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in settings.headers.items()}
 
 
 def _timeouts(settings: TimeoutSettings) -> Timeouts:

@@ -38,6 +38,20 @@ class Anybody:
         """Let everyone in."""
 
 
+class ByCredential:
+    """Nothing is remembered, but some engine must tell tenants apart: the HMAC of the client's credential is its tenant."""
+
+    strips_credentials = False
+
+    def __init__(self, tenant_of: Callable[[str], str]) -> None:
+        self._tenant_of = tenant_of
+
+    def admit(self, request: web.BaseRequest, journey: Journey) -> None:
+        """Let everyone in."""
+        credential = presented(request)
+        journey.tenant = self._tenant_of(credential) if credential else DEFAULT_TENANT
+
+
 class KeyBook(Protocol):
     """What the door needs of store.keys.KeyStore."""
 

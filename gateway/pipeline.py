@@ -191,9 +191,11 @@ class Pipeline:
         plan: Plan,
         journey: Journey,
     ) -> web.StreamResponse:
-        tries = [self._try(attempt, target, headers, answer.chat) for attempt in plan.attempts]
+        tries = [
+            self._try(attempt, target, headers, answer.chat, journey.tenant) for attempt in plan.attempts
+        ]
         spare = model.larger_context
-        larger = self._try(Attempt(spare), target, headers, answer.chat) if spare else None
+        larger = self._try(Attempt(spare), target, headers, answer.chat, journey.tenant) if spare else None
         journey.asked = time.perf_counter()
         failover = Failover(tries, larger)
         async with failover as reply:
@@ -219,14 +221,16 @@ class Pipeline:
         answer.complete = journey.outcome is Outcome.ANSWERED
         return response
 
-    def _try(self, attempt: Attempt, target: str, headers: CIMultiDict[str], chat: ChatRequest) -> Try:
+    def _try(
+        self, attempt: Attempt, target: str, headers: CIMultiDict[str], chat: ChatRequest, tenant: str
+    ) -> Try:
         engine = self._engines[attempt.engine]
         asked = chat.rewritten(model=engine.info.model, messages=attempt.messages)
         if asked is not chat:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
-        return Try(engine, EngineRequest("POST", target, headers, asked.body, asked))
+        return Try(engine, EngineRequest("POST", target, headers, asked.body, asked, tenant))
 
 
 def _forced(plan: Plan, engine: str) -> Plan:

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from gateway.commands_check import check
 from gateway.commands_serve import config_of_options, serve
-from gateway.config import Config, checked_url
+from gateway.config import Config
+from gateway.config_engines import checked_url
 from gateway.config_file import ConfigError, load_config, parse_config, resolve
 
 UPSTREAM = {"upstream": {"base_url": "http://127.0.0.1:1/v1"}}
