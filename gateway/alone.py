@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gateway.log import log
@@ -29,3 +30,21 @@ def again_while_alone(
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)
             stopping.wait(every_s)
+
+
+class NotAlone(Exception):
+    """Another process is at it."""
+
+
+@contextmanager
+def alone(lock_file: Path) -> Iterator[None]:
+    """Hold the lock file while the block runs. Raises NotAlone at once where another process, or block, holds it."""
+    with lock_file.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NotAlone(f"another process holds {lock_file}") from None
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)

@@ -15,6 +15,7 @@ from store.feedback import FeedbackLog
 from store.keys import KeyStore
 from store.outcomes import Outcomes
 from store.quality_floors import QualityFloors
+from store.replay_jobs import ReplayJobs
 from store.secret import load_or_create_secret
 from store.semantic_entries import SemanticEntries
 from store.semantic_observations import SemanticObservations
@@ -52,6 +53,7 @@ class Memory:
     outcomes: Outcomes
     feedback: FeedbackLog
     artifacts: Artifacts
+    replay: ReplayJobs
     indexes: TenantIndexes | None
     follower: IndexFollower | None
 
@@ -109,6 +111,7 @@ class Memory:
             Outcomes(db),
             FeedbackLog(db),
             Artifacts(db, data_folder / "artifacts", keep=versions_kept),
+            ReplayJobs(db),
             indexes,
             follower,
         )
@@ -126,6 +129,7 @@ class Memory:
         self.outcomes.forget_tenant(tenant).result(timeout_s)
         choices = self.choices.forget_tenant(tenant).result(timeout_s)
         QualityFloors(self.db).forget_tenant(tenant).result(timeout_s)
+        self.replay.forget_tenant(tenant).result(timeout_s)
         # The empty tenant's versions were learnt from labels that the operator brought.
         versions = self.artifacts.forget_tenant(tenant) if tenant else 0
         SemanticEntries(self.db).forget_tenant(tenant).result(timeout_s)

@@ -1,0 +1,295 @@
+"""Replay's runs and the steps of their plans: who asked for them, how far they are, what came of them.
+
+Two never go on at once: the database forbids it, whatever becomes of the lock file. What was asked of engines on the way is
+store.replay_asks'. Knows no engine and no example.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from store.database import Database
+from store.replay_asks import ReplayAsks
+from store.replay_records import (
+    NewStep,
+    ReplayBudget,
+    ReplayRun,
+    ReplayStep,
+    RunState,
+    StepKind,
+    StepState,
+)
+
+_GOES_ON = ("running", "paused")
+
+
+class AnotherReplayRuns(Exception):
+    """A run goes on already, in this process or another."""
+
+
+class NotThatRun(Exception):
+    """There is no such run, or its state does not allow this. The text says which."""
+
+
+class ReplayJobs:
+    """Reads and writes them. Every write's future resolves after its commit."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.asks = ReplayAsks(db)
+        """What the runs asked of engines, and what that cost."""
+
+    # ---- runs
+
+    def want(self, tenant: str, budget: ReplayBudget, *, asked_by: str) -> Future[int]:
+        """Ask for a run; gives its id. Whoever runs replays takes it up with `begin`. Raises StoreBusy."""
+        return self._db.write(lambda connection: _insert_run(connection, tenant, budget, asked_by, "wanted"))
+
+    def begin(self, run_id: int) -> Future[ReplayRun]:
+        """Take up a run that is wanted, or go on with one that ended before its plan did.
+
+        The future raises AnotherReplayRuns while another goes on, NotThatRun for one that cannot be begun.
+        """
+
+        def begin(connection: sqlite3.Connection) -> ReplayRun:
+            run = _run(connection, run_id)
+            if run is None:
+                raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
+            if run.state in _GOES_ON:
+                raise AnotherReplayRuns(f"run {run_id} goes on already")
+            if run.state == "undone":
+                raise NotThatRun(f"run {run_id} was undone; start a new one")
+            now_s = time.time()
+            try:
+                connection.execute(
+                    "UPDATE replay_runs SET state = 'running', started_at_s = coalesce(started_at_s, ?),"
+                    " ended_at_s = NULL, heartbeat_at_s = ?, stop_asked = 0, note = '' WHERE id = ?",
+                    (now_s, now_s, run_id),
+                )
+            except sqlite3.IntegrityError:
+                raise AnotherReplayRuns("another run goes on; two never do at once") from None
+            begun = _run(connection, run_id)
+            assert begun is not None
+            return begun
+
+        return self._db.write(begin)
+
+    def widen(self, run_id: int, budget: ReplayBudget) -> Future[None]:
+        """Give a run another budget: all of it, what was spent before included."""
+        return self._db.write(
+            lambda connection: _execute(
+                connection,
+                "UPDATE replay_runs SET budget_usd = ?, budget_tokens = ?, budget_s = ? WHERE id = ?",
+                (budget.usd, budget.tokens, budget.seconds, run_id),
+            )
+        )
+
+    def alive(self, run_id: int, state: RunState = "running", note: str = "") -> Future[None]:
+        """Say that a run goes on: running, or paused and why."""
+        return self._db.write(
+            lambda connection: _execute(
+                connection,
+                "UPDATE replay_runs SET heartbeat_at_s = ?, state = ?, note = ?"
+                " WHERE id = ? AND state IN ('running', 'paused')",
+                (time.time(), state, note, run_id),
+            )
+        )
+
+    def end(self, run_id: int, state: RunState, note: str = "") -> Future[None]:
+        """Say how a run ended."""
+        return self._db.write(
+            lambda connection: _execute(
+                connection,
+                "UPDATE replay_runs SET state = ?, note = ?, ended_at_s = ?, stop_asked = 0 WHERE id = ?",
+                (state, note, time.time(), run_id),
+            )
+        )
+
+    def interrupt_dead(self) -> Future[list[int]]:
+        """Give up runs whose process is gone; gives their ids. Only for whoever holds replay's lock: none can be alive.
+
+        What they had asked and not been answered is counted as spent to an unknown extent.
+        """
+
+        def give_up(connection: sqlite3.Connection) -> list[int]:
+            dead = [
+                id
+                for (id,) in connection.execute(
+                    "SELECT id FROM replay_runs WHERE state IN ('running', 'paused')"
+                ).fetchall()
+            ]
+            now_s = time.time()
+            connection.execute(
+                "UPDATE replay_asks SET state = 'unknown', ended_at_s = ? WHERE state = 'asked'", (now_s,)
+            )
+            connection.execute(
+                "UPDATE replay_runs SET state = 'interrupted', ended_at_s = ?, note = 'its process ended'"
+                " WHERE state IN ('running', 'paused')",
+                (now_s,),
+            )
+            return dead
+
+        return self._db.write(give_up)
+
+    def ask_to_stop(self, run_id: int) -> Future[bool]:
+        """Have a run stop before its next request to an engine; False if it does not go on. A wanted one ends at once."""
+
+        def stop(connection: sqlite3.Connection) -> bool:
+            changed = connection.execute(
+                "UPDATE replay_runs SET stop_asked = 1 WHERE id = ? AND state IN ('running', 'paused')",
+                (run_id,),
+            ).rowcount
+            changed += connection.execute(
+                "UPDATE replay_runs SET state = 'stopped', note = 'taken back', ended_at_s = ?"
+                " WHERE id = ? AND state = 'wanted'",
+                (time.time(), run_id),
+            ).rowcount
+            return changed > 0
+
+        return self._db.write(stop)
+
+    def run(self, run_id: int) -> ReplayRun | None:
+        """One run, or None."""
+        return _run(self._db.read(), run_id)
+
+    def runs(
+        self, *, limit: int = 50, tenant: str | None = None, states: Sequence[RunState] = ()
+    ) -> list[ReplayRun]:
+        """The latest runs, newest first; of one tenant, in some states, if named."""
+        rows = self._db.read().execute(
+            _RUN  # noqa: S608 - our own constants
+            + " WHERE (:tenant IS NULL OR tenant = :tenant)"
+            " AND (:states = '[]' OR state IN (SELECT value FROM json_each(:states))) ORDER BY id DESC LIMIT :limit",
+            {"tenant": tenant, "states": json.dumps(list(states)), "limit": limit},
+        )
+        return [_as_run(row) for row in rows.fetchall()]
+
+    # ---- steps
+
+    def plan(self, run_id: int, steps: Sequence[NewStep]) -> Future[int]:
+        """Give a run its plan, in order; gives how many steps it has. One that has a plan keeps it."""
+
+        def insert(connection: sqlite3.Connection) -> int:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM replay_steps WHERE run_id = ?", (run_id,)
+            ).fetchone()
+            if count:
+                return int(count)
+            now_s = time.time()
+            connection.executemany(
+                "INSERT INTO replay_steps (run_id, position, tenant, kind, example_id, state, gain, companion_gain,"
+                " expected_effect, expected_usd, expected_tokens, expected_s, changed_at_s)"
+                " VALUES (?, ?, ?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        *(run_id, position, step.tenant, step.kind, step.example_id, step.gain),
+                        *(step.companion_gain, step.expected_effect, step.expected_usd),
+                        *(step.expected_tokens, step.expected_s, now_s),
+                    )
+                    for position, step in enumerate(steps)
+                ],
+            )
+            return len(steps)
+
+        return self._db.write(insert)
+
+    def steps(self, run_id: int) -> list[ReplayStep]:
+        """A run's steps in the order of its plan."""
+        rows = self._db.read().execute(_STEP + " WHERE run_id = ? ORDER BY position", (run_id,))
+        return [_as_step(row) for row in rows.fetchall()]
+
+    def progress(self, run_id: int) -> dict[StepState, int]:
+        """How many of a run's steps are in which state."""
+        rows = self._db.read().execute(
+            "SELECT state, count(*) FROM replay_steps WHERE run_id = ? GROUP BY state", (run_id,)
+        )
+        return dict(rows.fetchall())
+
+    def results(self, kind: StepKind, tenant: str) -> dict[str, int]:
+        """What came of all steps of a kind for a tenant so far, by result: what a planner may expect of the next."""
+        rows = self._db.read().execute(
+            "SELECT result, count(*) FROM replay_steps WHERE tenant = ? AND kind = ? AND state = 'done' GROUP BY result",
+            (tenant, kind),
+        )
+        return dict(rows.fetchall())
+
+    def replayed_since(self, tenant: str, since_s: float) -> set[tuple[StepKind, int]]:
+        """(kind, example id) of what was done since then, and so need not be done again."""
+        rows = self._db.read().execute(
+            "SELECT kind, example_id FROM replay_steps WHERE tenant = ? AND state = 'done' AND changed_at_s >= ?",
+            (tenant, since_s),
+        )
+        return set(rows.fetchall())
+
+    def finish(
+        self, step_id: int, state: StepState, result: str, detail: Mapping[str, Any] | None = None
+    ) -> Future[None]:
+        """Say what became of a step."""
+        return self._db.write(
+            lambda connection: finish_step(connection, step_id, state, result, detail or {})
+        )
+
+    def forget_tenant(self, tenant: str) -> Future[None]:
+        """Delete a tenant's steps with what was asked for them, and runs that were the tenant's alone."""
+
+        def forget(connection: sqlite3.Connection) -> None:
+            for table in ("replay_asks", "replay_steps", "replay_runs"):
+                connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608
+
+        return self._db.write(forget)
+
+
+def finish_step(
+    connection: sqlite3.Connection, step_id: int, state: StepState, result: str, detail: Mapping[str, Any]
+) -> None:
+    """Inside somebody's write job: what became of a step. Once it is done, what it bought is known to nobody any more."""
+    connection.execute(
+        "UPDATE replay_steps SET state = ?, result = ?, detail = ?, changed_at_s = ? WHERE id = ?",
+        (state, result, json.dumps(detail, separators=(",", ":")), time.time(), step_id),
+    )
+    if state in ("done", "skipped"):
+        connection.execute("UPDATE replay_asks SET text = '' WHERE step_id = ? AND text <> ''", (step_id,))
+
+
+def _insert_run(
+    connection: sqlite3.Connection, tenant: str, budget: ReplayBudget, asked_by: str, state: RunState
+) -> int:
+    id = connection.execute(
+        "INSERT INTO replay_runs (tenant, asked_by, state, created_at_s, budget_usd, budget_tokens, budget_s)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (tenant, asked_by, state, time.time(), budget.usd, budget.tokens, budget.seconds),
+    ).lastrowid
+    assert id is not None
+    return id
+
+
+def _execute(connection: sqlite3.Connection, statement: str, values: tuple[Any, ...]) -> None:
+    connection.execute(statement, values)
+
+
+def _run(connection: sqlite3.Connection, run_id: int) -> ReplayRun | None:
+    row = connection.execute(_RUN + " WHERE id = ?", (run_id,)).fetchone()
+    return None if row is None else _as_run(row)
+
+
+def _as_run(row: Sequence[Any]) -> ReplayRun:
+    return ReplayRun(*(*row[:8], ReplayBudget(*row[8:11]), bool(row[11]), row[12]))
+
+
+def _as_step(row: Sequence[Any]) -> ReplayStep:
+    return ReplayStep(*row[:3], *(NewStep(*row[3:12]), *row[12:]))
+
+
+_RUN = (
+    "SELECT id, tenant, asked_by, state, created_at_s, started_at_s, ended_at_s, heartbeat_at_s, budget_usd,"
+    " budget_tokens, budget_s, stop_asked, note FROM replay_runs"
+)
+_STEP = (
+    "SELECT id, run_id, position, tenant, kind, example_id, gain, companion_gain, expected_effect, expected_usd,"
+    " expected_tokens, expected_s, state, result, detail, changed_at_s FROM replay_steps"
+)
