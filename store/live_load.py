@@ -1,0 +1,97 @@
+"""How many requests are in flight right now, over all workers of a data folder: a few bytes per worker, in a file.
+
+A worker's file is locked for as long as it lives, so that a dead one's last word is never believed and a starved one's
+silence is never taken for quiet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import struct
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_WORD = struct.Struct("<dQ")
+"""When it was said (seconds since the epoch), and requests in flight: less than a cache line, written at once."""
+_FOLDER = "live"
+_STALE_S = 3.0
+
+
+class LoadReport:
+    """One worker's word on its own load. Any thread may write it, one at a time."""
+
+    def __init__(self, data_folder: Path) -> None:
+        """Raises OSError."""
+        folder = data_folder / _FOLDER
+        folder.mkdir(mode=0o700, exist_ok=True)
+        name = secrets.token_hex(8)
+        self._path = folder / name
+        hidden = folder / f".{name}"
+        self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            # Locked and filled before it gets its name: a reader takes what is not locked for dead.
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.say(0)
+            hidden.rename(self._path)
+        except BaseException:
+            os.close(self._fd)
+            hidden.unlink(missing_ok=True)
+            raise
+
+    def say(self, in_flight: int) -> None:
+        """Overwrite the word: a few microseconds, and no wait for a disk. Raises OSError."""
+        os.pwrite(self._fd, _WORD.pack(time.time(), in_flight), 0)
+
+    def close(self) -> None:
+        """Take the word back."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._fd)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLoad:
+    """What all workers said."""
+
+    workers: int
+    in_flight: int
+    silent: int
+    """Workers that live and have not said anything for seconds: they cannot even do that, so they are busy."""
+
+
+def live_load(data_folder: Path) -> LiveLoad:
+    """Read every worker's word; words of the dead are removed. Nobody there: no load. Raises OSError."""
+    workers = in_flight = silent = 0
+    with contextlib.suppress(FileNotFoundError):
+        for path in sorted((data_folder / _FOLDER).iterdir()):
+            if path.name.startswith("."):
+                continue
+            word = _read(path)
+            if word is None:
+                continue
+            at_s, count = word
+            workers += 1
+            in_flight += count
+            # Either way: a clock that was set is corrected by the next word.
+            silent += abs(time.time() - at_s) > _STALE_S
+    return LiveLoad(workers, in_flight, silent)
+
+
+def _read(path: Path) -> tuple[float, int] | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = os.pread(fd, _WORD.size, 0)
+            return _WORD.unpack(said) if len(said) == _WORD.size else None
+        path.unlink(missing_ok=True)
+        return None
+    finally:
+        os.close(fd)
