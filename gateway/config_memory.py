@@ -136,6 +136,27 @@ class SemanticReuseSettings(Settings):
         return deltas
 
 
+class RequestTextSettings(Settings):
+    """What was asked and answered, for people with a right to read it: see docs/admin.md."""
+
+    enabled: bool = Field(
+        True, description="Off: the admin pages show what happened to requests, and no word of them."
+    )
+    kept_days: float = Field(14, gt=0, description="How long texts are kept.")
+    max_mib: float = Field(
+        512, gt=0, description="Most they may take with their search index; oldest go first."
+    )
+    max_request_kib: float = Field(
+        64, gt=0, description="Of a longer conversation the latest messages are kept; a longer answer is cut."
+    )
+    share: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="Of one core per worker for reading them for secrets; else some are left out.",
+    )
+
+
 class MemorySettings(Settings):
     """What is remembered, and where."""
 
@@ -152,6 +173,10 @@ class MemorySettings(Settings):
         True, description="Keep a row per request (no content) for reports and evaluation."
     )
     requests_kept_days: float = Field(90, gt=0, description="How long those rows are kept.")
+    request_texts: RequestTextSettings = Field(
+        RequestTextSettings(),
+        description="Keep the texts, too, for less long: by the rules of examples.admission, for those who may read.",
+    )
 
     @model_validator(mode="after")
     def _reuse_needs_examples(self) -> MemorySettings:

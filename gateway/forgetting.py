@@ -22,7 +22,7 @@ class Forgotten:
     answers: int
     """Exact answers. They do not say whose request they answered, so those of the whole tenant go."""
     requests: int
-    """Rows of the request log; only a whole tenant's. They hold no content and name neither key nor user."""
+    """Rows of the request log; only a whole tenant's. They hold no content; a forgotten key's id is taken off them."""
     choices: int = 0
     """What the router weighed for their requests: the requests' vectors, and with them the feedback."""
     versions: int = 0
@@ -44,7 +44,7 @@ class Forgetter:
         purge: bool = False,
         timeout_s: float = 60.0,
     ) -> Forgotten:
-        """Delete the examples, choices and feedback that came with a key, or with requests that named a user.
+        """Delete the examples, choices, feedback and requests' texts of a key, or of requests that named a user.
 
         The tenant's exact answers, which do not say whose they are, go all of them.
 
@@ -59,6 +59,8 @@ class Forgetter:
         ]
         removing = [store.examples.remove_contributor(tenant, name) for name in whose]
         forgetting = store.exact.forget_tenant(tenant)
+        if key_id:
+            store.decisions.forget_key(tenant, key_id).result(timeout_s)
         examples = sum(removed.result(timeout_s) for removed in removing)
         answers = forgetting.result(timeout_s)
         choices = sum(store.forget_experience(tenant, name, timeout_s) for name in whose)
@@ -82,7 +84,7 @@ class Forgetter:
         Takes seconds per gigabyte, during which every process's writes wait.
         """
         until_s = time.monotonic() + timeout_s
-        erased = self._store.db.erase().result(timeout_s)
+        erased = self._store.erase(timeout_s)
         while not erased and time.monotonic() < until_s:
             time.sleep(_AGAIN_S)
             erased = self._store.db.scrub().result(timeout_s)

@@ -65,4 +65,17 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
             found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
     if memory.requests is not None:
         found.append(RequestKeeper(memory.requests))
+        wanted = settings.request_texts
+        if wanted.enabled:
+            from gateway.keepers.text import Allowance, TextKeeper
+
+            texts = TextKeeper(
+                store.texts,
+                admission(settings.examples),
+                Allowance(wanted.share),
+                secret=store.secret,
+                max_bytes=int(wanted.max_request_kib * 1024),
+                opted_out_keys=settings.examples.admission.opted_out_keys,
+            )
+            found.append(texts)
     return found

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from gateway.answer_embedder import AnswerEmbedder
-from gateway.config_memory import ExampleSettings, MemorySettings
+from gateway.config_memory import ExampleSettings, MemorySettings, RequestTextSettings
 from gateway.housekeeper import Chore, Housekeeper
 from gateway.log import log
 from gateway.reembedder import Reembedder
@@ -134,6 +134,7 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("flush_answer_uses", 10, store.exact.flush_uses),
         Chore("trim_answers", 60, lambda: store.exact.trim(time.time())),
         Chore("trim_requests", 60, lambda: store.decisions.trim(time.time() - kept_s)),
+        Chore("trim_texts", 60, lambda: _trim_texts(store, settings.request_texts)),
         Chore("trim_choices", 60, lambda: store.choices.trim(time.time() - kept_s)),
         Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
         Chore("trim_feedback", 60, lambda: store.feedback.trim(time.time() - kept_s)),
@@ -141,6 +142,12 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("make_room", 60, lambda: _make_room(store, examples)),
         Chore("compact", 3600, lambda: compact(store.db, keep_removals_s=examples.keep_removals_s)),
     ]
+
+
+def _trim_texts(store: Store, settings: RequestTextSettings) -> None:
+    # Switched off, what was kept before goes at once.
+    kept_s = settings.kept_days * 86_400 if settings.enabled else 0.0
+    store.texts.trim(time.time() - kept_s, int(settings.max_mib * _MIB))
 
 
 def _make_room(store: Store, settings: ExampleSettings) -> None:

@@ -122,6 +122,8 @@ class Helped:
     """"drop", "swap" or "count" where the choice was changed to learn from it; else ""."""
     probability: float = 1.0
     """Of what was sent, given that examples were sent at all."""
+    left_out: Mapping[int, str] = field(default_factory=dict)
+    """Why candidates were not chosen, by the example's id: router.combiner.LeftOut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,23 @@ from store.database import Database
 
 
 def contributors(db: Database, tenant: str) -> list[str]:
-    """Everyone of whom the tenant has an example, a choice or feedback, in order; the unknown one is left out."""
+    """Everyone of whom the tenant has an example, a choice, feedback or a request's texts, in order; nobody unknown."""
     rows = db.read().execute(
         "SELECT contributor FROM example_accounts WHERE tenant = :tenant AND contributor <> ''"
         " UNION SELECT contributor FROM choices WHERE tenant = :tenant AND contributor <> ''"
-        " UNION SELECT contributor FROM feedback WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
+        " UNION SELECT contributor FROM feedback WHERE tenant = :tenant AND contributor <> ''"
+        " UNION SELECT contributor FROM request_texts WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
         {"tenant": tenant},
     )
     return [name for (name,) in rows.fetchall()]
 
 
 def tenants(db: Database) -> list[str]:
-    """Every tenant of whom there is an example, an exact answer, a choice or feedback, in order."""
+    """Every tenant of whom there is an example, an exact answer, a choice, feedback or a request's text, in order."""
     rows = db.read().execute(
         "SELECT tenant FROM example_totals UNION SELECT tenant FROM exact_answers"
-        " UNION SELECT tenant FROM choices UNION SELECT tenant FROM feedback ORDER BY 1"
+        " UNION SELECT tenant FROM choices UNION SELECT tenant FROM feedback UNION SELECT tenant FROM request_texts"
+        " ORDER BY 1"
     )
     return [tenant for (tenant,) in rows.fetchall()]
 

@@ -61,6 +61,7 @@ class DecisionLog:
             record.first_chunk_ms,
             record.overhead_ms,
             record.stages_ms,
+            record.key_id,
         )
 
         def insert(connection: sqlite3.Connection) -> None:
@@ -135,6 +136,17 @@ class DecisionLog:
 
         return self._db.write(delete)
 
+    def forget_key(self, tenant: str, key_id: str) -> Future[int]:
+        """Take a key's id off the rows of the requests that came by it; gives how many. They stay, as nobody's."""
+        return self._db.write(
+            lambda connection: (
+                connection.execute(
+                    "UPDATE requests SET key_id = '' WHERE tenant = ? AND key_id = ? AND key_id <> ''",
+                    (tenant, key_id),
+                ).rowcount
+            )
+        )
+
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete everything logged about a tenant; gives how many requests that was."""
         return self._db.write(
@@ -145,12 +157,12 @@ class DecisionLog:
 _COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
-    " first_chunk_ms, overhead_ms, stages_ms"
+    " first_chunk_ms, overhead_ms, stages_ms, key_id"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
     f"INSERT INTO requests ({_COLUMNS})"  # noqa: S608 - a constant
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _TOTALS = (
     "SELECT engine, outcome, count(*), sum(example_count > 0), sum(cost_usd), sum(prompt_tokens),"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from store import example_rows
+from store import example_rows, words
 from store.accounting import Ledger
 from store.admitting import admit
 from store.database import Database
@@ -350,7 +350,7 @@ class ExampleBank:
     def _scrub_and_tell(self, removed: int) -> None:
         self._tell(removed)
         if removed:
-            self._db.scrub_soon()
+            words.purge_soon(self._db, "example_words")
 
 
 # Walks from one version to the next by the index, where DISTINCT would read every entry.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from store import words
 from store.artifacts import Artifacts
 from store.choices import Choices
 from store.database import Database
@@ -16,6 +18,7 @@ from store.keys import KeyStore
 from store.outcomes import Outcomes
 from store.quality_floors import QualityFloors
 from store.replay_jobs import ReplayJobs
+from store.request_texts import RequestTextLog
 from store.secret import load_or_create_secret
 from store.semantic_entries import SemanticEntries
 from store.semantic_observations import SemanticObservations
@@ -49,6 +52,7 @@ class Memory:
     exact: ExactCache
     examples: ExampleBank
     decisions: DecisionLog
+    texts: RequestTextLog
     choices: Choices
     outcomes: Outcomes
     feedback: FeedbackLog
@@ -107,6 +111,7 @@ class Memory:
             exact,
             examples,
             DecisionLog(db),
+            RequestTextLog(db),
             Choices(db),
             Outcomes(db),
             FeedbackLog(db),
@@ -125,6 +130,7 @@ class Memory:
         removing = self.examples.remove_tenant(tenant)
         forgetting = self.exact.forget_tenant(tenant)
         unlogging = self.decisions.forget_tenant(tenant)
+        self.texts.forget_tenant(tenant).result(timeout_s)
         self.feedback.forget_tenant(tenant).result(timeout_s)
         self.outcomes.forget_tenant(tenant).result(timeout_s)
         choices = self.choices.forget_tenant(tenant).result(timeout_s)
@@ -140,8 +146,7 @@ class Memory:
         if self.indexes is not None and self.follower is not None:
             self.follower.wait_for(self.examples.last_seq(), timeout_s)
             self.indexes.forget(tenant)
-        erased = self.db.erase().result(timeout_s)
-        return Forgotten(examples, answers, requests, choices, versions, erased)
+        return Forgotten(examples, answers, requests, choices, versions, self.erase(timeout_s))
 
     def forget_contributor(self, tenant: str, contributor: str, timeout_s: float = 300.0) -> Forgotten:
         """Delete every example, choice and feedback of one contributor of a tenant, and overwrite it, also in the index.
@@ -158,13 +163,14 @@ class Memory:
         if self.indexes is not None and self.follower is not None:
             self.follower.wait_for(self.examples.last_seq(), timeout_s)
             self.indexes.purge(tenant, self.examples.database_id())
-        return Forgotten(examples, answers, 0, choices, 0, self.db.erase().result(timeout_s))
+        return Forgotten(examples, answers, 0, choices, 0, self.erase(timeout_s))
 
     def forget_experience(self, tenant: str, contributor: str, timeout_s: float = 60.0) -> int:
         """Delete what there is to learn from a contributor, and what was learnt. Gives how many choices.
 
         Raises as `forget_contributor` does.
         """
+        self.texts.forget_contributor(tenant, contributor).result(timeout_s)
         self.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
         choices = self.choices.forget_contributor(tenant, contributor).result(timeout_s)
@@ -172,6 +178,12 @@ class Memory:
             # A bandit's landmark may be one request's vector. What is left is learnt from anew.
             self.artifacts.forget_tenant(tenant)
         return choices
+
+    def erase(self, timeout_s: float = 60.0) -> bool:
+        """`Database.erase`, once no index of words holds a word of what was deleted. Raises what writing raises."""
+        for table in words.TABLES:
+            self.db.write(partial(words.purge, table=table)).result(timeout_s)
+        return self.db.erase().result(timeout_s)
 
     def close(self, timeout_s: float = 10.0) -> bool:
         """Write what waits, save the snapshots, close. True if everything was written within `timeout_s` seconds."""

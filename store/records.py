@@ -184,6 +184,8 @@ class RequestRecord:
     overhead_ms: float
     stages_ms: str
     """JSON object: stage name to milliseconds."""
+    key_id: str = ""
+    """The gateway's own key it came by; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class ChoiceRecord:
     scorer: str
     scorer_features_version: str
     candidates: tuple[Mapping[str, Any], ...]
-    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool)."""
+    """One JSON object per scored candidate, best first: id, similarity, gain, sent (bool); left_out where not chosen."""
     candidate_features: Vector | None
     """Scalars, [candidates, features], 32-bit floats."""
     quality_alone: float

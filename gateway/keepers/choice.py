@@ -160,14 +160,17 @@ def _rules_actions(plan: Plan, engines: Sequence[str]) -> tuple[dict[str, Any], 
 
 def _examples(plan: Plan, attempt: Attempt, helped: Helped | None) -> dict[str, Any]:
     sent = {candidate.example.id for candidate in attempt.examples}
+    left_out = helped.left_out if helped is not None else {}
 
     def shown(candidate: Candidate) -> dict[str, Any]:
-        return {
-            "id": candidate.example.id,
+        id = candidate.example.id
+        told = {
+            "id": id,
             "similarity": candidate.similarity,
             "gain": candidate.gain,
-            "sent": candidate.example.id in sent,
+            "sent": id in sent,
         }
+        return told | {"left_out": left_out[id]} if id in left_out and id not in sent else told
 
     if helped is None:
         return {

@@ -59,4 +59,5 @@ def _row(journey: Journey) -> RequestRecord:
         first_chunk_ms=None if journey.first_chunk is None else ms(journey.first_chunk - journey.began),
         overhead_ms=ms(journey.overhead_s),
         stages_ms=orjson.dumps({name: ms(s) for name, s in journey.stages.items()}).decode(),
+        key_id=journey.key_id or "",
     )

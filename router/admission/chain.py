@@ -109,14 +109,28 @@ class Admission:
         verdict = replace(verdict, held_until_s=held)
         return _beside_its_twin(verdict, twin_of, settings)
 
+    def screened(self, question: str, answer: str) -> Verdict:
+        """Texts that are to be kept for people to read, not to be shown to an engine: only for secrets and private data.
+
+        Costs as `judge` does. The verdict's texts are those to keep; nothing is asked about form or worth.
+        """
+        found = self._redacted(question, answer)
+        if isinstance(found, Verdict):
+            return found
+        return Verdict(None, "", found.question, found.answer, "", found.kinds)
+
     def _read(self, question: str, answer: str) -> Verdict:
+        found = self._redacted(question, answer, instructed=self.settings.instructions == "refuse")
+        return found if isinstance(found, Verdict) else self._kept(found)
+
+    def _redacted(self, question: str, answer: str, *, instructed: bool = False) -> Redacted | Verdict:
         settings = self.settings
         texts = (question, answer)
         none: tuple[list[Span], list[Span]] = ([], [])
         secret = none if settings.secrets == "off" else (credentials(question), credentials(answer))
         if any(secret) and settings.secrets == "refuse":
             return Verdict("secrets", _kinds(secret))
-        if settings.instructions == "refuse":
+        if instructed:
             family = next(filter(None, map(instructions, texts)), None)
             if family is not None:
                 return Verdict("instructions", family)
@@ -129,10 +143,9 @@ class Admission:
         if any(private) and settings.private_data == "refuse":
             return Verdict("private_data", _kinds(private))
         try:
-            clean = redacted(question, answer, secret[0] + private[0], secret[1] + private[1])
+            return redacted(question, answer, secret[0] + private[0], secret[1] + private[1])
         except TooMany:
             return Verdict("private_data", "too_many")
-        return self._kept(clean)
 
     def _kept(self, clean: Redacted) -> Verdict:
         if clean.hollow:

@@ -252,6 +252,7 @@ class InContext:
             most=most,
             explored=sent.kind or ("count" if count_explored else ""),
             probability=sent.probability * count_probability,
+            left_out=combined.left_out,
         )
 
     def _nearest_instead(self, thinking: _Thinking, most: int, room: int) -> _Chosen:

@@ -56,6 +56,16 @@ def vectors(data: Path, word: str) -> list[bytes]:
     return found
 
 
+def known_words(data: Path) -> set[str]:
+    """Every word in the indices of words. They share beginnings, so that bytes of a file need not show a word."""
+    with closing(sqlite3.connect(data / "understudy.db")) as db:
+        known: set[str] = set()
+        for table in ("request_words", "example_words"):
+            db.execute(f"CREATE VIRTUAL TABLE temp.of_{table} USING fts5vocab(main, {table}, row)")
+            known |= {term for (term,) in db.execute(f"SELECT term FROM temp.of_{table}")}
+        return known
+
+
 def teach(data: Path) -> None:
     """For each user a choice with a vector of its own, feedback with a comment, and a version learnt from the tenant."""
     store = Memory.open(data)
@@ -102,10 +112,12 @@ async def test_a_forgotten_tenant_is_in_no_file_and_the_others_still_are(tmp_pat
     gone.append(b"weights of acme")
     kept = [b"cayyxcvbn", *vectors(data, "cayyxcvbn"), b"weights of umbrella"]
     assert all(holding(data, [*gone, *kept]).values()), "the search finds what is there"
+    assert {"annqwertz", "benasdfgh", "cayyxcvbn"} <= known_words(data)
     done = await asyncio.to_thread(run, "forget", "--data", data, "--tenant", "acme", "--yes")
     assert done.exit_code == 0, done.output
     assert not any(holding(data, gone).values())
     assert all(holding(data, kept).values())
+    assert known_words(data).isdisjoint({"annqwertz", "benasdfgh"}) and "cayyxcvbn" in known_words(data)
     with closing(sqlite3.connect(data / "understudy.db")) as db:
         for table in (
             "examples",
@@ -115,6 +127,7 @@ async def test_a_forgotten_tenant_is_in_no_file_and_the_others_still_are(tmp_pat
             "choices",
             "outcomes",
             "feedback",
+            "request_texts",
             "artifacts",
             "example_totals",
             "merged_requests",
@@ -136,6 +149,7 @@ async def test_a_forgotten_user_is_in_no_file_and_the_others_examples_still_are(
     assert done.exit_code == 0 and done.stdout.startswith("2 examples"), done.output
     assert not any(holding(data, gone).values())
     assert all(holding(data, [b"What is a benasdfgh", b"What is a cayyxcvbn"]).values())
+    assert "annqwertz" not in known_words(data) and {"benasdfgh", "cayyxcvbn"} <= known_words(data)
 
 
 async def test_a_forgotten_key_is_in_no_file(tmp_path: Path) -> None:
@@ -148,6 +162,8 @@ async def test_a_forgotten_key_is_in_no_file(tmp_path: Path) -> None:
     assert done.exit_code == 0 and done.stdout.startswith("4 examples"), done.output
     assert not any(holding(data, words).values())
     assert all(holding(data, [b"What is a cayyxcvbn"]).values())
+    with closing(sqlite3.connect(data / "understudy.db")) as db:
+        assert not db.execute("SELECT 1 FROM requests WHERE key_id = ?", (key_id,)).fetchone()
 
 
 async def test_a_running_gateway_forgets_too(tmp_path: Path) -> None:

@@ -224,3 +224,12 @@ def test_what_must_not_or_need_not_be_kept_is_not(
 ) -> None:
     assert keep(db, *finished(plan(), **changes)) == reason
     assert Choices(db).after(0) == []
+
+
+def test_why_candidates_were_left_out_is_kept_with_them(db: Database) -> None:
+    made = plan(WITH, LARGE)
+    assert made.helped is not None
+    told = replace(made, helped=replace(made.helped, left_out={2: "redundant", 3: "enough"}))
+    kept = keep(db, *finished(told))
+    assert isinstance(kept, ChoiceRecord)
+    assert {c["id"]: c.get("left_out") for c in kept.candidates} == {3: None, 1: None, 2: "redundant"}

@@ -188,3 +188,24 @@ def test_without_prices_and_resemblance_no_set_of_that_size_is_better(
         for group in itertools.combinations(gains, min(most, len(gains)))
     )
     assert together.quality_with == pytest.approx(best, abs=1e-6)
+
+
+def test_each_candidate_that_was_not_chosen_has_the_reason_that_kept_it_out() -> None:
+    twin = {"answer": "the same", "vector": direction(0)}
+    others = [
+        candidate(1, 0.5, **twin),
+        candidate(2, 0.45, **twin),
+        candidate(3, None),
+        candidate(4, 0.01),
+        candidate(5, 0.3, characters=4000),
+    ]
+    assert put(others, budget=200).left_out == {
+        2: "redundant",
+        3: "not_scored",
+        4: "helps_too_little",
+        5: "no_room",
+    }
+    assert put([candidate(1, 0.5), candidate(2, 0.4)], most=1).left_out == {2: "enough"}
+    assert put([candidate(1, 0.5)], most=0).left_out == {1: "enough"}
+    best, weak = candidate(1, 0.69), candidate(2, 0.05)
+    assert put([best, weak], min_gain=0.04).left_out == {2: "adds_too_little"}

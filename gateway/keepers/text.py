@@ -1,0 +1,197 @@
+"""Keeps what was asked and answered for people to read: without secrets and private data, and of nobody who opted out."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from engines.chat import message_text
+from gateway.answer import Answer
+from gateway.assemble import Assembled
+from gateway.contributor import contributor, user_of
+from gateway.journey import Journey
+from gateway.keepers.keeper import Keeping
+from router.admission import Admission
+from router.plan import Attempt
+from store.records import Example
+from store.request_texts import RequestTexts, SentExample
+
+_BETWEEN = "\x1e"
+"""Stands between messages while they are searched as one text: so that the same value gets the same placeholder in all."""
+_PREVIEW_CHARACTERS = 4000
+_STABLE = ("system", "developer")
+_BURST_S = 1.0
+
+
+class TextSink(Protocol):
+    """What is needed of store.request_texts.RequestTextLog."""
+
+    def keep(self, texts: RequestTexts) -> Future[Any]: ...
+
+
+class Allowance:
+    """CPU time that may be spent: a share of what goes by, saved up to a second of it. For one thread."""
+
+    def __init__(self, share: float, *, timer: Callable[[], float] = time.monotonic) -> None:
+        self._share = share
+        self._timer = timer
+        self._left_s = _BURST_S
+        self._since = timer()
+
+    def open(self) -> bool:
+        """Whether anything is left."""
+        now = self._timer()
+        self._left_s = min(_BURST_S, self._left_s + (now - self._since) * self._share)
+        self._since = now
+        return self._left_s > 0.0
+
+    def spend(self, seconds: float) -> None:
+        """Take something away; it may go below nothing."""
+        self._left_s -= seconds
+
+
+class TextKeeper:
+    """Keeps the texts of requests. Examples that were sent along are named, not copied: they go when they go.
+
+    Reading texts for secrets takes about a millisecond each, which `allowance` bounds: when requests come faster than
+    that, some are kept without their texts, and counted as `busy`.
+    """
+
+    def __init__(
+        self,
+        texts: TextSink,
+        admission: Admission,
+        allowance: Allowance,
+        *,
+        secret: bytes,
+        max_bytes: int,
+        opted_out_keys: Collection[str] = (),
+    ) -> None:
+        self._texts = texts
+        self._admission = admission
+        self._allowance = allowance
+        self._secret = secret
+        self._max_characters = max_bytes
+        self._opted_out_keys = frozenset(opted_out_keys)
+
+    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+        """See Keeper."""
+        refusal = self._refusal(journey, answer)
+        if refusal:
+            yield "text", refusal
+            return
+        began = time.thread_time()
+        texts = self._texts_of(journey, answer, assembled)
+        self._allowance.spend(time.thread_time() - began)
+        yield "text", texts if isinstance(texts, str) else self._texts.keep(texts)
+
+    def _refusal(self, journey: Journey, answer: Answer) -> str:
+        if answer.controls.no_store:
+            return "opted_out"
+        if journey.key_id in self._opted_out_keys:
+            return "opted_out_key"
+        if answer.hit is not None:
+            return "" if answer.exact_key is not None else "repeat"
+        if not answer.remember or answer.attempt is None:
+            return "opted_out_model" if not answer.remember else "unanswered"
+        return "" if self._allowance.open() else "busy"
+
+    def _texts_of(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> RequestTexts | str:
+        chat = answer.chat
+        by = contributor(self._secret, journey.tenant, journey.key_id, user_of(chat.fields))
+        if answer.hit is not None:
+            return RequestTexts(journey.tenant, journey.id, by, journey.started_at_s, same=answer.exact_key)
+        flat = [_flat(message) for message in chat.messages]
+        left_out = _too_many(flat, self._max_characters)
+        said = _said(assembled)[: self._max_characters]
+        verdict = self._admission.screened(_BETWEEN.join(one.text for one in flat[left_out:]), said)
+        if not verdict.admitted:
+            return verdict.reason or "refused"
+        shown = verdict.question.split(_BETWEEN)
+        if len(shown) != len(flat) - left_out:
+            return "private_data"
+        messages = tuple(
+            {"role": one.role, "text": text} | ({"also": one.also} if one.also else {})
+            for one, text in zip(flat[left_out:], shown, strict=True)
+        )
+        asked = next((m["text"] for m in reversed(messages) if m["role"] == "user"), "")
+        sent_at, sent = _sent(chat.messages, answer.attempt, left_out)
+        return RequestTexts(
+            journey.tenant,
+            journey.id,
+            by,
+            journey.started_at_s,
+            question=str(asked)[:_PREVIEW_CHARACTERS],
+            answer=verdict.answer,
+            messages=messages,
+            left_out=left_out,
+            replaced=verdict.redacted,
+            sent_at=sent_at,
+            sent=sent,
+            finish_reason=assembled.finish_reason() if assembled is not None else "",
+            same=answer.exact_key,
+        )
+
+
+def digest_of(example: Example) -> str:
+    """A short name for an example's texts: equal as long as they are the same."""
+    return hashlib.blake2b(f"{example.question}\0{example.answer}".encode(), digest_size=6).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    role: str
+    text: str
+    also: tuple[str, ...]
+    """Kinds of parts that are no text."""
+
+
+def _flat(message: Mapping[str, Any]) -> _Flat:
+    content = message.get("content")
+    text = message_text(content)
+    if message.get("tool_calls"):
+        text += orjson.dumps(message["tool_calls"]).decode()
+    parts = content if isinstance(content, list) else []
+    kinds = dict.fromkeys(str(p.get("type"))[:40] for p in parts if isinstance(p, dict))
+    # Half a surrogate pair is no text to SQLite.
+    whole = text.replace(_BETWEEN, " ").replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return _Flat(str(message.get("role"))[:40], whole, tuple(k for k in kinds if k != "text"))
+
+
+def _too_many(flat: Sequence[_Flat], characters: int) -> int:
+    """How many of the first messages do not fit."""
+    left = characters
+    for place in range(len(flat) - 1, -1, -1):
+        left -= len(flat[place].text)
+        if left < 0:
+            return place + 1
+    return 0
+
+
+def _said(assembled: Assembled | None) -> str:
+    if assembled is None:
+        return ""
+    text = assembled.text()
+    if assembled.calls_tools():
+        calls = [(c.get("message") or {}).get("tool_calls") for c in assembled.choices()[:1]]
+        text += orjson.dumps(calls[0]).decode() if calls and calls[0] else ""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _sent(
+    messages: Sequence[Mapping[str, Any]], attempt: Attempt | None, left_out: int
+) -> tuple[int | None, tuple[SentExample, ...]]:
+    """Where the examples stood among the kept messages, and which they were: see router.prompt.with_examples."""
+    if attempt is None or not attempt.examples:
+        return None, ()
+    lead = 0
+    while lead < len(messages) and messages[lead].get("role") in _STABLE:
+        lead += 1
+    sent = tuple(SentExample(c.example.id, digest_of(c.example)) for c in attempt.examples)
+    return max(0, lead - left_out), sent

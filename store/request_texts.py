@@ -1,0 +1,238 @@
+"""What was asked and answered, request by request: for people who look into it. Kept for a while, searched by words.
+
+Whose texts may be kept, and with what in them replaced, is decided elsewhere. Of examples that were sent along only their
+ids are here: their texts stand in the bank, and go when they go.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from store import words
+from store.database import Database
+
+_DEFLATE_LEVEL = 1
+_ROW_BYTES = 256
+"""What a row costs beside its texts: its place in the indices."""
+_TRIMMED_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class SentExample:
+    """An example as it was sent along."""
+
+    id: int
+    digest: str
+    """Of its texts then: tells whether the bank still says the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTexts:
+    """The texts of one request, with what is private in them replaced already."""
+
+    tenant: str
+    request_id: str
+    contributor: str
+    """As of Example.contributor, so that they go when their contributor is forgotten."""
+    at_s: float
+    question: str = ""
+    """The last user turn, cut: what lists show and what is searched."""
+    answer: str = ""
+    """Of the first choice; empty where there was none."""
+    messages: tuple[Mapping[str, Any], ...] | None = None
+    """What the client sent, role and text of each, the latest ones where it was long; None: a repeat, see `same`."""
+    left_out: int = 0
+    """How many earlier messages were too much to keep."""
+    replaced: tuple[str, ...] = ()
+    """Kinds of private data of which something was replaced."""
+    sent_at: int | None = None
+    """Before which of `messages` the examples stood; None when the request was sent as it came."""
+    sent: tuple[SentExample, ...] = ()
+    """The examples, in the order in which they were sent."""
+    finish_reason: str = ""
+    same: bytes | None = None
+    """Equal for exact repeats."""
+    row_id: int = field(default=0, compare=False)
+    """Its place in the log of texts; 0 before it is stored."""
+
+
+class RequestTextLog:
+    """One row per request whose texts may be kept. Every look-up names a tenant; searches are for an operator."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def keep(self, texts: RequestTexts) -> Future[None]:
+        """Keep one; a second one of the same request is ignored. Raises StoreBusy."""
+        row = _as_row(texts)
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(_INSERT, row)
+
+        return self._db.write(insert)
+
+    def get(self, tenant: str, request_id: str) -> RequestTexts | None:
+        """The texts of a tenant's request; of the first of its repeats where it is one. None where none are kept."""
+        read = self._db.read()
+        found = read.execute(
+            _SELECT + " WHERE tenant = ? AND request_id = ?", (tenant, request_id)
+        ).fetchone()
+        if found is None:
+            return None
+        texts = _as_texts(found)
+        if texts.messages is None and texts.same is not None:
+            found = read.execute(
+                _SELECT + " WHERE tenant = ? AND same = ? AND conversation IS NOT NULL"
+                " ORDER BY row_id DESC LIMIT 1",
+                (tenant, texts.same),
+            ).fetchone()
+            texts = _as_texts(found) if found is not None else texts
+        return texts if texts.messages is not None else None
+
+    def previews(self, request_ids: Sequence[str], characters: int = 160) -> dict[str, str]:
+        """The beginnings of these requests' questions, by request id; those without texts are left out."""
+        rows = self._db.read().execute(
+            "SELECT r.request_id, substr(t.question, 1, ?) FROM json_each(?) AS wanted"
+            " JOIN requests q ON q.id = wanted.value"
+            " JOIN request_texts r ON r.tenant = q.tenant AND r.request_id = q.id"
+            " JOIN request_texts t ON t.row_id = CASE WHEN r.conversation IS NOT NULL THEN r.row_id ELSE"
+            " (SELECT s.row_id FROM request_texts s WHERE s.tenant = r.tenant AND s.same = r.same"
+            "  AND s.conversation IS NOT NULL ORDER BY s.row_id DESC LIMIT 1) END",
+            (characters, orjson.dumps(list(request_ids)).decode()),
+        )
+        return dict(rows.fetchall())
+
+    def search(self, text: str, *, before: int | None = None, limit: int = 500) -> list[tuple[int, str]]:
+        """(place, request id) of requests whose question or answer has these words, the latest first, of any tenant."""
+        match = words.as_match(text)
+        if not match:
+            return []
+        rows = self._db.read().execute(
+            "SELECT w.rowid, t.request_id FROM request_words w JOIN request_texts t ON t.row_id = w.rowid"
+            " WHERE request_words MATCH ? AND w.rowid < ? ORDER BY w.rowid DESC LIMIT ?",
+            (match, before if before is not None else 2**62, limit),
+        )
+        return [(place, id) for place, id in rows.fetchall()]
+
+    def total_bytes(self) -> int:
+        """How much is kept. Costs no scan."""
+        row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM request_texts_size").fetchone()
+        return row[0]
+
+    def trim(self, before_s: float, max_bytes: int, limit: int = _TRIMMED_AT_ONCE) -> Future[int]:
+        """Delete what is older than `before_s`, then the oldest until `max_bytes` are left; at most `limit` rows at once.
+
+        Gives how many: call again while it gives `limit`. Their words are purged in the background.
+        """
+
+        def delete(connection: sqlite3.Connection) -> int:
+            count = connection.execute(
+                "DELETE FROM request_texts WHERE row_id IN"
+                " (SELECT row_id FROM request_texts WHERE at_s < ? ORDER BY at_s LIMIT ?)",
+                (before_s, limit),
+            ).rowcount
+            (total,) = connection.execute("SELECT total_bytes FROM request_texts_size").fetchone()
+            over: list[tuple[int]] = []
+            for row_id, size in connection.execute(
+                "SELECT row_id, size_bytes FROM request_texts ORDER BY row_id LIMIT ?", (limit - count,)
+            ).fetchall():
+                if total <= max_bytes:
+                    break
+                total -= size
+                over.append((row_id,))
+            connection.executemany("DELETE FROM request_texts WHERE row_id = ?", over)
+            return count + len(over)
+
+        return self._db.write(delete, after=self._purge_after)
+
+    def forget_tenant(self, tenant: str) -> Future[int]:
+        """Delete every text of a tenant; gives how many requests'."""
+        return self._delete("DELETE FROM request_texts WHERE tenant = ?", tenant)
+
+    def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
+        """Delete the texts of one contributor's requests; gives how many. Raises ValueError for an empty contributor."""
+        if not contributor:
+            raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
+        return self._delete(
+            "DELETE FROM request_texts WHERE tenant = ? AND contributor = ? AND contributor <> ''",
+            tenant,
+            contributor,
+        )
+
+    def _delete(self, statement: str, *values: str) -> Future[int]:
+        return self._db.write(
+            lambda connection: connection.execute(statement, values).rowcount, after=self._purge_after
+        )
+
+    def _purge_after(self, deleted: int) -> None:
+        if deleted:
+            words.purge_soon(self._db, "request_words")
+
+
+_COLUMNS = "tenant, request_id, contributor, at_s, same, size_bytes, question, answer, conversation"
+_SELECT = f"SELECT row_id, {_COLUMNS} FROM request_texts"  # noqa: S608 - a constant
+_INSERT = (
+    f"INSERT INTO request_texts ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - a constant
+    " ON CONFLICT (tenant, request_id) DO NOTHING"
+)
+
+
+def _as_row(texts: RequestTexts) -> tuple[Any, ...]:
+    conversation = None
+    if texts.messages is not None:
+        conversation = zlib.compress(
+            orjson.dumps(
+                {
+                    "messages": texts.messages,
+                    "left_out": texts.left_out,
+                    "replaced": texts.replaced,
+                    "sent_at": texts.sent_at,
+                    "sent": [(one.id, one.digest) for one in texts.sent],
+                    "finish_reason": texts.finish_reason,
+                }
+            ),
+            _DEFLATE_LEVEL,
+        )
+    size = len(texts.question.encode()) + len(texts.answer.encode())
+    # Twice: the words of questions and answers are indexed.
+    size_bytes = _ROW_BYTES + 2 * size + len(conversation or b"")
+    return (
+        texts.tenant,
+        texts.request_id,
+        texts.contributor,
+        texts.at_s,
+        texts.same,
+        size_bytes,
+        texts.question,
+        texts.answer,
+        conversation,
+    )
+
+
+def _as_texts(row: Sequence[Any]) -> RequestTexts:
+    row_id, tenant, request_id, contributor, at_s, same, _, question, answer, conversation = row
+    rest: dict[str, Any] = orjson.loads(zlib.decompress(conversation)) if conversation else {"messages": None}
+    messages = rest["messages"]
+    return RequestTexts(
+        tenant,
+        request_id,
+        contributor,
+        at_s,
+        question,
+        answer,
+        messages=None if messages is None else tuple(messages),
+        left_out=rest.get("left_out", 0),
+        replaced=tuple(rest.get("replaced", ())),
+        sent_at=rest.get("sent_at"),
+        sent=tuple(SentExample(*one) for one in rest.get("sent", ())),
+        finish_reason=rest.get("finish_reason", ""),
+        same=same,
+        row_id=row_id,
+    )

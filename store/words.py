@@ -1,0 +1,74 @@
+"""Searching texts by their words (SQLite FTS5), and getting deleted rows' words out of the index. Knows two tables of words.
+
+An index of words forgets a deleted row for searches at once, but its words stay in the file until pages are merged. Purging
+merges all of them, step by step, so that writers need not wait long.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import Literal
+
+from store.database import Database
+from store.writer import StoreBusy, StoreClosed
+
+Table = Literal["request_words", "example_words"]
+TABLES: tuple[Table, ...] = ("request_words", "example_words")
+
+_STEP_PAGES = 500
+_MAX_WORDS = 12
+_WORD = re.compile(r"\w+", re.UNICODE)
+
+
+def as_match(text: str) -> str:
+    """What a person typed, as an FTS5 query: all words, the last one also as a beginning; a "quoted" part as it stands.
+
+    Nothing that is typed can be read as FTS5's syntax. Empty when there is no word in it.
+    """
+    parts: list[str] = []
+    for place, piece in enumerate(text.split('"')):
+        words = _WORD.findall(piece)[:_MAX_WORDS]
+        if not words:
+            continue
+        quoted = place % 2 == 1
+        parts += [" ".join(words)] if quoted else words
+    if not parts:
+        return ""
+    typing = bool(text) and not text.rstrip().endswith('"') and not text.endswith(" ")
+    return " ".join(f'"{part}"' for part in parts[:_MAX_WORDS]) + ("*" if typing else "")
+
+
+def purge(connection: sqlite3.Connection, table: Table) -> None:
+    """Get every deleted row's words out of the index, at once. For a write job; seconds per hundred megabytes of index."""
+    connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608 - a table's name of ours
+
+
+def purge_soon(db: Database, table: Table) -> None:
+    """Have it done in steps, after what waits already. Never waits, and raises nothing: a closed store is purged no more."""
+    _next_step(db, table, first=True)
+
+
+def _next_step(db: Database, table: Table, *, first: bool) -> None:
+    # A negative number begins merging all there is into one, a positive one goes on with it.
+    pages = -_STEP_PAGES if first else _STEP_PAGES
+
+    def step(connection: sqlite3.Connection) -> bool:
+        before = connection.total_changes
+        connection.execute(
+            f"INSERT INTO {table} ({table}, rank) VALUES ('merge', ?)",  # noqa: S608 - a table's name of ours
+            (pages,),
+        )
+        # So says SQLite's manual: fewer than two changes mean that nothing was left to merge.
+        return connection.total_changes - before >= 2
+
+    def after(more: bool) -> None:
+        if more:
+            _next_step(db, table, first=False)
+        else:
+            db.scrub_soon()
+
+    try:
+        db.write(step, after=after)
+    except (StoreBusy, StoreClosed):
+        return
