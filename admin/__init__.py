@@ -1,1 +1,1 @@
-"""SHOWS: what happened and what it saved, read from the store. It changes nothing."""
+"""SHOWS: what happened, why, and what it saved, read from the store; what a person may change, one action at a time."""

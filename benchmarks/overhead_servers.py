@@ -141,7 +141,7 @@ def gateway(name: str, arguments: list[str], folder: Path, *, pinned: bool = Tru
     """The gateway as its users run it, with the log that is on by default going to a file."""
     port = free_port()
     executable = Path(sys.executable).with_name("understudy")
-    command = [str(executable), "serve", *arguments, "--port", str(port), "--grace", "2"]
+    command = [str(executable), "serve", *arguments, "--admin", "off", "--port", str(port), "--grace", "2"]
     log = folder / f"{name}.log"
     core = SERVER_CORE if pinned else None
     with started(name, command, port, log, ready_path="/readyz", core=core) as it:

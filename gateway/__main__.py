@@ -29,6 +29,7 @@ _COMMANDS = {
         "What would another policy, or another dial, have given? From the log.",
     ),
     "models": ("gateway.commands_models", "models", "List, roll back, freeze and export what was learnt."),
+    "admin": ("gateway.commands_admin", "admin", "Who may sign in to the admin pages."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }
 """name: (module, attribute, help). Imported only when asked for: `understudy --help` must be quick."""

@@ -34,6 +34,9 @@ from gateway.config_file import ConfigError, load_config, parse_config
     "--exact", type=click.Choice(["on", "off"]), help="Answer exact repeats from memory [off without --data]."
 )
 @click.option(
+    "--admin", type=click.Choice(["on", "off"]), help="Whether to serve the admin pages [on with --data]."
+)
+@click.option(
     "--small", metavar="URL=MODEL", help="Small engine; with --large, the whole line for that model name."
 )
 @click.option("--large", metavar="URL=MODEL", help="Large engine, whose model name clients ask for.")
@@ -64,6 +67,8 @@ def config_of_options(given: dict[str, Any]) -> Config:
         data["engines"] = {"small": {**small, "timeouts": timeouts}, "large": {**large, "timeouts": timeouts}}
         data["models"] = {large["model"]: {"engines": ["small", "large"], "policy": "few_shot"}}
     data["memory"] = _memory(given)
+    if "admin" in given:
+        data["admin"] = {"enabled": given["admin"] == "on"}
     return parse_config(data)
 
 
@@ -91,9 +96,12 @@ def _listen(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_listen(config: Config, given: dict[str, Any]) -> Config:
-    extra = sorted(set(given) - {"host", "port", "workers", "grace"})
+    extra = sorted(set(given) - {"host", "port", "workers", "grace", "admin"})
     if extra:
         raise ConfigError(
             f"--{extra[0].replace('_', '-')} and --config exclude each other; put it into the file"
         )
-    return config.model_copy(update={"listen": config.listen.model_copy(update=_listen(given))})
+    changes: dict[str, Any] = {"listen": config.listen.model_copy(update=_listen(given))}
+    if "admin" in given:
+        changes["admin"] = config.admin.model_copy(update={"enabled": given["admin"] == "on"})
+    return config.model_copy(update=changes)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from gateway.config_admin import AdminSettings
 from gateway.config_engines import (
     OpenAIEngine,
     SimulatedEngineSettings,
@@ -137,6 +138,7 @@ class Config(Settings):
     )
     feedback: FeedbackSettings = Field(FeedbackSettings(), description="What users say of answers.")
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
+    admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     log: LogSettings = Field(LogSettings(), description="Logging.")
 
     @field_validator("engines", mode="before")

@@ -103,6 +103,7 @@ def demo_config(stage: Stage, data_dir: Path) -> dict[str, Any]:
         "learning": {"every_s": 2, "min_new_outcomes": 50},
         "feedback": {"per_minute": 100_000},
         "log": {"requests": False},
+        "admin": {"enabled": False},
     }
 
 

@@ -24,7 +24,7 @@ def run(config: Config) -> int:
     set_level(config.log.level)
     listen = config.listen
     shared = listen.workers > 1
-    helped = bool(_helpers(config))
+    helped = bool(_helpers(config, 0))
     try:
         sock = bind(listen.host, listen.port, shared=shared or helped)
     except (OSError, OverflowError) as error:
@@ -77,6 +77,11 @@ def learner_wanted(config: Config) -> bool:
     return any(model.policy == "in_context" for model in config.models.values())
 
 
+def admin_wanted(config: Config) -> bool:
+    """Whether admin pages are served: where there is a folder that outlives the gateway, unless they are switched off."""
+    return config.admin.enabled and config.memory is not None and config.memory.data_dir is not None
+
+
 def _supervise(config: Config, port: int) -> int:
     from gateway.supervisor import Supervisor
 
@@ -87,15 +92,17 @@ def _supervise(config: Config, port: int) -> int:
             finally:
                 WRITER.close()
 
-    helpers = _helpers(config)
+    helpers = _helpers(config, port)
     return Supervisor(work, config.listen.workers, grace_s=config.listen.grace_s, helpers=helpers).run()
 
 
-def _helpers(config: Config) -> dict[str, Callable[[], int]]:
-    """The processes beside the workers, by name."""
+def _helpers(config: Config, port: int) -> dict[str, Callable[[], int]]:
+    """The processes beside the workers, by name; `port` is the workers'."""
     wanted: dict[str, Callable[[Config], int]] = {}
     if learner_wanted(config):
         wanted["learner"] = _learn
+    if admin_wanted(config):
+        wanted["admin"] = partial(_admin, port)
     return {name: partial(_help, run, config) for name, run in wanted.items()}
 
 
@@ -111,6 +118,12 @@ def _learn(config: Config) -> int:
     from gateway.learner import learn
 
     return learn(config)
+
+
+def _admin(port: int, config: Config) -> int:
+    from gateway.admin_process import serve_admin
+
+    return serve_admin(config, port)
 
 
 def _run_worker(config: Config, sock: socket.socket) -> int:

@@ -94,7 +94,9 @@ def command(*arguments: str) -> list[str]:
 
 @contextmanager
 def running(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[Gateway]:
-    """`understudy serve` with those arguments on a free port, ended afterwards."""
+    """`understudy serve` with those arguments on a free port, ended afterwards. Without admin pages, unless asked for."""
+    if "--admin" not in arguments:
+        arguments = (*arguments, "--admin", "off")
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         log = Path(folder) / "log"
         with log.open("wb") as sink:

@@ -40,7 +40,15 @@ def stored(data: Path) -> tuple[set[str], int]:
 async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
     """Start, ask for a while, note what `settled` vouches for, ask on, and be killed at a random moment."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gateway", "serve", "--config", str(config), stderr=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "gateway",
+        "serve",
+        "--admin",
+        "off",
+        "--config",
+        str(config),
+        stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
     try:

@@ -27,7 +27,7 @@ memory: {{data_dir: {data}, examples: {{enabled: false}}}}
 class Run:
     def __init__(self, config: Path, log: Path) -> None:
         with log.open("wb") as sink:
-            command = [sys.executable, "-m", "gateway", "serve", "--config", str(config)]
+            command = [sys.executable, "-m", "gateway", "serve", "--admin", "off", "--config", str(config)]
             self.process = subprocess.Popen(command, stderr=sink, stdout=subprocess.DEVNULL)
         self.log = log
 

@@ -1,0 +1,271 @@
+"""One line per URL of the admin pages, and what all answers have in common: headers, errors, JSON twins."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from admin.access import (
+    LIVE_HEADER,
+    TOKEN,
+    VIEWER,
+    Access,
+    Handler,
+    Refused,
+    redirect,
+    wants_json,
+)
+from admin.flashes import Flashes
+from admin.live import Live, TooManyListeners, events
+from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page, Viewer
+from admin.rendering import Rendering, as_json
+from admin.roles import Role, revealed
+from admin.sign_in import SignIn
+from admin.sources import Sources
+from admin.static_files import StaticFiles
+from store.database import StoreBusy, StoreClosed
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not no-referrer: under it browsers send `Origin: null` with our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_MOST_FORM_BYTES = 2 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the pages are served."""
+
+    cookie: str = "understudy_admin"
+    """Cookies know no port: two gateways on one machine need two names."""
+    secure: bool = False
+    """The browser reaches these pages by HTTPS."""
+    failed: Callable[[str, BaseException], None] = lambda what, error: None
+    """Told of every unexpected exception, for the log."""
+
+
+class AdminApp:
+    """The application, and the one task behind its live updates."""
+
+    def __init__(self, pages: Sequence[Page], sources: Sources, options: Options | None = None) -> None:
+        self._sources = sources
+        self._options = options or Options()
+        self._static = StaticFiles()
+        self._pages = tuple(pages)
+        menu = [(page.path, page.title) for page in self._pages if page.in_menu]
+        self._rendering = Rendering(self._static, {"menu": menu})
+        self._access = Access(sources.sessions, sources.audit, self._options.cookie)
+        self._flashes = Flashes()
+        self.live = Live(sources.store.db.data_version)
+        self._sign_in = SignIn(
+            sources.users, sources.sessions, self._access, self._rendering, secure=self._options.secure
+        )
+        self.app = web.Application(
+            middlewares=[self._answers, self._access.middleware], client_max_size=_MOST_FORM_BYTES
+        )
+        self._route()
+
+    def close(self) -> None:
+        """End the threads of its own."""
+        self._sign_in.close()
+
+    def _route(self) -> None:
+        get, post = self.app.router.add_get, self.app.router.add_post
+        needs, public = self._access.needs, self._access.public
+        get("/", needs(Role.VIEWER, self._home))
+        get("/sign-in", public(self._sign_in.form))
+        post("/sign-in", public(self._sign_in.submit))
+        post("/sign-out", needs(Role.VIEWER, self._sign_in.out))
+        get("/live", needs(Role.VIEWER, self._events))
+        get("/static/{digest}/{name}", public(self._file))
+        for page in self._pages:
+            handler = needs(page.role, self._shows(page))
+            # First, so that an {id} does not take the ending for its own.
+            get(page.path + ".json", handler)
+            get(page.path, handler)
+            for action in page.actions:
+                post(action.path, needs(action.role, self._does(action, page)))
+
+    # ---- what a page and an action do
+
+    def _shows(self, page: Page) -> Handler:
+        async def show(request: web.Request) -> web.StreamResponse:
+            asked = Asked(request[VIEWER], time.time(), dict(request.match_info), dict(request.query))
+            as_twin, flash = wants_json(request), ""
+            if not as_twin and LIVE_HEADER not in request.headers:
+                flash = self._flashes.take(request[TOKEN])
+
+            def make() -> bytes:
+                summary = revealed(page.summary(self._sources, asked), asked.viewer.role)
+                if as_twin:
+                    return as_json(summary)
+                return self._html(page.template, page, summary, asked, request, flash)
+
+            body = await asyncio.to_thread(make)
+            return _response(body, as_twin)
+
+        return show
+
+    def _does(self, action: Action, page: Page) -> Handler:
+        async def act(request: web.Request) -> web.StreamResponse:
+            fields = {name: str(value) for name, value in (await request.post()).items()}
+            asked = Asked(request[VIEWER], time.time(), dict(request.match_info), fields)
+            try:
+                done = await self._run(action, asked)
+            except (ActionFailed, BadParameter, NotThere) as error:
+                await self._access.note(request, action.path, outcome="failed", detail={"why": str(error)})
+                raise
+            await self._access.note(request, action.path, target=done.target, detail=dict(done.detail))
+            shown = revealed(done.shown, asked.viewer.role) if done.shown is not None else None
+            if wants_json(request):
+                return _response(as_json({"message": done.message, **(shown or {})}), True)
+            if shown is not None:
+                body = self._html(action.template, page, shown, asked, request, done.message)
+                return _response(body, False)
+            self._flashes.put(request[TOKEN], done.message)
+            return redirect(done.to or page.path)
+
+        return act
+
+    async def _run(self, action: Action, asked: Asked) -> Done:
+        if inspect.iscoroutinefunction(action.run):
+            done = await action.run(self._sources, asked)
+        else:
+            done = await asyncio.to_thread(action.run, self._sources, asked)
+        assert isinstance(done, Done)
+        return done
+
+    def _html(
+        self,
+        template: str,
+        page: Page,
+        summary: Mapping[str, Any],
+        asked: Asked,
+        request: web.Request,
+        flash: str,
+    ) -> bytes:
+        values = {
+            **summary,
+            "page": page,
+            "title": page.title,
+            "section": page.section or page.path,
+            "viewer": asked.viewer,
+            "may_read": asked.viewer.role.reads_content,
+            "may_change": asked.viewer.role.covers(Role.OPERATOR),
+            "query": asked.query if request.method == "GET" else {},
+            "twin": request.path + ".json" + ("?" + request.query_string if request.query_string else ""),
+            "form_token": self._access.form_token(request[TOKEN]),
+            "flash": flash,
+        }
+        return self._rendering.render(template, values).encode()
+
+    # ---- the rest
+
+    async def _home(self, request: web.Request) -> web.StreamResponse:
+        return redirect(self._pages[0].path)
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        found = self._static.get(request.match_info["digest"], request.match_info["name"])
+        if found is None:
+            raise web.HTTPNotFound
+        packed = "gzip" in request.headers.get("Accept-Encoding", "")
+        body = await asyncio.to_thread(found.packed if packed else found.plain)
+        headers = {"Content-Type": found.content_type, "Vary": "Accept-Encoding"}
+        headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        if packed:
+            headers["Content-Encoding"] = "gzip"
+        return web.Response(body=body, headers=headers)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        token = request[TOKEN]
+
+        async def still_welcome() -> bool:
+            return await self._access.viewer(token, touch=False) is not None
+
+        with self.live.listening() as news:
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            # The middleware that adds these comes too late for an answer that has begun.
+            response.headers.update(HEADERS)
+            await response.prepare(request)
+            stream: AsyncIterator[bytes] = events(news, still_welcome)
+            with suppress(ConnectionError):
+                async for event in stream:
+                    await response.write(event)
+        return response
+
+    @web.middleware
+    async def _answers(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Every answer's headers, and every failure's words."""
+        try:
+            response = await handler(request)
+        except web.HTTPException as answer:
+            response = self._problem(request, answer.status, "http", answer.reason)
+        except Refused as refused:
+            response = self._problem(request, refused.status, refused.code, refused.message)
+        except BadParameter as error:
+            response = self._problem(request, 400, "bad_parameter", str(error))
+        except NotThere as error:
+            response = self._problem(request, 404, "not_there", str(error))
+        except ActionFailed as error:
+            response = self._problem(request, 409, "action_failed", str(error))
+        except TooManyListeners as error:
+            response = self._problem(request, 503, "too_many_listeners", str(error))
+        except (sqlite3.Error, StoreBusy, StoreClosed, TimeoutError) as error:
+            self._options.failed(request.path, error)
+            response = self._problem(request, 503, "store", "The store is busy. Try again in a moment.")
+        except Exception as error:
+            self._options.failed(request.path, error)
+            response = self._problem(
+                request, 500, "internal_error", "Something went wrong here; the gateway's log says where."
+            )
+        if not response.prepared:
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+        return response
+
+    def _problem(self, request: web.Request, status: int, code: str, message: str) -> web.Response:
+        if wants_json(request) or LIVE_HEADER in request.headers or request.path == "/live":
+            error = {"message": message, "type": "admin_error", "code": code}
+            return web.Response(
+                status=status, body=as_json({"error": error}), content_type="application/json"
+            )
+        viewer: Viewer | None = request.get(VIEWER)
+        text = self._rendering.render(
+            "problem.html",
+            {
+                "title": f"{status}",
+                "message": message,
+                "viewer": viewer,
+                "section": "",
+                "flash": "",
+                "form_token": self._access.form_token(request.get(TOKEN, "")),
+            },
+        )
+        return web.Response(status=status, text=text, content_type="text/html")
+
+
+def _response(body: bytes, as_twin: bool) -> web.Response:
+    response = web.Response(
+        body=body, content_type="application/json" if as_twin else "text/html", charset="utf-8"
+    )
+    response.enable_compression()
+    return response

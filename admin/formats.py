@@ -1,0 +1,85 @@
+"""Figures and times in words, for templates: one way to write a number, a price, a duration, an instant."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup
+
+NOTHING = "–"
+_THIN = " "
+
+
+def count(value: float | None) -> str:
+    """12 345, with thin spaces that do not break."""
+    return NOTHING if value is None else f"{value:,.0f}".replace(",", _THIN)
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share of 0 to 1 as 12.3 %."""
+    return NOTHING if share is None else f"{share * 100:.{digits}f}{_THIN}%"
+
+
+def usd(value: float | None) -> str:
+    """Dollars: cents from one dollar on, three significant digits below."""
+    if value is None:
+        return NOTHING
+    sign, size = ("−" if value < 0 else ""), abs(value)
+    if size >= 1:
+        return f"{sign}${size:,.2f}".replace(",", _THIN)
+    if size == 0:
+        return "$0"
+    digits = min(12, 2 - math.floor(math.log10(size)))
+    return f"{sign}${size:.{digits}f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """3.2 ms, 250 ms, 1.2 s, 3 min."""
+    if value is None:
+        return NOTHING
+    if value < 10:
+        return f"{value:.1f}{_THIN}ms"
+    if value < 1000:
+        return f"{value:.0f}{_THIN}ms"
+    if value < 120_000:
+        return f"{value / 1000:.1f}{_THIN}s"
+    return f"{value / 60_000:.0f}{_THIN}min"
+
+
+def decimal(value: float | None, digits: int = 3) -> str:
+    """A number with so many digits behind the point."""
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def size(value: float | None) -> str:
+    """Bytes as B, KiB, MiB or GiB."""
+    if value is None:
+        return NOTHING
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f}{_THIN}{unit}" if unit == "B" else f"{value:.1f}{_THIN}{unit}"
+        value /= 1024
+    return f"{value:.1f}{_THIN}GiB"
+
+
+def when(at_s: float | None) -> Markup | str:
+    """An instant as a `time` element in UTC; the browser's script puts it into local words."""
+    if at_s is None:
+        return NOTHING
+    moment = datetime.fromtimestamp(at_s, UTC)
+    stamp = moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Markup('<time datetime="{}">{} UTC</time>').format(stamp, moment.strftime("%Y-%m-%d %H:%M:%S"))
+
+
+FILTERS: dict[str, Any] = {
+    "count": count,
+    "percent": percent,
+    "usd": usd,
+    "ms": milliseconds,
+    "decimal": decimal,
+    "size": size,
+    "when": when,
+}
+"""Name in templates to function."""

@@ -1,0 +1,84 @@
+"""Live updates: one task watches the store for commits and tells every open page, by server-sent events, that there is news.
+
+An event carries no data: a page that hears of news asks again for what it shows, with its own filters and its own rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+LOOK_EVERY_S = 0.5
+HEARTBEAT_S = 15.0
+MOST_CLIENTS = 64
+
+
+class TooManyListeners(Exception):
+    """So many pages are open that another one would not be told of news."""
+
+
+class Live:
+    """Owns no task: `run` is one, for whoever owns the server."""
+
+    def __init__(
+        self, version: Callable[[], int], *, most: int = MOST_CLIENTS, look_every_s: float = LOOK_EVERY_S
+    ) -> None:
+        """`version` differs after every commit; it takes microseconds (store.database.Database.data_version)."""
+        self._version = version
+        self._most = most
+        self._look_every_s = look_every_s
+        self._listeners: set[asyncio.Event] = set()
+        self._somebody = asyncio.Event()
+
+    @property
+    def listeners(self) -> int:
+        """Pages that are being told."""
+        return len(self._listeners)
+
+    async def run(self) -> None:
+        """Watch until cancelled; costs nothing while nobody listens."""
+        seen: int | None = None
+        while True:
+            await self._somebody.wait()
+            version = self._version()
+            if version != seen:
+                if seen is not None:
+                    for listener in self._listeners:
+                        listener.set()
+                seen = version
+            await asyncio.sleep(self._look_every_s)
+
+    @contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        """An event that is set at every news; whoever waits for it clears it. Raises TooManyListeners."""
+        if len(self._listeners) >= self._most:
+            raise TooManyListeners(f"{self._most} pages are open already")
+        news = asyncio.Event()
+        self._listeners.add(news)
+        self._somebody.set()
+        try:
+            yield news
+        finally:
+            self._listeners.discard(news)
+            if not self._listeners:
+                self._somebody.clear()
+
+
+async def events(
+    news: asyncio.Event, still_welcome: Callable[[], Awaitable[bool]], *, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncIterator[bytes]:
+    """Server-sent events until whoever listens may not any more; a comment now and then keeps the connection alive."""
+    yield b"retry: 2000\n\n"
+    while True:
+        try:
+            async with asyncio.timeout(heartbeat_s):
+                await news.wait()
+        except TimeoutError:
+            if not await still_welcome():
+                yield b"event: over\ndata: \n\n"
+                return
+            yield b": still here\n\n"
+            continue
+        news.clear()
+        yield b"event: news\ndata: \n\n"

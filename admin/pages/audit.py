@@ -1,0 +1,9 @@
+"""Audit: who did what on these pages, when, and from where."""
+
+from __future__ import annotations
+
+from admin.page import Page
+from admin.roles import Role
+from admin.summaries.audit import audit
+
+AUDIT = Page("/audit", "Audit", "audit.html", audit, role=Role.OPERATOR)

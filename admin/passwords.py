@@ -1,0 +1,61 @@
+"""Passwords of the admin pages: hashed with Argon2id (RFC 9106) on a thread of its own, never on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+_HASHER = PasswordHasher()
+"""The library's defaults follow RFC 9106's second recommendation: 64 MiB, three passes."""
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Without what is easily mistaken for something else."""
+LEAST_CHARACTERS = 12
+
+
+def new_password() -> str:
+    """A random one for a person to type: five groups of five characters, 123 bits."""
+    return "-".join("".join(secrets.choice(_LETTERS) for _ in range(5)) for _ in range(5))
+
+
+def hashed(password: str) -> str:
+    """Its hash, with salt and parameters. Takes tens of milliseconds and 64 MiB. Raises ValueError for a short one."""
+    if len(password) < LEAST_CHARACTERS or len(password) > 1024:
+        raise ValueError(f"the password has {len(password)} characters: {LEAST_CHARACTERS} to 1024 are right")
+    return _HASHER.hash(password)
+
+
+def matches(password_hash: str, password: str) -> bool:
+    """Whether it is the password behind a hash; False also for a hash that is none."""
+    try:
+        return _HASHER.verify(password_hash, password)
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+def wants_rehash(password_hash: str) -> bool:
+    """Whether the hash was made with weaker parameters than are used now."""
+    return _HASHER.check_needs_rehash(password_hash)
+
+
+class PasswordCheck:
+    """Checks passwords one at a time: many sign-ins at once must not take gigabytes."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="password")
+        self._nobody = hashed(new_password())
+
+    async def matches(self, password_hash: str | None, password: str) -> bool:
+        """Whether it matches. For an account that does not exist (None) it takes as long, and is False."""
+        loop = asyncio.get_running_loop()
+        right = await loop.run_in_executor(
+            self._thread, matches, password_hash or self._nobody, password[:1024]
+        )
+        return right and password_hash is not None
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,48 @@
+"""From a summary to HTML: Jinja2, with everything escaped and nothing undefined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from admin.formats import FILTERS
+from admin.static_files import StaticFiles
+
+# Dataclasses are not written by themselves: Content is one.
+_OPTIONS = (
+    orjson.OPT_INDENT_2
+    | orjson.OPT_SERIALIZE_NUMPY
+    | orjson.OPT_NON_STR_KEYS
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+)
+_FOLDER = Path(__file__).parent / "templates"
+
+
+class Rendering:
+    """Every template, compiled once."""
+
+    def __init__(self, static: StaticFiles, lasting: Mapping[str, Any]) -> None:
+        """`lasting`: what every template may use, such as the menu."""
+        self._environment = Environment(
+            loader=FileSystemLoader(_FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.filters.update(FILTERS)
+        self._environment.globals.update(static=static.url, **lasting)
+
+    def render(self, template: str, values: Mapping[str, Any]) -> str:
+        """The page as HTML. Raises what Jinja2 raises for a template that asks for what is not there."""
+        return self._environment.get_template(template).render(values)
+
+
+def as_json(summary: Any) -> bytes:
+    """A revealed summary as JSON. Raises TypeError for what is none, Content that was not revealed among it."""
+    return orjson.dumps(summary, option=_OPTIONS)

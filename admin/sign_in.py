@@ -1,0 +1,125 @@
+"""Signing in and out: a form, a slow check, a new cookie. Rate-limited, and noted in the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from aiohttp import web
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+
+from admin.access import TOKEN, VIEWER, Access, Refused, redirect, wants_json
+from admin.passwords import PasswordCheck, hashed, wants_rehash
+from admin.rendering import Rendering
+from store.admin_sessions import AdminSessions
+from store.admin_users import AdminUsers
+
+_PER_ADDRESS = RateLimitItemPerMinute(10)
+_ALTOGETHER = RateLimitItemPerMinute(60)
+
+
+class SignIn:
+    """Handlers of /sign-in and /sign-out."""
+
+    def __init__(
+        self,
+        users: AdminUsers,
+        sessions: AdminSessions,
+        access: Access,
+        rendering: Rendering,
+        *,
+        secure: bool,
+    ) -> None:
+        """`secure`: the browser reaches these pages by HTTPS, so the cookie never has to travel otherwise."""
+        self._users = users
+        self._sessions = sessions
+        self._access = access
+        self._rendering = rendering
+        self._secure = secure
+        self._passwords = PasswordCheck()
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+
+    def close(self) -> None:
+        """End what checks passwords."""
+        self._passwords.close()
+
+    async def form(self, request: web.Request) -> web.StreamResponse:
+        """GET /sign-in."""
+        if VIEWER in request:
+            return redirect(_local(request.query.get("next", "")))
+        return await self._form(request, 200)
+
+    async def submit(self, request: web.Request) -> web.StreamResponse:
+        """POST /sign-in. The origin and the form's token were checked at the door."""
+        fields = await request.post()
+        name, password = str(fields.get("name", ""))[:64], str(fields.get("password", ""))
+        address = request.remote or ""
+        if not (
+            self._limiter.hit(_PER_ADDRESS, "address", address) and self._limiter.hit(_ALTOGETHER, "all")
+        ):
+            await self._access.note(request, "sign-in", outcome="refused", detail={"why": "rate"}, user=name)
+            response = await self._form(request, 429, "Too many attempts. Wait a minute, then try again.")
+            response.headers["Retry-After"] = "60"
+            return response
+        user = await asyncio.to_thread(self._users.get, name)
+        right = await self._passwords.matches(user.password_hash if user else None, password)
+        if user is None or not right:
+            await self._access.note(request, "sign-in", outcome="failed", user=name)
+            return await self._form(request, 401, "Wrong name or password.")
+        if wants_rehash(user.password_hash):
+            await asyncio.to_thread(lambda: self._users.rehash(name, user.password_hash, hashed(password)))
+        token = await asyncio.to_thread(self._sessions.open, user.name, instead_of=request[TOKEN])
+        await self._access.note(request, "sign-in", user=user.name)
+        response = redirect(_local(str(fields.get("next", ""))))
+        self._set_cookie(response, token, int(self._sessions.longest_s))
+        return response
+
+    async def out(self, request: web.Request) -> web.StreamResponse:
+        """POST /sign-out."""
+        await asyncio.to_thread(self._sessions.end, request[TOKEN])
+        await self._access.note(request, "sign-out")
+        response = redirect("/sign-in")
+        response.del_cookie(self._access.cookie, path="/")
+        return response
+
+    async def _form(self, request: web.Request, status: int, problem: str = "") -> web.Response:
+        if wants_json(request):
+            raise Refused(status, "sign_in", problem or "Sign in with a browser.")
+        # Before there is a session its cookie is a random number, to which the form's token belongs all the same.
+        token = request[TOKEN] if request[TOKEN] and VIEWER not in request else secrets.token_urlsafe(32)
+        fields = await request.post() if request.method == "POST" else {}
+        page = self._rendering.render(
+            "sign_in.html",
+            {
+                "title": "Sign in",
+                "viewer": None,
+                "section": "",
+                "flash": "",
+                "problem": problem,
+                "form_token": self._access.form_token(token),
+                "next": str(fields.get("next", "")) or request.query.get("next", ""),
+                "name": str(fields.get("name", ""))[:64],
+            },
+        )
+        response = web.Response(text=page, status=status, content_type="text/html")
+        self._set_cookie(response, token, 3600)
+        return response
+
+    def _set_cookie(self, response: web.StreamResponse, token: str, max_age_s: int) -> None:
+        response.set_cookie(
+            self._access.cookie,
+            token,
+            max_age=max_age_s,
+            path="/",
+            httponly=True,
+            samesite="Strict",
+            secure=self._secure,
+        )
+
+
+def _local(target: str) -> str:
+    """Where to go after signing in: a path of ours, whatever was asked for."""
+    is_ours = target.startswith("/") and not target.startswith(("//", "/\\", "/sign-"))
+    return target if is_ours and target.isprintable() and "\\" not in target else "/overview"

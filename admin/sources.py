@@ -1,0 +1,94 @@
+"""What pages are made from: the open store, and what the gateway hands over because admin must not import it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from store.admin_sessions import AdminSessions
+from store.admin_users import AdminUsers
+from store.audit_log import AuditLog
+from store.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What the configuration says of an engine."""
+
+    name: str
+    kind: str
+    model: str
+    """The model name it expects; empty when it takes the client's."""
+    address: str
+    """Its base URL, which holds no credentials; empty for an engine without one."""
+    input_usd_per_mtok: float
+    output_usd_per_mtok: float
+    context_tokens: int | None
+    max_in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFacts:
+    """A model name clients ask for, and who may answer it."""
+
+    name: str
+    engines: tuple[str, ...]
+    """Small to large; the last is the reference."""
+    policy: str
+    max_loss: float | None = None
+    """The quality floor: the largest mean loss that is promised; None for no promise."""
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting in force."""
+
+    key: str
+    """Dotted, as in the configuration file."""
+    value: str
+    """As YAML; secrets masked."""
+    is_default: bool
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a pasted configuration comes to."""
+
+    problems: tuple[str, ...]
+    """Empty when it could be used."""
+    changes: tuple[tuple[str, str, str], ...]
+    """(key, value now, value then), secrets masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the gateway hands over."""
+
+    engines: tuple[EngineFacts, ...] = ()
+    models: tuple[ServedFacts, ...] = ()
+    settings: Callable[[], Sequence[Setting]] = field(default=lambda: ())
+    check: Callable[[str], Checked] = field(default=lambda text: Checked((), ()))
+    config_file: str = ""
+    """Where the settings came from; empty for a command line."""
+    gateway_url: str = ""
+    judged: bool = False
+    """Whether a judge is configured: without one quality is known from feedback only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything a summary may look at, and an action may change."""
+
+    store: Memory
+    users: AdminUsers
+    sessions: AdminSessions
+    audit: AuditLog
+    given: Given
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def tenant_names(self) -> dict[str, str]:
+        """Tenant id to what the operator calls it, for tenants that keys were made for."""
+        return {key.tenant: key.tenant_name for key in self.store.keys.list()}

@@ -1,0 +1,44 @@
+// Draws every [data-chart] with plotly, in the page's own colours: a chart names a series by number, the theme says its colour.
+"use strict";
+(() => {
+  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const colour = (name) => (/^(series-\d|good|warn|bad|muted|line|accent)$/.test(name || "") ? style("--" + name) : name);
+
+  function themed(trace) {
+    const copy = { ...trace };
+    for (const key of ["marker", "line", "error_y"]) {
+      if (copy[key]) copy[key] = { ...copy[key], color: colour(copy[key].color) };
+    }
+    if (copy.fillcolor) copy.fillcolor = colour(copy.fillcolor);
+    return copy;
+  }
+  function axis(given, text, line) {
+    return { gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line, tickfont: { color: text },
+      automargin: true, ...given };
+  }
+  function layout(given) {
+    const text = style("--muted"), line = style("--line");
+    const made = {
+      margin: { l: 8, r: 8, t: 8, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: style("--font"), size: 12, color: style("--text") }, hovermode: "closest",
+      legend: { orientation: "h", y: -0.18, x: 0, font: { color: text } },
+      hoverlabel: { bgcolor: style("--surface"), bordercolor: line, font: { color: style("--text") } },
+      ...given,
+    };
+    for (const key of Object.keys(made)) if (/^[xy]axis\d*$/.test(key)) made[key] = axis(made[key], text, line);
+    made.xaxis ??= axis({}, text, line);
+    made.yaxis ??= axis({}, text, line);
+    return made;
+  }
+  function draw(within) {
+    const charts = [...within.querySelectorAll("[data-chart]")];
+    if (within.matches?.("[data-chart]")) charts.push(within);
+    for (const box of charts) {
+      const { traces, layout: given } = JSON.parse(box.dataset.chart);
+      Plotly.react(box, traces.map(themed), layout(given || {}), { displayModeBar: false, responsive: true });
+    }
+  }
+  document.addEventListener("understudy:theme", () => draw(document));
+  document.addEventListener("understudy:news", (event) => draw(event.detail));
+  draw(document);
+})();

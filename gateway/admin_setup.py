@@ -1,0 +1,80 @@
+"""From the settings to the admin pages: opens the store of the data folder, and hands over what admin must not import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from admin.app import AdminApp, Options
+from admin.pages import PAGES
+from admin.sources import EngineFacts, Given, ServedFacts, Sources
+from gateway.config import Config
+from gateway.log import log
+from store.admin_sessions import AdminSessions
+from store.admin_users import AdminUsers
+from store.audit_log import AuditLog
+from store.memory import Memory as Store
+
+
+@contextmanager
+def admin(config: Config, port: int, gateway_url: str = "") -> Iterator[tuple[AdminApp, Sources]]:
+    """The application over the open store, which is closed again. Raises what opening a store raises."""
+    memory = config.memory
+    assert memory is not None and memory.data_dir is not None, "admin_wanted"
+    store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
+    try:
+        made = sources(config, store, gateway_url)
+        app = AdminApp(
+            PAGES,
+            made,
+            Options(
+                cookie=f"understudy_admin_{port}",
+                secure=config.admin.https,
+                failed=lambda path, error: log("error", "admin_failed", path=path, error=error),
+            ),
+        )
+        try:
+            yield app, made
+        finally:
+            app.close()
+    finally:
+        store.close()
+
+
+def sources(config: Config, store: Store, gateway_url: str = "") -> Sources:
+    """What the pages of this configuration are made from."""
+    settings = config.admin
+    return Sources(
+        store,
+        AdminUsers(store.db),
+        AdminSessions(
+            store.db, store.secret, idle_s=settings.idle_min * 60, longest_s=settings.longest_h * 3600
+        ),
+        AuditLog(store.db),
+        Given(
+            engines=tuple(_engine(config, name) for name in config.engines),
+            models=tuple(_model(config, name) for name in config.models),
+            gateway_url=gateway_url,
+            judged=config.judging is not None,
+        ),
+    )
+
+
+def _engine(config: Config, name: str) -> EngineFacts:
+    settings = config.engines[name]
+    return EngineFacts(
+        name,
+        settings.kind,
+        settings.model or "",
+        getattr(settings, "base_url", None) or "",
+        settings.price.input_usd_per_mtok,
+        settings.price.output_usd_per_mtok,
+        settings.context_tokens,
+        settings.max_in_flight,
+    )
+
+
+def _model(config: Config, name: str) -> ServedFacts:
+    settings = config.models[name]
+    floor = settings.in_context.quality_floor
+    return ServedFacts(name, settings.engines, settings.policy, floor.max_loss, floor.confidence)

@@ -1,0 +1,104 @@
+"""People who may sign in to the admin pages. Knows no password, only its hash, and nothing of what a role allows."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass
+
+from store.database import Database
+
+ROLES = ("viewer", "viewer-content", "operator")
+
+
+@dataclass(frozen=True, slots=True)
+class AdminUser:
+    """One person's account."""
+
+    name: str
+    role: str
+    password_hash: str
+    created_at_s: float
+    changed_at_s: float
+
+
+class AdminUsers:
+    """Reads and writes them. What writes waits for the commit."""
+
+    def __init__(self, db: Database, timeout_s: float = 30.0) -> None:
+        self._db = db
+        self._timeout_s = timeout_s
+
+    def any(self) -> bool:
+        """Whether anybody could sign in."""
+        return self._db.read().execute("SELECT 1 FROM admin_users LIMIT 1").fetchone() is not None
+
+    def get(self, name: str) -> AdminUser | None:
+        """One account, or None."""
+        row = self._db.read().execute(_SELECT + " WHERE name = ?", (name,)).fetchone()
+        return AdminUser(*row) if row is not None else None
+
+    def list(self) -> list[AdminUser]:
+        """Every account by name."""
+        return [AdminUser(*row) for row in self._db.read().execute(_SELECT + " ORDER BY name").fetchall()]
+
+    def put(self, name: str, role: str | None, password_hash: str) -> AdminUser:
+        """Create an account, or change its password (and its role, if one is given). Its sessions end.
+
+        A new account without a role becomes an operator. Raises ValueError for a name or role that cannot be one.
+        """
+        if not name or len(name) > 64 or not all(c.isalnum() or c in "-_.@" for c in name):
+            raise ValueError(
+                f"the user name is {name!r}: 1 to 64 letters, digits, '-', '_', '.', '@' are right"
+            )
+        if role is not None and role not in ROLES:
+            raise ValueError(f"the role is {role!r}: one of {', '.join(ROLES)} is right")
+        now_s = time.time()
+
+        def write(connection: sqlite3.Connection) -> AdminUser:
+            connection.execute(_PUT, (name, role or "operator", password_hash, now_s, now_s, role))
+            connection.execute("DELETE FROM admin_sessions WHERE user_name = ?", (name,))
+            return AdminUser(*connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone())
+
+        return self._db.write(write).result(self._timeout_s)
+
+    def add_first(self, name: str, password_hash: str) -> bool:
+        """Create the first operator; False when there is an account already, also when another process was faster."""
+        now_s = time.time()
+
+        def write(connection: sqlite3.Connection) -> bool:
+            return (
+                connection.execute(
+                    "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s)"
+                    " SELECT ?, 'operator', ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM admin_users)",
+                    (name, password_hash, now_s, now_s),
+                ).rowcount
+                == 1
+            )
+
+        return self._db.write(write).result(self._timeout_s)
+
+    def remove(self, name: str) -> bool:
+        """Delete an account and its sessions; False if there was none."""
+        return self._db.write(
+            lambda connection: (
+                connection.execute("DELETE FROM admin_users WHERE name = ?", (name,)).rowcount == 1
+            )
+        ).result(self._timeout_s)
+
+    def rehash(self, name: str, old_hash: str, new_hash: str) -> None:
+        """Put a stronger hash of the same password in place of `old_hash`; sessions stay."""
+        self._db.write(
+            lambda connection: connection.execute(
+                "UPDATE admin_users SET password_hash = ? WHERE name = ? AND password_hash = ?",
+                (new_hash, name, old_hash),
+            )
+        ).result(self._timeout_s)
+
+
+_SELECT = "SELECT name, role, password_hash, created_at_s, changed_at_s FROM admin_users"
+_PUT = (
+    "INSERT INTO admin_users (name, role, password_hash, created_at_s, changed_at_s) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET password_hash = excluded.password_hash, changed_at_s = excluded.changed_at_s,"
+    " role = coalesce(?, role)"
+)

@@ -1,0 +1,144 @@
+"""The admin pages over a real store and real sockets, and people who use them without a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from admin.app import AdminApp
+from admin.passwords import hashed
+from admin.sources import Sources
+from gateway.admin_setup import admin
+from gateway.config_file import parse_config
+from gateway.run import bind
+
+PASSWORD = "correct horse battery staple"
+_HASH: list[str] = []
+
+ENGINES: dict[str, Any] = {
+    "engines": {
+        "small": {
+            "kind": "simulated",
+            "role": "understudy",
+            "price": {"input_usd_per_mtok": 0.15, "output_usd_per_mtok": 0.6},
+        },
+        "large": {
+            "kind": "simulated",
+            "role": "lead",
+            "price": {"input_usd_per_mtok": 2.5, "output_usd_per_mtok": 10},
+        },
+    },
+    "models": {"demo": {"engines": ["small", "large"], "policy": "few_shot"}},
+}
+
+
+@dataclass
+class Got:
+    """An answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+    json: Any = None
+
+
+@dataclass
+class Person:
+    """Somebody with a cookie jar."""
+
+    url: str
+    session: aiohttp.ClientSession
+    form_token: str = ""
+
+    async def get(self, path: str, **headers: str) -> Got:
+        async with self.session.get(self.url + path, headers=headers, allow_redirects=False) as answer:
+            return await _got(answer)
+
+    async def post(self, path: str, fields: Mapping[str, str] | None = None, **headers: str) -> Got:
+        """A form as one of our own pages would send it, unless `headers` say otherwise."""
+        data = {"form_token": self.form_token, **(fields or {})}
+        sent = {"Origin": self.url, **{k.replace("_", "-"): v for k, v in headers.items()}}
+        async with self.session.post(
+            self.url + path, data=data, headers=sent, allow_redirects=False
+        ) as answer:
+            return await _got(answer)
+
+    async def sign_in(self, name: str, password: str = PASSWORD, then: str = "") -> Got:
+        self.form_token = token_in((await self.get("/sign-in")).text)
+        got = await self.post("/sign-in", {"name": name, "password": password, "next": then})
+        if got.status == 303:
+            self.form_token = token_in((await self.get("/overview")).text)
+        return got
+
+
+async def _got(answer: aiohttp.ClientResponse) -> Got:
+    is_json = answer.content_type == "application/json"
+    text = await answer.text()
+    return Got(answer.status, answer.headers.copy(), text, await answer.json() if is_json else None)
+
+
+@dataclass
+class Site:
+    """The pages, being served."""
+
+    url: str
+    app: AdminApp
+    sources: Sources
+    people: list[aiohttp.ClientSession] = field(default_factory=list)
+
+    def stranger(self) -> Person:
+        """Somebody who is not signed in."""
+        session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+        self.people.append(session)
+        return Person(self.url, session)
+
+    async def person(self, role: str) -> Person:
+        """Somebody signed in with a role."""
+        name = f"a-{role}"
+        await asyncio.to_thread(add_user, self.sources, name, role)
+        made = self.stranger()
+        assert (await made.sign_in(name)).status == 303
+        return made
+
+
+def add_user(sources: Sources, name: str, role: str) -> None:
+    """An account with PASSWORD. Hashing takes a while on purpose, so it is done once."""
+    if not _HASH:
+        _HASH.append(hashed(PASSWORD))
+    sources.users.put(name, role, _HASH[0])
+
+
+def token_in(page: str) -> str:
+    """The form token of a page."""
+    found = re.search(r'name="form_token" value="([0-9a-f]+)"', page)
+    assert found, page[:500]
+    return found[1]
+
+
+@asynccontextmanager
+async def site(folder: Path, **config: Any) -> AsyncIterator[Site]:
+    """The pages of a gateway with two simulated engines, over the store in a folder."""
+    settings = parse_config({**ENGINES, "memory": {"data_dir": str(folder)}, **config})
+    with bind("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        with admin(settings, port) as (app, sources):
+            runner = web.AppRunner(app.app, access_log=None, shutdown_timeout=0.2, handler_cancellation=True)
+            await runner.setup()
+            await web.SockSite(runner, sock).start()
+            made = Site(f"http://127.0.0.1:{port}", app, sources)
+            live = asyncio.get_running_loop().create_task(app.live.run())
+            try:
+                yield made
+            finally:
+                for session in made.people:
+                    await session.close()
+                live.cancel()
+                await runner.cleanup()

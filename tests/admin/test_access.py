@@ -1,0 +1,171 @@
+"""The door of the admin pages, from outside: nobody gets past it without a session, a role and our own form."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from admin.app import HEADERS
+from admin.pages import PAGES
+from tests.admin.site import PASSWORD, Site, add_user, site, token_in
+
+
+@pytest.fixture
+async def pages(tmp_path: Path) -> AsyncIterator[Site]:
+    async with site(tmp_path) as made:
+        yield made
+
+
+async def test_nothing_is_shown_to_who_is_not_signed_in(pages: Site) -> None:
+    stranger = pages.stranger()
+    for page in PAGES:
+        path = page.path.replace("{id}", "1")
+        got = await stranger.get(path)
+        assert got.status == 303 and got.headers["Location"].startswith("/sign-in?next=")
+        twin = await stranger.get(path + ".json")
+        assert twin.status == 401 and twin.json["error"]["code"] == "not_signed_in"
+    assert (await stranger.get("/live")).status == 303
+
+
+async def test_a_right_password_opens_a_session_and_signing_out_ends_it(pages: Site) -> None:
+    operator = await pages.person("operator")
+    assert (await operator.get("/overview")).status == 200
+    cookie = next(iter(operator.session.cookie_jar))
+    assert (
+        cookie["httponly"] and cookie["samesite"] == "Strict" and cookie.key.startswith("understudy_admin_")
+    )
+    assert (await operator.post("/sign-out")).headers["Location"] == "/sign-in"
+    stolen = await operator.get("/overview", Cookie=f"{cookie.key}={cookie.value}")
+    assert stolen.status == 303, "the old cookie must be worth nothing"
+
+
+async def test_signing_in_draws_a_new_cookie(pages: Site) -> None:
+    await asyncio.to_thread(add_user, pages.sources, "ann", "operator")
+    ann = pages.stranger()
+    await ann.get("/sign-in")
+    planted = next(iter(ann.session.cookie_jar)).value
+    await ann.sign_in("ann")
+    assert next(iter(ann.session.cookie_jar)).value != planted
+
+
+@pytest.mark.parametrize(("name", "password"), [("ann", "wrong" * 4), ("nobody", PASSWORD), ("", "")])
+async def test_a_wrong_password_and_an_unknown_name_look_alike(pages: Site, name: str, password: str) -> None:
+    await asyncio.to_thread(add_user, pages.sources, "ann", "operator")
+    got = await pages.stranger().sign_in(name, password)
+    assert got.status == 401 and "Wrong name or password." in got.text
+
+
+async def test_guessing_is_slowed_down(pages: Site) -> None:
+    stranger = pages.stranger()
+    statuses = [(await stranger.sign_in("nobody", "x")).status for _ in range(11)]
+    assert statuses[:10] == [401] * 10 and statuses[10] == 429
+    refused = pages.sources.audit.page(limit=1)[0]
+    assert (refused.action, refused.outcome, refused.user) == ("sign-in", "refused", "nobody")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/x\r\nSet-Cookie: a=b",
+    ],
+)
+async def test_signing_in_leads_to_no_other_site(pages: Site, target: str) -> None:
+    await asyncio.to_thread(add_user, pages.sources, "ann", "operator")
+    got = await pages.stranger().sign_in("ann", then=target)
+    assert got.headers["Location"] == "/overview"
+
+
+async def test_a_form_without_our_token_or_from_elsewhere_is_refused_and_noted(pages: Site) -> None:
+    operator = await pages.person("operator")
+    right = operator.form_token
+    cases: list[tuple[str, dict[str, str]]] = [
+        ("", {}),
+        ("0" * 64, {}),
+        (right, {"Origin": "https://evil.example"}),
+        (right, {"Origin": "null"}),
+    ]
+    for token, headers in cases:
+        operator.form_token = token
+        got = await operator.post("/sign-out", **headers)
+        assert got.status == 403, (token, headers)
+    assert (await operator.get("/overview")).status == 200, "it must still be signed in"
+    rows = pages.sources.audit.page(action="/sign-out")
+    assert [row.outcome for row in rows] == ["refused"] * 4 and rows[0].user == "a-operator"
+
+
+async def test_another_sessions_token_is_no_good(pages: Site) -> None:
+    operator, viewer = await pages.person("operator"), await pages.person("viewer")
+    operator.form_token = viewer.form_token
+    assert (await operator.post("/sign-out")).status == 403
+
+
+async def test_a_json_client_may_send_the_token_in_a_header(pages: Site) -> None:
+    operator = await pages.person("operator")
+    token, operator.form_token = operator.form_token, ""
+    assert (await operator.post("/sign-out", X_Form_Token=token)).status == 303
+
+
+async def test_a_role_sees_only_what_it_covers(pages: Site) -> None:
+    viewer = await pages.person("viewer")
+    assert (await viewer.get("/overview")).status == 200
+    assert (await viewer.get("/audit")).status == 403
+    twin = await viewer.get("/audit.json")
+    assert twin.status == 403 and twin.json["error"]["code"] == "role"
+
+
+async def test_an_account_that_is_taken_away_is_out_at_once(pages: Site) -> None:
+    operator = await pages.person("operator")
+    await asyncio.to_thread(pages.sources.users.remove, "a-operator")
+    assert (await operator.get("/overview")).status == 303
+
+
+async def test_every_answer_carries_the_security_headers(pages: Site) -> None:
+    operator = await pages.person("operator")
+    for path in ("/overview", "/overview.json", "/nowhere", "/sign-in", "/overview?span=year"):
+        got = await operator.get(path)
+        for name, value in HEADERS.items():
+            assert got.headers[name] == value, path
+    policy = HEADERS["Content-Security-Policy"]
+    assert "unsafe" not in policy and "default-src 'none'" in policy
+
+
+async def test_a_wrong_parameter_is_told_by_name(pages: Site) -> None:
+    viewer = await pages.person("viewer")
+    got = await viewer.get("/overview.json?span=<script>")
+    assert got.status == 400 and "span is '<script>'" in got.json["error"]["message"]
+    page = await viewer.get("/overview?span=<script>alert(1)</script>")
+    assert page.status == 400 and "<script>alert" not in page.text and "&lt;script&gt;" in page.text
+
+
+async def test_pages_hold_no_script_and_no_style_of_their_own(pages: Site) -> None:
+    operator = await pages.person("operator")
+    for page in PAGES:
+        if "{" not in page.path:
+            text = (await operator.get(page.path)).text
+            assert "<style" not in text and " style=" not in text and " onclick" not in text
+            assert all("src=" in tag.split(">")[0] for tag in text.split("<script")[1:])
+
+
+async def test_signing_in_and_out_is_in_the_audit_log(pages: Site) -> None:
+    operator = await pages.person("operator")
+    await operator.post("/sign-out")
+    rows = pages.sources.audit.page(user="a-operator")
+    assert [(row.action, row.outcome, row.address) for row in rows] == [
+        ("sign-out", "done", "127.0.0.1"),
+        ("sign-in", "done", "127.0.0.1"),
+    ]
+
+
+async def test_a_page_and_its_twin_say_the_same(pages: Site) -> None:
+    operator = await pages.person("operator")
+    by_path = await operator.get("/overview.json?span=day")
+    by_header = await operator.get("/overview?span=day", Accept="application/json")
+    assert by_path.json["span"] == by_header.json["span"] == "day"
+    assert token_in((await operator.get("/overview?span=day")).text) == operator.form_token

@@ -1,0 +1,94 @@
+"""Sessions of the admin pages: what ends them, and what a thief of the database gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from store.admin_sessions import AdminSessions
+from store.admin_users import AdminUsers
+from store.database import Database
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    made = Database.open(tmp_path / "understudy.db")
+    AdminUsers(made).put("ann", "viewer", "hash")
+    yield made
+    made.close()
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_session_ends_when_idle_and_after_its_longest_time(db: Database) -> None:
+    clock = Clock()
+    sessions = AdminSessions(db, b"s" * 32, idle_s=100, longest_s=300, clock=clock)
+    token = sessions.open("ann")
+    for _ in range(5):
+        clock.now += 50
+        found = sessions.find(token)
+        assert found is not None and (found.user, found.role) == ("ann", "viewer")
+        db.drain(5)
+    clock.now += 51
+    assert sessions.find(token) is None, "older than the longest"
+    token = sessions.open("ann")
+    clock.now += 101
+    assert sessions.find(token) is None, "idle"
+
+
+def test_a_page_that_refreshes_itself_keeps_nobody_signed_in(db: Database) -> None:
+    clock = Clock()
+    sessions = AdminSessions(db, b"s" * 32, idle_s=100, longest_s=1000, clock=clock)
+    token = sessions.open("ann")
+    for _ in range(3):
+        clock.now += 40
+        sessions.find(token, touch=False)
+        db.drain(5)
+    assert sessions.find(token) is None
+
+
+def test_the_database_holds_no_cookie(db: Database) -> None:
+    token = AdminSessions(db, b"s" * 32).open("ann")
+    stored = str(db.read().execute("SELECT * FROM admin_sessions").fetchall())
+    assert token not in stored
+    assert AdminSessions(db, b"t" * 32).find(token) is None, "without the secret a row is worth nothing"
+
+
+def test_a_new_password_and_a_removed_account_end_sessions(db: Database) -> None:
+    sessions, users = AdminSessions(db, b"s" * 32), AdminUsers(db)
+    token = sessions.open("ann")
+    users.put("ann", None, "another")
+    assert sessions.find(token) is None
+    assert users.get("ann").role == "viewer"  # type: ignore[union-attr]
+    token = sessions.open("ann")
+    assert users.remove("ann") and not users.remove("ann")
+    assert sessions.find(token) is None
+
+
+def test_the_cookie_a_browser_came_with_is_worth_nothing_after_signing_in(db: Database) -> None:
+    sessions = AdminSessions(db, b"s" * 32)
+    before = sessions.open("ann")
+    after = sessions.open("ann", instead_of=before)
+    assert sessions.find(before) is None and sessions.find(after) is not None
+
+
+def test_only_one_of_two_processes_makes_the_first_account(db: Database) -> None:
+    users = AdminUsers(db)
+    assert not users.add_first("operator", "hash")
+    users.remove("ann")
+    assert users.add_first("operator", "hash") and not users.add_first("operator", "hash")
+
+
+@pytest.mark.parametrize(
+    ("name", "role"), [("", "viewer"), ("a b", "viewer"), ("x" * 65, None), ("ann", "root")]
+)
+def test_an_impossible_account_is_refused_by_name(db: Database, name: str, role: str | None) -> None:
+    with pytest.raises(ValueError, match="is '"):
+        AdminUsers(db).put(name, role, "hash")
