@@ -33,17 +33,20 @@ class ChatRequest:
         same_model = model is None or model == self.model
         if same_model and messages is None:
             return self
-        fields = dict(self.fields)
-        if not same_model:
-            fields["model"] = model
+        changes: dict[str, Any] = {} if same_model else {"model": model}
         if messages is not None:
-            fields["messages"] = list(messages)
+            changes["messages"] = list(messages)
+        return self.changed(changes)
+
+    def changed(self, changes: Mapping[str, Any]) -> ChatRequest:
+        """The same request with other values for some fields of its body."""
+        fields = {**self.fields, **changes}
         # json, not orjson: integers beyond 64 bits are legal in a body and must survive.
         body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
         return ChatRequest(
             body,
             fields,
-            fields["model"],
+            fields.get("model", self.model),
             fields["messages"],
             stream=self.stream,
             include_usage=self.include_usage,

@@ -1,4 +1,4 @@
-"""Several engines in turn: the first whose answer begins is the one. After its first chunk nothing is tried any more."""
+"""Several engines in turn: the first whose answer begins is the one. After its first chunk see engines.continuation."""
 
 from __future__ import annotations
 
@@ -66,6 +66,10 @@ class Failover:
         raise first_error
 
     async def __aexit__(self, *_: object) -> None:
+        await self.let_go()
+
+    async def let_go(self) -> None:
+        """Leave the engine that answered, whatever is left of its answer."""
         await self._stack.aclose()
 
     async def _or_larger(self, reply: EngineReply, larger: Try) -> EngineReply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 import orjson
 
@@ -14,6 +14,7 @@ _TERMINAL_TYPES = frozenset(
 _OPENS_TERMINAL = re.compile(
     rb'(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
 )
+_ERROR_EVENT = re.compile(rb'^(?:event: ?error\r?\n)?data: ?\{ ?"error"', re.MULTILINE)
 _TAIL_BYTES = 8192
 _OPENING_BYTES = 128
 
@@ -26,6 +27,31 @@ def encode(data: bytes) -> bytes:
 def begins_with_error(chunk: bytes | bytearray) -> bool:
     """Whether a stream whose first chunk this is begins with an error event."""
     return chunk.startswith((b'data: {"error"', b'data:{"error"', b"event: error"))
+
+
+def split_at_error(piece: bytes) -> tuple[bytes, bytes]:
+    """Whole events in two: those before the first error event, and from it on. The second is empty where there is none.
+
+    A quotation mark inside JSON text is always escaped, so nothing that is merely said can look like such an event.
+    """
+    found = _ERROR_EVENT.search(piece)
+    return (piece, b"") if found is None else (piece[: found.start()], piece[found.start() :])
+
+
+async def whole_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """The same bytes, cut only between events: what ends in the middle of one waits for its rest.
+
+    What is left at the end, without the blank line that ends an event, comes last; it is lost if `chunks` raises.
+    """
+    held = b""
+    async for chunk in chunks:
+        held = held + chunk if held else chunk
+        after = max(held.rfind(b"\n\n") + 2, held.rfind(b"\r\n\r\n") + 4, held.rfind(b"\r\r") + 2)
+        if after > 3:
+            whole, held = held[:after], held[after:]
+            yield whole
+    if held:
+        yield held
 
 
 def events(body: bytes) -> Iterator[bytes]:

@@ -61,6 +61,9 @@ class Answer:
     remember: bool = True
     """Whether the model's answers may become examples at all."""
     price: Price = field(default_factory=Price)
+    """Of the engine that answered, or that said the end of it."""
+    broken_off: list[tuple[Price, int]] = field(default_factory=list)
+    """Engines that broke off before it: the price of each, and how many tokens of the answer it said."""
     content_type: str = ""
     identity: bool = True
     """The answer's bytes are not compressed."""

@@ -279,6 +279,7 @@ class Gateway:
             settings.engines,
             self._policies[name],
             remember=settings.remember,
+            continue_broken=settings.continue_broken,
             larger_context=settings.larger_context,
         )
 
@@ -311,9 +312,16 @@ class Gateway:
             same_names=few.same_names,
             max_characters=examples.embedding.max_characters,
             retrieve_deadline_s=examples.retrieve_deadline_ms / 1000,
-            small_context_tokens=self._config.engines[settings.engines[0]].context_tokens,
         )
-        return FewShot(settings.engines, memory.embedder, retriever, self._threads, knobs)
+        small = self._engines[settings.engines[0]]
+        return FewShot(
+            settings.engines,
+            memory.embedder,
+            retriever,
+            self._threads,
+            knobs,
+            context_tokens=lambda: small.info.context_tokens,
+        )
 
     def _in_context(self, name: str, settings: ModelSettings, memory: Memory) -> Policy:
         from gateway.in_context_setup import in_context

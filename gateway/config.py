@@ -86,6 +86,9 @@ class ModelSettings(Settings):
     few_shot: FewShotSettings = Field(FewShotSettings(), description="Knobs of the few_shot rule.")
     in_context: InContextSettings = Field(InContextSettings(), description="Knobs of the in_context policy.")
     remember: bool = Field(True, description="Whether the large engine's answers become examples.")
+    continue_broken: bool = Field(
+        True, description="Whether a stream that breaks off is carried on by another engine that can."
+    )
     larger_context: str | None = Field(
         None, description="Engine that gets a request too long for the chosen one."
     )

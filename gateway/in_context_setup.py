@@ -187,5 +187,4 @@ def _knobs(settings: ModelSettings, config: Config) -> Knobs:
         key_preferences=learned.key_preferences,
         least_probability=learned.exploration.epsilon / actions,
         opted_out_keys=learned.exploration.opted_out_keys,
-        small_context_tokens=config.engines[settings.engines[0]].context_tokens,
     )

@@ -53,6 +53,8 @@ class Journey:
     reason: str = ""
     example_ids: tuple[int, ...] = ()
     prompt_tokens: int = 0
+    cached_tokens: int = 0
+    """Those of the prompt's that the engine had in its prefix cache, where it told."""
     completion_tokens: int = 0
     usage_estimated: bool = False
     cost_usd: float = 0.0
@@ -67,6 +69,8 @@ class Journey:
     first_byte: float = 0.0
     """When our own head was ready to leave."""
     first_chunk: float | None = None
+    continued: list[str] = field(default_factory=list)
+    """Engines that carried the answer on, one after the other, where the one before broke off."""
     error: str = ""
     ended: float = 0.0
     answer: Answer | None = None
@@ -80,6 +84,11 @@ class Journey:
     def stage(self, name: str, began: float) -> None:
         """Note that stage `name`, begun at `began`, has just ended."""
         self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - began
+
+    @property
+    def by_stand_in(self) -> bool:
+        """Whether another engine than the chosen one answered, or a part of it."""
+        return bool(self.continued) or self.reason.endswith("+failover")
 
     @property
     def overhead_s(self) -> float:

@@ -65,6 +65,9 @@ def why_not(
         return "opted_out_key"
     if journey.outcome is not Outcome.ANSWERED or answer.status != 200 or not answer.complete:
         return "incomplete"
+    if journey.continued:
+        # Two engines' work: a judgement of it would be nobody's.
+        return "continued"
     if answer.kept.overflowed or not answer.kept.chunks or size_bytes(answer) > max_bytes:
         return "too_large"
     if answer.attempt.engine == engines[-1] and answer.attempt.examples:

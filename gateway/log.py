@@ -158,6 +158,10 @@ def _request_line(journey: Journey) -> bytes:
         line["prompt_tokens"] = journey.prompt_tokens
         line["completion_tokens"] = journey.completion_tokens
         line["cost_usd"] = round(journey.cost_usd, 8)
+    if journey.cached_tokens:
+        line["cached_tokens"] = journey.cached_tokens
+    if journey.continued:
+        line["continued"] = journey.continued
     if journey.bypassed:
         line["bypassed"] = journey.bypassed
     if journey.error:

@@ -63,6 +63,12 @@ class Metrics:
         )
         self.examples_used = counter("understudy_examples_used", "Examples sent along.")
         self.tokens = counter("understudy_tokens", "Tokens.", ["engine", "kind"])
+        self.cached_tokens = counter(
+            "understudy_cached_tokens", "Prompt tokens an engine had in its prefix cache.", ["engine"]
+        )
+        self.continued = counter(
+            "understudy_continued", "Answers that broke off and were carried on.", ["engine", "by"]
+        )
         self.cost = counter("understudy_cost_usd", "Cost of answers in US dollars.", ["engine"])
         self.remembered = counter(
             "understudy_remembered", "What became of finished answers.", ["kind", "result"]
@@ -96,6 +102,10 @@ class Metrics:
             self.tokens.labels(journey.engine, "prompt").inc(journey.prompt_tokens)
             self.tokens.labels(journey.engine, "completion").inc(journey.completion_tokens)
             self.cost.labels(journey.engine).inc(journey.cost_usd)
+        if journey.cached_tokens:
+            self.cached_tokens.labels(journey.engine).inc(journey.cached_tokens)
+        for by in journey.continued:
+            self.continued.labels(journey.engine, by).inc()
 
     def exposition(self) -> bytes:
         """All series in Prometheus' text format."""

@@ -16,6 +16,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
+from engines.continuation import CarriedOn, Continuation, continuable
 from engines.engine import Engine, EngineRequest
 from engines.failover import Failover, Try
 from gateway.answer import Answer
@@ -48,6 +49,7 @@ class ServedModel:
     engines: tuple[str, ...]
     policy: Policy
     remember: bool = True
+    continue_broken: bool = True
     larger_context: str | None = None
 
     @property
@@ -198,10 +200,11 @@ class Pipeline:
         larger = self._try(Attempt(spare), target, headers, answer.chat, journey.tenant) if spare else None
         journey.asked = time.perf_counter()
         failover = Failover(tries, larger)
-        async with failover as reply:
+        async with failover as reply, self._continuation(failover, tries, larger, model, answer) as rest:
             journey.waited = time.perf_counter() - journey.asked
             journey.bypassed.extend(f"engine:{name}" for name in failover.failures)
-            attempt = (*plan.attempts, Attempt(spare or ""))[failover.index]
+            attempts = (*plan.attempts, Attempt(spare or ""))
+            attempt = attempts[failover.index]
             journey.example_ids = tuple(c.example.id for c in attempt.examples)
             if failover.index > 0:
                 journey.reason += "+failover"
@@ -217,9 +220,35 @@ class Pipeline:
             )
             reply.headers.add("Cache-Status", MISS if consulted else BYPASS)
             _explain(reply.headers, journey, engine=attempt.engine, examples=len(attempt.examples))
-            response = await relay(request, reply, journey, kept=answer.kept, ends_with_terminal=True)
+            if rest.covers(reply):
+                reply.chunks = rest.chunks(reply)
+            try:
+                response = await relay(request, reply, journey, kept=answer.kept, ends_with_terminal=True)
+            finally:
+                for carried in rest.carried_on:
+                    self._carried_on(carried, answer, journey)
         answer.complete = journey.outcome is Outcome.ANSWERED
         return response
+
+    def _continuation(
+        self, failover: Failover, tries: list[Try], larger: Try | None, model: ServedModel, answer: Answer
+    ) -> Continuation:
+        """Who may carry this answer on: engines that were not asked yet, and last the same one, which may be back."""
+        candidates: list[Try] = []
+        if model.continue_broken and continuable(answer.chat):
+            asked = [*tries, *([larger] if larger else [])][failover.index]
+            candidates = [*tries[failover.index + 1 :], asked]
+        return Continuation(candidates, failover.let_go)
+
+    def _carried_on(self, carried: CarriedOn, answer: Answer, journey: Journey) -> None:
+        """An answer of several engines: each is paid, and none is taught, remembered or judged by it."""
+        journey.continued.append(carried.engine.info.name)
+        before = sum(said for _, said in answer.broken_off)
+        answer.broken_off.append((answer.price, max(0, carried.tokens_before - before)))
+        answer.price = carried.engine.info.price
+        answer.from_reference = False
+        assert answer.attempt is not None
+        answer.attempt = replace(answer.attempt)
 
     def _try(
         self, attempt: Attempt, target: str, headers: CIMultiDict[str], chat: ChatRequest, tenant: str

@@ -182,4 +182,15 @@ def _count(journey: Journey, answer: Answer, assembled: Assembled | None) -> Non
         usage = Usage(prompt, said, estimated=True)
     journey.prompt_tokens, journey.completion_tokens = usage.prompt_tokens, usage.completion_tokens
     journey.usage_estimated = usage.estimated
-    journey.cost_usd = answer.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+    journey.cached_tokens = usage.cached_tokens
+    journey.cost_usd = _cost_usd(answer, usage)
+
+
+def _cost_usd(answer: Answer, usage: Usage) -> float:
+    """Each engine that had a part in it was paid: for the request and what was said before, and for what it said."""
+    cost_usd, before = 0.0, 0
+    for price, said in answer.broken_off:
+        cost_usd += price.cost_usd(usage.prompt_tokens + before, said)
+        before += said
+    last = max(0, usage.completion_tokens - before)
+    return cost_usd + answer.price.cost_usd(usage.prompt_tokens + before, last)

@@ -116,10 +116,7 @@ class EntryKeeper:
 def _answered_by_the_reference(journey: Journey, answer: Answer) -> bool:
     """To its end, with success, without examples of ours, and not as a stand-in."""
     return (
-        answer.complete
-        and 200 <= answer.status < 300
-        and answer.from_reference
-        and not journey.reason.endswith("+failover")
+        answer.complete and 200 <= answer.status < 300 and answer.from_reference and not journey.by_stand_in
     )
 
 

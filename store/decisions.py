@@ -62,6 +62,8 @@ class DecisionLog:
             record.overhead_ms,
             record.stages_ms,
             record.key_id,
+            record.cached_tokens,
+            record.continued,
         )
 
         def insert(connection: sqlite3.Connection) -> None:
@@ -157,12 +159,12 @@ class DecisionLog:
 _COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
-    " first_chunk_ms, overhead_ms, stages_ms, key_id"
+    " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
     f"INSERT INTO requests ({_COLUMNS})"  # noqa: S608 - a constant
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _TOTALS = (
     "SELECT engine, outcome, count(*), sum(example_count > 0), sum(cost_usd), sum(prompt_tokens),"

@@ -186,6 +186,10 @@ class RequestRecord:
     """JSON object: stage name to milliseconds."""
     key_id: str = ""
     """The gateway's own key it came by; empty without one."""
+    cached_tokens: int = 0
+    """Of the prompt's, those the engine had in its prefix cache."""
+    continued: str = ""
+    """Engines that carried the answer on where the one before broke off, with commas between."""
 
 
 @dataclass(frozen=True, slots=True)

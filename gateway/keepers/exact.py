@@ -54,7 +54,7 @@ class ExactKeeper:
             return "error"
         if not answer.complete or assembled is None or not assembled.whole:
             return "incomplete"
-        if journey.reason.endswith("+failover"):
+        if journey.by_stand_in:
             return "stand_in"
         if assembled.calls_tools() and not self._tool_calls:
             return "tool_calls"

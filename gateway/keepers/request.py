@@ -58,6 +58,8 @@ def _row(journey: Journey) -> RequestRecord:
         total_ms=ms(journey.ended - journey.began),
         first_chunk_ms=None if journey.first_chunk is None else ms(journey.first_chunk - journey.began),
         overhead_ms=ms(journey.overhead_s),
+        cached_tokens=journey.cached_tokens,
+        continued=",".join(journey.continued),
         stages_ms=orjson.dumps({name: ms(s) for name, s in journey.stages.items()}).decode(),
         key_id=journey.key_id or "",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,8 +41,6 @@ class Knobs:
     same_names: bool = False
     """A neighbour that names other things is a look-alike, not a neighbour, however near: right for questions about facts,
     wrong for one task over ever-new texts."""
-    small_context_tokens: int | None = None
-    """The small engine's context window, where it is known: examples must fit beside the request and its answer."""
 
 
 class FewShot:
@@ -51,13 +50,24 @@ class FewShot:
     version = "1"
 
     def __init__(
-        self, engines: tuple[str, ...], embedder: Embed, retriever: Retrieve, executor: Executor, knobs: Knobs
+        self,
+        engines: tuple[str, ...],
+        embedder: Embed,
+        retriever: Retrieve,
+        executor: Executor,
+        knobs: Knobs,
+        *,
+        context_tokens: Callable[[], int | None] = lambda: None,
     ) -> None:
+        """`context_tokens`: the small engine's window as far as it is known now; examples must fit beside the request and
+        its answer.
+        """
         self._small, self._large = engines[0], engines[-1]
         self._looker = Looker(embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters)
         self._retriever = retriever
         self._executor = executor
         self._knobs = knobs
+        self._context_tokens = context_tokens
 
     async def decide(self, ask: Ask) -> Plan:
         """See router.policy.Policy."""
@@ -114,8 +124,8 @@ class FewShot:
         knobs = self._knobs
         most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         budget = knobs.max_example_tokens
-        if knobs.small_context_tokens is not None:
-            budget = min(budget, knobs.small_context_tokens - tokens_needed(ask.chat))
+        if (window := self._context_tokens()) is not None:
+            budget = min(budget, window - tokens_needed(ask.chat))
         chosen: list[Candidate] = []
         for candidate in familiar:
             tokens = example_tokens(candidate)

@@ -79,7 +79,6 @@ class Knobs:
     least_probability: float = 0.01
     """Of each action the rule does not pick."""
     opted_out_keys: Collection[str] = ()
-    small_context_tokens: int | None = None
 
 
 @dataclass(slots=True)
@@ -205,7 +204,10 @@ class InContext:
         knobs, ask = self._knobs, thinking.ask
         limit = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         room = room_tokens(
-            ask.chat, max_example_tokens=knobs.max_example_tokens, context_tokens=knobs.small_context_tokens
+            ask.chat,
+            max_example_tokens=knobs.max_example_tokens,
+            # Asked for each time: an engine may tell its window only once it is up.
+            context_tokens=self._engines[0].info.context_tokens,
         )
         if thinking.scores is None:
             return self._nearest_instead(thinking, limit, room)

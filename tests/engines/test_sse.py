@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.sse import Tail, begins_with_error, encode, events
+from engines.sse import Tail, begins_with_error, encode, events, split_at_error, whole_events
 
 DONE = b"data: [DONE]\n\n"
 
@@ -154,3 +155,44 @@ def test_a_stream_may_begin_with_an_error() -> None:
     assert begins_with_error(b"event: error\ndata: {}\n\n")
     assert not begins_with_error(chunk("error"))
     assert not begins_with_error(b"")
+
+
+class TestWholeEvents:
+    @given(
+        st.lists(st.sampled_from([b"data: a", b"\n", b"\n\n", b"\r\n\r\n", b"\r", b": c", b"x"]), max_size=12)
+    )
+    async def test_no_byte_is_lost_and_no_piece_but_the_last_ends_inside_an_event(
+        self, chunks: list[bytes]
+    ) -> None:
+        async def source() -> AsyncIterator[bytes]:
+            for chunk in chunks:
+                yield chunk
+
+        pieces = [piece async for piece in whole_events(source())]
+        assert b"".join(pieces) == b"".join(chunks)
+        assert all(piece.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")) for piece in pieces[:-1])
+
+    async def test_half_an_event_waits_for_its_rest(self) -> None:
+        async def source() -> AsyncIterator[bytes]:
+            yield b"data: a\n\ndata: b"
+            yield b"c\n\n"
+
+        assert [piece async for piece in whole_events(source())] == [b"data: a\n\n", b"data: bc\n\n"]
+
+
+@pytest.mark.parametrize(
+    ("piece", "good"),
+    [
+        (b'data: {"a":1}\n\ndata: {"error": {}}\n\ndata: [DONE]\n\n', b'data: {"a":1}\n\n'),
+        (b'data:{"error":"x"}\n\n', b""),
+        (b'event: error\ndata: {"error":"x"}\n\n', b""),
+        (b'data: {"content":"data: {\\"error\\""}\n\n', None),
+        (b"data: [DONE]\n\n", None),
+    ],
+)
+def test_a_stream_is_split_at_its_error_and_at_nothing_that_is_merely_said(
+    piece: bytes, good: bytes | None
+) -> None:
+    before, error = split_at_error(piece)
+    assert before + error == piece
+    assert before == (piece if good is None else good)

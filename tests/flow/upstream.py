@@ -189,8 +189,8 @@ class Upstream:
                 return
             self.connections += 1
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
 
     def _serve(self, connection: socket.socket) -> None:
         buffer = bytearray()

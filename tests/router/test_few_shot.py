@@ -71,9 +71,14 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 async def decide(
-    threads: ThreadPoolExecutor, near: GivenNeighbours, ask: Ask | None = None, **knobs: Any
+    threads: ThreadPoolExecutor,
+    near: GivenNeighbours,
+    ask: Ask | None = None,
+    context_tokens: int | None = None,
+    **knobs: Any,
 ) -> Plan:
-    policy = FewShot(("small", "large"), GivenEmbedder(), near, threads, Knobs(**knobs))
+    engines, embedder = ("small", "large"), GivenEmbedder()
+    policy = FewShot(engines, embedder, near, threads, Knobs(**knobs), context_tokens=lambda: context_tokens)
     return await policy.decide(ask or Ask(chat(), "t"))
 
 
@@ -120,9 +125,9 @@ async def test_examples_stop_at_their_number_and_their_tokens(threads: ThreadPoo
 async def test_examples_must_fit_the_small_engines_context_window(threads: ThreadPoolExecutor) -> None:
     near = GivenNeighbours(0.99, 0.98)
     asked = Ask(chat(max_tokens=100), "t")
-    assert len(chosen(await decide(threads, near, asked, m=1, small_context_tokens=140))) == 2
-    assert len(chosen(await decide(threads, near, asked, m=1, small_context_tokens=125))) == 1
-    plan = await decide(threads, near, asked, m=1, small_context_tokens=100)
+    assert len(chosen(await decide(threads, near, asked, m=1, context_tokens=140))) == 2
+    assert len(chosen(await decide(threads, near, asked, m=1, context_tokens=125))) == 1
+    plan = await decide(threads, near, asked, m=1, context_tokens=100)
     assert (plan.attempts[0].engine, plan.reason) == ("large", "no_example_fits")
 
 

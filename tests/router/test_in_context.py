@@ -39,10 +39,11 @@ class Engine:
 
     name: str
     now: EngineLoad = field(default_factory=lambda: EngineLoad(capacity=8))
+    context_tokens: int | None = None
 
     @property
     def info(self) -> EngineInfo:
-        return EngineInfo(self.name, price=PRICES[self.name])
+        return EngineInfo(self.name, price=PRICES[self.name], context_tokens=self.context_tokens)
 
     def load(self) -> EngineLoad:
         return self.now
@@ -443,7 +444,7 @@ async def test_a_clients_own_limit_holds_while_examples_are_tried_out(decide: De
 
 
 async def test_examples_stay_within_the_small_engines_context(decide: Decide) -> None:
-    plan = await decide(Given(knobs={"small_context_tokens": 10}))
+    plan = await decide(Given(engines=[Engine(SMALL, context_tokens=10), Engine(LARGE)]))
     assert (plan.attempts[0].engine, plan.attempts[0].examples) == (LARGE, ())
 
 
