@@ -85,6 +85,11 @@ class Price:
     input_usd_per_mtok: float = 0.0
     output_usd_per_mtok: float = 0.0
 
+    @property
+    def both_usd_per_mtok(self) -> float:
+        """Of a million prompt tokens and a million completion tokens together: to compare engines by."""
+        return self.input_usd_per_mtok + self.output_usd_per_mtok
+
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Dollars for one answer."""
         return (prompt_tokens * self.input_usd_per_mtok + completion_tokens * self.output_usd_per_mtok) / 1e6

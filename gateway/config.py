@@ -192,6 +192,7 @@ class Config(Settings):
         for key, engine in (*named.items(), *(("kv_plan.engines", name) for name in replay.kv_plan.engines)):
             if engine is not None and engine not in self.engines:
                 raise ValueError(f"replay.{key} names the engine {engine!r}; known engines: {known}")
+        self._order_suits_the_plan()
         if not replay.enabled:
             return
         if self.memory is None or not self.memory.examples.enabled or not self.memory.log_requests:
@@ -205,6 +206,15 @@ class Config(Settings):
             )
         if replay.judge is None and self.judging is None:
             raise ValueError("replay.enabled is true, but nobody can judge: set replay.judge, or `judging`")
+
+    def _order_suits_the_plan(self) -> None:
+        for name in self.replay.kv_plan.engines:
+            used = [m for m in self.models.values() if m.engines[0] == name and m.policy == "in_context"]
+            if not used or any(m.in_context.examples.order != "stable" for m in used):
+                raise ValueError(
+                    f"replay.kv_plan.engines names {name!r}: every model whose smallest engine it is needs policy "
+                    "in_context with examples.order stable, and there must be one; prefixes are shared only in that order"
+                )
 
     def _price_of(self, engine: str) -> float:
         price = self.engines[engine].price

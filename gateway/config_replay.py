@@ -62,6 +62,9 @@ class KvPlanEngineSettings(Settings):
         None, ge=1, description="KV bytes per token; null: from model_dir's config.json."
     )
     model_dir: str | None = Field(None, description="Folder with the model's config.json.")
+    block_tokens: int = Field(
+        16, ge=1, description="Tokens per block: engines share whole blocks (--block-size)."
+    )
     load_ms_per_ktok: float = Field(
         0, ge=0, description="To load 1000 tokens of KV; 0 where it stays in the engine's own memory."
     )

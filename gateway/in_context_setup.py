@@ -15,6 +15,7 @@ from engines.engine import Engine
 from gateway.answer_embedder import version_of
 from gateway.artifact_openers import ArtifactOpeners
 from gateway.config import Config, ModelSettings
+from gateway.hot_examples import HotExamples
 from gateway.learned import LearnedFollower
 from gateway.learner_setup import promised
 from gateway.learning_metrics import LearningMetrics
@@ -32,6 +33,8 @@ from router.retriever import Retriever
 from router.scorer import ScorerError, Scoring
 from router.scorer_features import Features
 from store.answer_vectors import CandidateVectors
+from store.kv_plans import KvPlans
+from store.memory import Memory as Store
 from store.quality_floors import QualityFloors
 
 _TRUSTED_FOR_S = 60.0
@@ -102,6 +105,7 @@ def in_context(
         ExplorationBudget(exploration.key_share),
         executor,
         _knobs(settings, config),
+        hot=_hot(settings, config, store),
         rng=random.Random(),
     )
     return InContextParts(policy, follower)
@@ -133,6 +137,13 @@ class Caps:
         self._caps[tenant] = cap
         self._gauge.set(min(self._caps.values()))
         return cap
+
+
+def _hot(settings: ModelSettings, config: Config, store: Store) -> Callable[[str], Mapping[int, int]]:
+    engine = settings.engines[0]
+    if engine not in config.replay.kv_plan.engines:
+        return lambda tenant: {}
+    return HotExamples(KvPlans(store.db), engine).places
 
 
 def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scoring | None:

@@ -134,9 +134,11 @@ class InContext:
         executor: Executor,
         knobs: Knobs,
         *,
+        hot: Callable[[str], Mapping[int, int]] = lambda tenant: {},
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`hot`: places of a tenant's examples that the smallest engine keeps warm (router.hot_examples); must not raise."""
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
         self._looker = Looker(embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters)
@@ -146,9 +148,10 @@ class InContext:
         self._budget = budget
         self._executor = executor
         self._knobs = knobs
+        self._hot = hot
         self._rng = rng or random.Random()
         self._clock = clock
-        small, large = (_per_token(e.info) for e in (engines[0], engines[-1]))
+        small, large = (e.info.price.both_usd_per_mtok for e in (engines[0], engines[-1]))
         self._relative_price = min(1.0, small / large) if large else 1.0
 
     async def decide(self, ask: Ask) -> Plan:
@@ -223,6 +226,7 @@ class InContext:
             most=most,
             budget_tokens=room,
             knobs=knobs.combiner,
+            hot=self._hot(ask.tenant),
         )
         share = knobs.label_share if thinking.may_explore else 0.0
         sent = explored(combined, candidates, share, self._rng, budget_tokens=room)
@@ -394,7 +398,3 @@ class InContext:
             stages_s=thinking.stages_s if thinking else looked.stages_s,
             bypassed=tuple(bypassed),
         )
-
-
-def _per_token(info: EngineInfo) -> float:
-    return info.price.input_usd_per_mtok + info.price.output_usd_per_mtok

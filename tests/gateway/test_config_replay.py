@@ -37,6 +37,10 @@ def configured(replay: dict[str, Any], **more: Any) -> dict[str, Any]:
         (configured({"judge": "nobody"}), ["replay.judge", "'nobody'", "large, small"]),
         (configured({"kv_plan": {"engines": {"none": {"kv_mib": 1}}}}), ["replay.kv_plan.engines", "'none'"]),
         (configured({"enabled": True}), ["replay.judge", "judging"]),
+        (
+            configured({"kv_plan": {"engines": {"small": {"kv_mib": 1}}}}),
+            ["replay.kv_plan.engines", "small", "order stable"],
+        ),
         (configured({"enabled": True, "judge": "large"}, memory=None), ["set `memory`"]),
         (configured({"enabled": True, "judge": "large"}, memory={}), ["data_dir", "name a folder"]),
     ],

@@ -1,0 +1,184 @@
+"""Which prefixes to keep warm, exactly and greedily, and what an order of examples saves: `python benchmarks/kv_plan.py`.
+
+Solvers: 5,000 examples with the lengths of recorded pairs (bank_alpaca_open) and uses that follow Zipf's law, at several
+sizes of memory. "of exact" is the share of the exact solution's savings that the others reach; "most used" fills memory by
+use alone. Side by side, on the same examples.
+
+Orders: a model of an engine's prefix cache (blocks of 16 tokens, the least recently used go first), not an engine. Requests
+ask about topics (Zipf); each takes three of the topic's six examples, some more often than others. Cached tokens per
+request, over the second half of the requests, the plan being made from the first half. What real vLLM does is in
+tests/vllm/test_kv_plan.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines.chat import estimated_tokens
+from router.learning.kv_knapsack import exact, greedy, upper_bound
+from router.learning.kv_value import Line, Use, kv_plan
+
+BLOCK = 16
+COMPUTE, LOAD = Line(20.0, 0.2), Line(4.0, 0.01)
+"""Milliseconds: prefill of a small model, and loading from CPU memory."""
+BANK = "bank_alpaca_open.jsonl.gz"
+TOPICS, EXAMPLES_EACH, TAKEN = 400, 6, 3
+
+
+def lengths(data: Path, count: int, seed: int) -> list[int]:
+    """Tokens of recorded pairs, estimated."""
+    with gzip.open(data / BANK, "rt", encoding="utf-8") as lines:
+        pairs = [json.loads(line) for line in lines]
+    random.Random(seed).shuffle(pairs)
+    return [
+        estimated_tokens(p["instruction"] + p["input"]) + estimated_tokens(p["response"]) + 8
+        for p in pairs[:count]
+    ]
+
+
+def compare_solvers(tokens: Sequence[int], seed: int) -> list[dict[str, Any]]:
+    """One row per size of memory."""
+    rng = np.random.default_rng(seed)
+    uses = rng.permutation(1000.0 / np.arange(1, len(tokens) + 1))
+    weights = [-(-t // BLOCK) for t in tokens]
+    values = [
+        float(((COMPUTE.per_token_ms - LOAD.per_token_ms) * t - LOAD.base_ms) * u)
+        for t, u in zip(tokens, uses, strict=True)
+    ]
+    rows = []
+    for share in (0.005, 0.02, 0.1, 0.3):
+        capacity = int(share * sum(weights))
+        row: dict[str, Any] = {"memory": share, "blocks": capacity}
+        solvers: dict[str, Callable[[], list[int]]] = {
+            "exact": lambda: exact(weights, values, capacity),  # noqa: B023 - called at once
+            "greedy": lambda: greedy(weights, values, capacity),  # noqa: B023
+            "most used": lambda: _by_use(uses, weights, capacity),  # noqa: B023
+        }
+        for name, solver in solvers.items():
+            began = time.process_time()
+            chosen = solver()
+            row[f"{name} cpu_ms"] = round((time.process_time() - began) * 1000, 1)
+            row[name] = sum(values[i] for i in chosen)
+        row["bound"] = upper_bound(weights, values, capacity)
+        rows.append(row)
+    return rows
+
+
+def _by_use(uses: Any, weights: Sequence[int], capacity: int) -> list[int]:
+    chosen = []
+    for i in np.argsort(-uses):
+        if weights[i] <= capacity:
+            chosen.append(int(i))
+            capacity -= weights[i]
+    return chosen
+
+
+class PrefixCache:
+    """Blocks by the whole prompt up to their end, as vLLM keys them; the least recently used go first."""
+
+    def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
+        self._held: OrderedDict[int, None] = OrderedDict()
+
+    def ask(self, examples: Sequence[tuple[int, int]]) -> int:
+        """Tokens of this prompt that were there already; all of it is, afterwards. `examples`: (id, tokens)."""
+        stream = [(id, i) for id, tokens in examples for i in range(tokens)]
+        cached, above, unbroken = 0, 0, True
+        for start in range(0, len(stream) - BLOCK + 1, BLOCK):
+            above = hash((above, tuple(stream[start : start + BLOCK])))
+            if above in self._held:
+                self._held.move_to_end(above)
+                cached += BLOCK if unbroken else 0
+            else:
+                unbroken = False
+                self._held[above] = None
+                if len(self._held) > self._blocks:
+                    self._held.popitem(last=False)
+        return cached
+
+
+def compare_orders(tokens: Sequence[int], requests: int, blocks: int, seed: int) -> dict[str, float]:
+    """Cached tokens per request, by order."""
+    rng = random.Random(seed)
+    topics = rng.choices(range(TOPICS), [1 / (n + 1) for n in range(TOPICS)], k=requests)
+    favours = [[rng.expovariate(1.0) for _ in range(EXAMPLES_EACH)] for _ in range(TOPICS)]
+    sets = []
+    for topic in topics:
+        # Helpfulness: the topic's favours, and what differs from request to request.
+        scores = {
+            topic * EXAMPLES_EACH + e: favours[topic][e] + rng.expovariate(1.0) for e in range(EXAMPLES_EACH)
+        }
+        sets.append(sorted(scores, key=scores.__getitem__)[-TAKEN:])
+    ages = list(range(TOPICS * EXAMPLES_EACH))
+    rng.shuffle(ages)
+    half = requests // 2
+    uses = [Use("t", 0.0, tuple(s)) for s in sets[:half]]
+    sizes = {("t", id): tokens[id] for id in range(TOPICS * EXAMPLES_EACH)}
+    plan = kv_plan(
+        uses, sizes, compute=COMPUTE, load=Line(0, 0), block_tokens=BLOCK, capacity_blocks=blocks, now_s=0.0
+    )
+    places = {kept.example_id: place for place, kept in enumerate(plan.kept)}
+    orders: dict[str, Callable[[int], Any]] = {
+        "helpful_last": lambda id: 0,
+        "by age": lambda id: ages[id],
+        "kept warm first": lambda id: (places.get(id, len(places)), ages[id]),
+    }
+    found = {}
+    for name, key in orders.items():
+        cache, cached = PrefixCache(blocks), 0
+        for number, chosen in enumerate(sets):
+            got = cache.ask([(id, tokens[id]) for id in sorted(chosen, key=key)])
+            cached += got if number >= half else 0
+        found[name] = cached / (requests - half)
+    found["prompt"] = sum(tokens[id] for chosen in sets[half:] for id in chosen) / (requests - half)
+    return found
+
+
+def main() -> None:
+    """Run and print."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="Folder of recorded data.")
+    options.add_argument("--json", type=Path, help="File to write the figures to.")
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--requests", type=int, default=20_000)
+    given = options.parse_args()
+    if not (given.data / BANK).exists():
+        sys.exit(f"skipped: {given.data / BANK} is not there; name the folder with --data")
+    tokens = lengths(given.data, 5000, given.seed)
+    solved = compare_solvers(tokens, given.seed)
+    print(f"{len(tokens)} examples, {sum(tokens)} tokens, blocks of {BLOCK}, seed {given.seed}")
+    print("memory  blocks  greedy of exact  most used of exact  exact of bound  cpu ms exact / greedy")
+    for row in solved:
+        print(
+            f"{row['memory']:6.1%}  {row['blocks']:6d}  {row['greedy'] / row['exact']:15.4f}"
+            f"  {row['most used'] / row['exact']:18.4f}  {row['exact'] / row['bound']:14.4f}"
+            f"  {row['exact cpu_ms']:.0f} / {row['greedy cpu_ms']:.0f}"
+        )
+    ordered = {}
+    print("\ncached tokens per request (a model of a prefix cache, not an engine)")
+    print("blocks  prompt  helpful_last  by age  kept warm first")
+    for blocks in (500, 2000, 8000):
+        row = ordered[blocks] = compare_orders(tokens, given.requests, blocks, given.seed)
+        means = [row[name] for name in ("prompt", "helpful_last", "by age", "kept warm first")]
+        print(f"{blocks:6d}  {means[0]:6.1f}  {means[1]:12.1f}  {means[2]:6.1f}  {means[3]:15.1f}")
+    if given.json:
+        given.json.write_text(
+            json.dumps({"solvers": solved, "orders": ordered, "seed": given.seed}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""What the log of requests tells of one engine: which examples it was sent, and how long prompts took. No text."""
+
+from __future__ import annotations
+
+import json
+
+from store.database import Database
+
+
+def uses_of_examples(
+    db: Database, engine: str, *, since_s: float, limit: int
+) -> list[tuple[str, float, tuple[int, ...]]]:
+    """(tenant, when it began, ids of the examples in the order sent) of the latest requests that carried any."""
+    rows = db.read().execute(
+        "SELECT tenant, started_at_s, example_ids FROM requests WHERE started_at_s >= ? AND engine = ?"
+        " AND example_count > 0 ORDER BY started_at_s DESC LIMIT ?",
+        (since_s, engine, limit),
+    )
+    return [(tenant, at_s, tuple(json.loads(ids))) for tenant, at_s, ids in rows.fetchall()]
+
+
+def first_chunks(db: Database, engine: str, *, since_s: float, limit: int) -> list[tuple[int, float]]:
+    """(prompt tokens as the engine counted them, milliseconds to the first chunk) of its latest streamed answers."""
+    rows = db.read().execute(
+        "SELECT prompt_tokens, first_chunk_ms FROM requests WHERE started_at_s >= ? AND engine = ?"
+        " AND first_chunk_ms IS NOT NULL AND prompt_tokens > 0 AND usage_estimated = 0"
+        " ORDER BY started_at_s DESC LIMIT ?",
+        (since_s, engine, limit),
+    )
+    return [(tokens, ms) for tokens, ms in rows.fetchall()]

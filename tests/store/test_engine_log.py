@@ -1,0 +1,31 @@
+"""Only the engine's own latest requests are told of: those with examples, and those that were streamed and counted."""
+
+from __future__ import annotations
+
+from store.database import Database
+from store.decisions import DecisionLog
+from store.engine_log import first_chunks, uses_of_examples
+from tests.store.rows import request_record
+
+
+def test_what_is_told_of_an_engine(db: Database) -> None:
+    log = DecisionLog(db)
+    for number, changes in enumerate(
+        (
+            {"example_ids": (3, 1)},
+            {"example_ids": ()},
+            {"example_ids": (5,), "engine": "large"},
+            {"example_ids": (6,), "first_chunk_ms": None, "tenant": "b2"},
+            {"example_ids": (7,), "usage_estimated": True},
+        )
+    ):
+        log.record(request_record(number, **changes)).result(5)  # type: ignore[arg-type]
+
+    assert uses_of_examples(db, "small", since_s=0, limit=9) == [
+        ("a1", 1004.0, (7,)),
+        ("b2", 1003.0, (6,)),
+        ("a1", 1000.0, (3, 1)),
+    ]
+    assert uses_of_examples(db, "small", since_s=1003.5, limit=9) == [("a1", 1004.0, (7,))]
+    assert uses_of_examples(db, "small", since_s=0, limit=1) == [("a1", 1004.0, (7,))]
+    assert first_chunks(db, "small", since_s=0, limit=9) == [(100, 30.0), (100, 30.0)]
