@@ -28,6 +28,7 @@ from engines.sse import begins_with_error
 RETRYABLE_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """No other 4xx is ever asked again: the request itself is wrong, or was refused."""
 _BROKEN_STATUS = 500
+_DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
 """Rate limits are told per minute: an older word means nothing."""
 
@@ -77,6 +78,10 @@ class Guard:
         self._pace = Pace()
         self._limit_left: float | None = None
         self._limit_told = 0.0
+        self.drained = False
+        """An operator wants it left alone: what is under way ends, nothing new is asked."""
+        self.asked = self.failed = 0
+        """Tries since the start, and those of them that failed or were answered with a server error."""
 
     @property
     def info(self) -> EngineInfo:
@@ -101,7 +106,7 @@ class Guard:
             idle_first_chunk_s=self._pace.idle_first_chunk_s,
             answer_s=self._pace.answer_s,
             limit_left=self._limit_left if fresh else None,
-            open=inner.open and self.breaker.lets_through,
+            open=inner.open and self.breaker.lets_through and not self.drained,
         )
 
     def told(self, reply: EngineReply) -> None:
@@ -130,7 +135,13 @@ class Guard:
         await self._engine.aclose()
 
     async def take_slot(self) -> None:
-        """Wait for a place. Raises Unavailable at once when the queue is full."""
+        """Wait for a place. Raises Unavailable at once when the queue is full, or the engine is drained."""
+        if self.drained:
+            raise Unavailable(
+                f"The engine '{self.info.name}' is drained: its operator wants nothing new asked of it.",
+                engine=self.info.name,
+                retry_after_s=_DRAINED_RETRY_S,
+            )
         if self._slots.locked() and self._queued >= self._limits.max_queued:
             raise Unavailable(
                 f"The engine '{self.info.name}' is at its limit of {self._limits.max_in_flight} requests, and "
@@ -172,6 +183,7 @@ class Guard:
 
     async def _once(self, request: EngineRequest) -> _Opened:
         probe = self.breaker.admit()
+        self.asked += 1
         context = self._engine.stream(request)
         try:
             reply = await context.__aenter__()
@@ -181,6 +193,7 @@ class Guard:
                 await context.__aexit__(None, None, None)
                 raise
         except EngineError as error:
+            self.failed += 1
             self.breaker.failed()
             if isinstance(error, StreamBroken):
                 raise ConnectFailed(error.message, engine=error.engine) from error
@@ -190,6 +203,7 @@ class Guard:
                 self.breaker.abandoned()
             raise
         if reply.status >= _BROKEN_STATUS:
+            self.failed += 1
             self.breaker.failed()
         else:
             self.breaker.succeeded()

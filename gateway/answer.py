@@ -64,6 +64,8 @@ class Answer:
     """Of the engine that answered, or that said the end of it."""
     broken_off: list[tuple[Price, int]] = field(default_factory=list)
     """Engines that broke off before it: the price of each, and how many tokens of the answer it said."""
+    reference_price: Price | None = None
+    """Of the engine that would have answered without us; None where there is no such price."""
     content_type: str = ""
     identity: bool = True
     """The answer's bytes are not compressed."""

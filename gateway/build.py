@@ -42,6 +42,7 @@ from router.retriever import Retriever
 from store.secret import tenant_id
 
 if TYPE_CHECKING:
+    from gateway.engine_watch import EngineWatch
     from gateway.handlers.examples import Shelf
     from gateway.judging import Judging
     from gateway.learned import LearnedFollower
@@ -72,6 +73,7 @@ class Gateway:
         self._semantic = self._make_semantic()
         self._learning_metrics: LearningMetrics | None = None
         self._followers: list[LearnedFollower] = []
+        self._engine_watch = self._make_engine_watch()
         self._policies = {name: self._policy(name, model) for name, model in config.models.items()}
         self._judging = self._make_judging()
         self._recorder = self._make_recorder() if self._has_pipeline() else None
@@ -86,6 +88,8 @@ class Gateway:
         """Start what works in the background. Inside the running loop."""
         for follower in self._followers:
             follower.start()
+        if self._engine_watch is not None:
+            self._engine_watch.start()
         if self._judging is not None:
             self._judging.start()
 
@@ -111,6 +115,8 @@ class Gateway:
         self._threads.shutdown()
         for follower in self._followers:
             follower.stop()
+        if self._engine_watch is not None:
+            self._engine_watch.stop()
         if self._semantic:
             self._semantic.answers.close()
         if self.memory:
@@ -140,6 +146,14 @@ class Gateway:
             self._report,
             at_once=keepers_at_once(self.memory, self._config),
         )
+
+    def _make_engine_watch(self) -> EngineWatch | None:
+        if self.memory is None or not self._config.engines:
+            return None
+        from gateway.engine_watch import EngineWatch
+        from store.engine_states import EngineStates
+
+        return EngineWatch(EngineStates(self.memory.store.db), self._engines)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory

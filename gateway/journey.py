@@ -58,6 +58,8 @@ class Journey:
     completion_tokens: int = 0
     usage_estimated: bool = False
     cost_usd: float = 0.0
+    reference_cost_usd: float | None = None
+    """What the model's reference engine would have charged; None where nobody can say."""
     bypassed: list[str] = field(default_factory=list)
     """Stages that were late or broken and were gone without."""
     stages: dict[str, float] = field(default_factory=dict)

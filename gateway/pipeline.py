@@ -85,6 +85,7 @@ class Pipeline:
         The door hands the journey, and with it the answer, to the recorder: exactly once, also when cancelled.
         """
         journey.answer = answer
+        answer.reference_price = self._engines[model.reference].info.price
         hit = self._remembered(answer, journey)
         if hit is not None:
             return self._replay(hit, answer, journey)

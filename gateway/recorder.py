@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -167,19 +167,25 @@ def _assemble(answer: Answer) -> Assembled | None:
 
 def _count(journey: Journey, answer: Answer, assembled: Assembled | None) -> None:
     """Tokens and cost, from the engine's own count where it gave one. A hit costs nothing, and neither does silence."""
-    if answer.hit is not None or assembled is None or answer.status >= 400:
+    if assembled is None or answer.status >= 400:
         return
+    sent = answer.attempt.messages if answer.attempt and answer.attempt.messages else answer.chat.messages
     usage = assembled.usage()
     if usage is None:
-        asked = (
-            answer.attempt.messages if answer.attempt and answer.attempt.messages else answer.chat.messages
-        )
-        prompt = sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in asked)
         said = sum(
             estimated_tokens(message_text((c.get("message") or {}).get("content")))
             for c in assembled.choices()
         )
-        usage = Usage(prompt, said, estimated=True)
+        usage = Usage(_prompt_tokens(sent), said, estimated=True)
+    if answer.reference_price is not None:
+        # The reference would have got the request as it came. Its answer is taken to be as long as the one that was given.
+        as_it_came = 1.0
+        if sent is not answer.chat.messages:
+            as_it_came = _prompt_tokens(answer.chat.messages) / max(1, _prompt_tokens(sent))
+        prompt_tokens = round(usage.prompt_tokens * min(1.0, as_it_came))
+        journey.reference_cost_usd = answer.reference_price.cost_usd(prompt_tokens, usage.completion_tokens)
+    if answer.hit is not None:
+        return
     journey.prompt_tokens, journey.completion_tokens = usage.prompt_tokens, usage.completion_tokens
     journey.usage_estimated = usage.estimated
     journey.cached_tokens = usage.cached_tokens
@@ -194,3 +200,7 @@ def _cost_usd(answer: Answer, usage: Usage) -> float:
         before += said
     last = max(0, usage.completion_tokens - before)
     return cost_usd + answer.price.cost_usd(usage.prompt_tokens + before, last)
+
+
+def _prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
+    return sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in messages)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from store.database import Database
 from store.records import RequestRecord
+from store.request_rollups import forget_sums, requests_deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class DecisionLog:
             record.key_id,
             record.cached_tokens,
             record.continued,
+            record.reference_cost_usd,
         )
 
         def insert(connection: sqlite3.Connection) -> None:
@@ -130,41 +132,51 @@ class DecisionLog:
         """
 
         def delete(connection: sqlite3.Connection) -> int:
-            return connection.execute(
+            gone = connection.execute(
                 "DELETE FROM requests WHERE row_id IN"
                 " (SELECT row_id FROM requests WHERE started_at_s < ? ORDER BY started_at_s LIMIT ?)",
                 (before_s, limit),
             ).rowcount
+            if gone:
+                requests_deleted(connection)
+            return gone
 
         return self._db.write(delete)
 
     def forget_key(self, tenant: str, key_id: str) -> Future[int]:
         """Take a key's id off the rows of the requests that came by it; gives how many. They stay, as nobody's."""
-        return self._db.write(
-            lambda connection: (
-                connection.execute(
-                    "UPDATE requests SET key_id = '' WHERE tenant = ? AND key_id = ? AND key_id <> ''",
-                    (tenant, key_id),
-                ).rowcount
-            )
-        )
+
+        def blank(connection: sqlite3.Connection) -> int:
+            requests_deleted(connection)
+            forget_sums(connection, tenant, key_id)
+            return connection.execute(
+                "UPDATE requests SET key_id = '' WHERE tenant = ? AND key_id = ? AND key_id <> ''",
+                (tenant, key_id),
+            ).rowcount
+
+        return self._db.write(blank)
 
     def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete everything logged about a tenant; gives how many requests that was."""
-        return self._db.write(
-            lambda connection: connection.execute("DELETE FROM requests WHERE tenant = ?", (tenant,)).rowcount
-        )
+        """Delete everything logged about a tenant, the sums too; gives how many requests that was."""
+
+        def delete(connection: sqlite3.Connection) -> int:
+            gone = connection.execute("DELETE FROM requests WHERE tenant = ?", (tenant,)).rowcount
+            requests_deleted(connection)
+            forget_sums(connection, tenant)
+            return gone
+
+        return self._db.write(delete)
 
 
 _COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
-    " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued"
+    " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued, reference_cost_usd"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
     f"INSERT INTO requests ({_COLUMNS})"  # noqa: S608 - a constant
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _TOTALS = (
     "SELECT engine, outcome, count(*), sum(example_count > 0), sum(cost_usd), sum(prompt_tokens),"

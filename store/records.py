@@ -190,6 +190,8 @@ class RequestRecord:
     """Of the prompt's, those the engine had in its prefix cache."""
     continued: str = ""
     """Engines that carried the answer on where the one before broke off, with commas between."""
+    reference_cost_usd: float | None = None
+    """What the model's reference engine would have charged, by its price; None where nobody reckoned."""
 
 
 @dataclass(frozen=True, slots=True)

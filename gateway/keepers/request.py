@@ -55,6 +55,7 @@ def _row(journey: Journey) -> RequestRecord:
         completion_tokens=journey.completion_tokens,
         usage_estimated=journey.usage_estimated,
         cost_usd=journey.cost_usd,
+        reference_cost_usd=journey.reference_cost_usd,
         total_ms=ms(journey.ended - journey.began),
         first_chunk_ms=None if journey.first_chunk is None else ms(journey.first_chunk - journey.began),
         overhead_ms=ms(journey.overhead_s),

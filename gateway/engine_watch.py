@@ -1,0 +1,111 @@
+"""Says how this worker's engines stand, for the admin pages to show, and drains those an operator wants left alone.
+
+A thread of its own: once a second it looks whether anything changed. It owns no engine and asks none.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engines.engine import Engine
+from engines.guard import Guard
+from gateway.log import log
+from store.database import StoreBusy, StoreClosed
+from store.engine_states import EngineStateRow, EngineStates
+
+_EVERY_S = 0.5
+_SAY_EVERY_S = 1.0
+_SAY_AT_LEAST_EVERY_S = 5.0
+
+
+class EngineWatch:
+    """Owns its thread between `start` and `stop`."""
+
+    def __init__(
+        self, states: EngineStates, engines: Mapping[str, Engine], *, every_s: float = _EVERY_S
+    ) -> None:
+        """Engines without a guard are passed through, not managed: they are left out."""
+        self._states = states
+        self._guards = {name: engine for name, engine in engines.items() if isinstance(engine, Guard)}
+        self._every_s = every_s
+        self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._said: list[EngineStateRow] = []
+        self._said_at = 0.0
+        self._known = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="engines", daemon=True)
+
+    def start(self) -> None:
+        """Drain what is to be drained before the first request comes, then start the thread."""
+        try:
+            self.step()
+        except Exception as error:
+            log("error", "engine_watch_failed", error=error)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, and take back what was said."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        try:
+            self._states.gone(self._worker)
+        except (StoreBusy, StoreClosed):
+            # What is left is not believed for long.
+            return
+
+    def step(self) -> None:
+        """Look once. Raises what the store raises."""
+        if self._states.drained_changed() or not self._known:
+            self._drain()
+            self._known = True
+        self._say()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            try:
+                self.step()
+            except Exception as error:
+                log("error", "engine_watch_failed", error=error)
+                self._stopping.wait(5.0)
+
+    def _drain(self) -> None:
+        wanted = {drained.engine for drained in self._states.drained()}
+        for name, guard in self._guards.items():
+            if guard.drained != (name in wanted):
+                guard.drained = name in wanted
+                log("warning", "engine_drained" if guard.drained else "engine_restored", engine=name)
+
+    def _say(self) -> None:
+        now_s = time.time()
+        if not 0 <= now_s - self._said_at < _SAY_EVERY_S:
+            rows = [self._row(name, guard, now_s) for name, guard in self._guards.items()]
+            news = [replace(row, at_s=0.0) for row in rows] != [replace(row, at_s=0.0) for row in self._said]
+            if rows and (news or now_s - self._said_at > _SAY_AT_LEAST_EVERY_S):
+                self._states.say(rows)
+                self._said, self._said_at = rows, now_s
+
+    def _row(self, name: str, guard: Guard, now_s: float) -> EngineStateRow:
+        load = guard.load()
+        return EngineStateRow(
+            worker=self._worker,
+            engine=name,
+            at_s=now_s,
+            in_flight=load.in_flight,
+            queued=load.queued,
+            capacity=load.capacity,
+            utilisation=round(load.utilisation, 3),
+            breaker=guard.breaker.state.value,
+            drained=guard.drained,
+            asked=guard.asked,
+            failed=guard.failed,
+            first_chunk_s=load.first_chunk_s,
+            answer_s=load.answer_s,
+            kv_use=load.kv_use,
+            limit_left=load.limit_left,
+        )

@@ -1,0 +1,133 @@
+"""How engines stand, as each worker says, and which an operator has drained: two small tables that processes share."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import astuple, dataclass, fields
+
+from store.database import Database
+from store.generation import Generation
+
+_BELIEVED_S = 15.0
+_GENERATION = "drained_engines"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStateRow:
+    """One engine, as one worker sees it."""
+
+    worker: str
+    engine: str
+    at_s: float
+    in_flight: int
+    queued: int
+    capacity: int | None
+    utilisation: float
+    """How full it is: 0 idle, 1 at capacity, more when requests queue."""
+    breaker: str
+    """closed, open or probing."""
+    drained: bool
+    asked: int
+    """Tries since the worker started, and those that failed."""
+    failed: int
+    first_chunk_s: float | None
+    answer_s: float | None
+    kv_use: float | None
+    limit_left: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """An engine that nothing new is asked of, since when, and who wanted it."""
+
+    engine: str
+    since_s: float
+    by_user: str
+    reason: str
+
+
+class EngineStates:
+    """Reads and writes them."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._generation = Generation(db, _GENERATION, check_every_s=0.5)
+
+    # ---- what workers say
+
+    def say(self, rows: Sequence[EngineStateRow]) -> Future[None]:
+        """Put a worker's rows in place of its last ones; rows of workers long gone are dropped. Raises StoreBusy."""
+        values = [astuple(row) for row in rows]
+        old_s = time.time() - 60 * _BELIEVED_S
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany(_PUT, values)
+            connection.execute("DELETE FROM engine_states WHERE at_s < ?", (old_s,))
+
+        return self._db.write(write)
+
+    def gone(self, worker: str) -> Future[None]:
+        """A worker stops."""
+
+        def delete(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM engine_states WHERE worker = ?", (worker,))
+
+        return self._db.write(delete)
+
+    def now(self, now_s: float) -> list[EngineStateRow]:
+        """What workers said within the last seconds, by engine."""
+        rows = self._db.read().execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM engine_states"  # noqa: S608 - constants
+            " WHERE at_s > ? ORDER BY engine, worker",
+            (now_s - _BELIEVED_S,),
+        )
+        found = [dict(zip(_COLUMNS, row, strict=True)) for row in rows.fetchall()]
+        return [EngineStateRow(**row | {"drained": bool(row["drained"])}) for row in found]
+
+    # ---- what an operator wants
+
+    def drain(self, engine: str, by_user: str, reason: str) -> Future[bool]:
+        """Have nothing new asked of an engine, until `restore`; False if it was drained already."""
+        now_s = time.time()
+
+        def insert(connection: sqlite3.Connection) -> bool:
+            self._generation.bump(connection)
+            return (
+                connection.execute(
+                    "INSERT INTO drained_engines VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    (engine, now_s, by_user, reason[:200]),
+                ).rowcount
+                == 1
+            )
+
+        return self._db.write(insert)
+
+    def restore(self, engine: str) -> Future[bool]:
+        """Let it be asked again; False if it was not drained."""
+
+        def delete(connection: sqlite3.Connection) -> bool:
+            self._generation.bump(connection)
+            return connection.execute("DELETE FROM drained_engines WHERE engine = ?", (engine,)).rowcount == 1
+
+        return self._db.write(delete)
+
+    def drained(self) -> list[Drained]:
+        """Every drained engine, by name; also those the configuration does not name any more."""
+        rows = self._db.read().execute(
+            "SELECT engine, since_s, by_user, reason FROM drained_engines ORDER BY engine"
+        )
+        return [Drained(*row) for row in rows.fetchall()]
+
+    def drained_changed(self) -> bool:
+        """Whether `drained` may have changed since this was last asked; almost free."""
+        return self._generation.changed()
+
+
+_COLUMNS = tuple(field.name for field in fields(EngineStateRow))
+_PUT = (
+    f"INSERT OR REPLACE INTO engine_states ({', '.join(_COLUMNS)})"  # noqa: S608 - constants
+    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
+)

@@ -1,0 +1,248 @@
+"""Sums over requests by minute and by hour: what pages over a day or a week are made from, whatever the log's length.
+
+Derived from the log by whoever shows it (`catch_up`), in its own time: a request pays nothing for it. Holds no content.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import orjson
+
+from store.database import Database
+from store.rollup_rows import LatencyCount, RequestSums, StageSums
+
+MINUTE_S, HOUR_S = 60, 3600
+_KEPT_S = {MINUTE_S: 3 * 3600, HOUR_S: 40 * 24 * 3600}
+_BATCH = 5_000
+_STEPS_PER_DOUBLING = 8
+_TABLES = ("request_rollups", "stage_rollups", "latency_rollups")
+
+
+class RequestRollups:
+    """Keeps the sums up with the log, and reads them."""
+
+    def __init__(self, db: Database, models: Iterable[str] = (), timeout_s: float = 30.0) -> None:
+        """`models`: names that have rows of their own; any other, which a client may have made up, shares one."""
+        self._db = db
+        self._models = frozenset(models)
+        self._timeout_s = timeout_s
+
+    def catch_up(self, most: int = _BATCH) -> int:
+        """Add at most so many requests that are not in the sums yet; gives how many. Blocks for some milliseconds.
+
+        Safe in several processes: of two that add the same requests one does. Raises what writing raises.
+        """
+        read = self._db.read()
+        last, deletions = read.execute("SELECT last_row_id, deletions FROM rollup_progress").fetchone()
+        rows = read.execute(_NEXT, (last, most)).fetchall()
+        if not rows:
+            return 0
+        sums = _Sums(self._models)
+        for row in rows:
+            sums.add(row)
+
+        def write(connection: sqlite3.Connection) -> int:
+            moved = connection.execute(
+                "UPDATE rollup_progress SET last_row_id = ? WHERE last_row_id = ? AND deletions = ?",
+                (rows[-1][0], last, deletions),
+            ).rowcount
+            if moved:
+                sums.write(connection)
+            return len(rows) if moved else 0
+
+        return self._db.write(write).result(self._timeout_s)
+
+    def trim(self, now_s: float) -> Future[int]:
+        """Drop minutes after some hours, and hours after some weeks; gives how many rows."""
+
+        def delete(connection: sqlite3.Connection) -> int:
+            gone = 0
+            for span_s, kept_s in _KEPT_S.items():
+                for table in _TABLES:
+                    gone += connection.execute(
+                        f"DELETE FROM {table} WHERE span_s = ? AND start_s < ?",  # noqa: S608 - a constant
+                        (span_s, int(now_s - kept_s)),
+                    ).rowcount
+            gone += connection.execute(
+                "DELETE FROM key_rollups WHERE start_s < ?", (int(now_s - _KEPT_S[HOUR_S]),)
+            ).rowcount
+            return gone
+
+        return self._db.write(delete)
+
+    def requests(
+        self, span_s: int, since_s: float, tenant: str | None = None, *, by_time: bool = True
+    ) -> list[RequestSums]:
+        """Sums since a time, by start, model, engine, outcome and whether with examples; of one tenant if named."""
+        start = "start_s" if by_time else "0"
+        rows = self._db.read().execute(
+            f"SELECT {start}, model, engine, outcome, with_examples, {_SUMMED} FROM request_rollups"  # noqa: S608
+            f" WHERE span_s = :span AND start_s >= :since {_OF_TENANT} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1",
+            {"span": span_s, "since": int(since_s), "tenant": tenant},
+        )
+        return [RequestSums(*row) for row in rows.fetchall()]
+
+    def stages(self, span_s: int, since_s: float, tenant: str | None = None) -> list[StageSums]:
+        """Milliseconds per stage since a time, by engine; the empty engine is an exact hit's."""
+        rows = self._db.read().execute(
+            "SELECT engine, stage, sum(requests), sum(sum_ms) FROM stage_rollups"  # noqa: S608 - constants
+            f" WHERE span_s = :span AND start_s >= :since {_OF_TENANT} GROUP BY 1, 2 ORDER BY 1, 2",
+            {"span": span_s, "since": int(since_s), "tenant": tenant},
+        )
+        return [StageSums(*row) for row in rows.fetchall()]
+
+    def latencies(self, span_s: int, since_s: float, tenant: str | None = None) -> list[LatencyCount]:
+        """Histograms since a time, by engine and measure: see `percentile`."""
+        rows = self._db.read().execute(
+            "SELECT engine, measure, bucket, sum(requests) FROM latency_rollups"  # noqa: S608 - constants
+            f" WHERE span_s = :span AND start_s >= :since {_OF_TENANT} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+            {"span": span_s, "since": int(since_s), "tenant": tenant},
+        )
+        return [LatencyCount(*row) for row in rows.fetchall()]
+
+    def by_tenant(self, since_s: float) -> list[tuple[str, int, float, int]]:
+        """(tenant, requests, cost in dollars, tokens) since a time, rounded down to the hour."""
+        rows = self._db.read().execute(
+            "SELECT tenant, sum(requests), sum(cost_usd), sum(prompt_tokens + completion_tokens)"
+            " FROM request_rollups WHERE span_s = ? AND start_s >= ? GROUP BY 1",
+            (HOUR_S, int(since_s // HOUR_S * HOUR_S)),
+        )
+        return rows.fetchall()
+
+    def by_key(self, since_s: float) -> list[tuple[str, int, float, int]]:
+        """(key id, requests, cost in dollars, tokens) since a time, rounded down to the hour."""
+        rows = self._db.read().execute(
+            "SELECT key_id, sum(requests), sum(cost_usd), sum(tokens) FROM key_rollups WHERE start_s >= ? GROUP BY 1",
+            (int(since_s // HOUR_S * HOUR_S),),
+        )
+        return rows.fetchall()
+
+
+def percentile(counts: Sequence[tuple[int, int]], share: float) -> float | None:
+    """The milliseconds below which `share` of the requests lie, from (bucket, requests) by bucket; None without any.
+
+    The geometric middle of its bucket: at most 4.5 % off.
+    """
+    wanted, seen = share * sum(count for _, count in counts), 0
+    for bucket, count in counts:
+        seen += count
+        if seen >= wanted:
+            return float(2 ** ((bucket + 0.5) / _STEPS_PER_DOUBLING))
+    return None
+
+
+def requests_deleted(connection: sqlite3.Connection) -> None:
+    """To be called inside the job that deletes requests: SQLite gives the ids of deleted last rows out again."""
+    connection.execute(
+        "UPDATE rollup_progress SET deletions = deletions + 1,"
+        " last_row_id = min(last_row_id, coalesce((SELECT max(row_id) FROM requests), 0))"
+    )
+
+
+def forget_sums(connection: sqlite3.Connection, tenant: str, key_id: str | None = None) -> None:
+    """Delete a tenant's sums, or what is known of one key of it, inside the job that forgets the requests."""
+    if key_id is not None:
+        connection.execute("DELETE FROM key_rollups WHERE tenant = ? AND key_id = ?", (tenant, key_id))
+        return
+    for table in (*_TABLES, "key_rollups"):
+        connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
+
+
+class _Sums:
+    """A batch of requests, added up in memory."""
+
+    def __init__(self, models: frozenset[str]) -> None:
+        self._models = models
+        self._requests: defaultdict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0] * 13)
+        self._stages: defaultdict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0, 0.0])
+        self._latencies: Counter[tuple[Any, ...]] = Counter()
+        self._keys: defaultdict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0, 0.0, 0])
+
+    def add(self, row: Sequence[Any]) -> None:
+        """One request, as _NEXT reads it."""
+        _, tenant, at_s, model, engine, outcome, examples, prompt, completion, cost, reference, *times = row
+        total_ms, first_ms, overhead_ms, stages, key_id = times
+        model = model if model in self._models else ""
+        streams = first_ms is not None and outcome == "answered"
+        timed = completion if streams and completion > 1 else 0
+        streamed_ms = total_ms - first_ms if streams else 0.0
+        values = (
+            *(1, cost, reference or 0.0, reference is None, cost if reference is None else 0.0),
+            *(prompt, completion, total_ms, overhead_ms),
+            *(streams, first_ms if streams else 0.0, streamed_ms if timed else 0.0, max(0, timed - 1)),
+        )
+        for span_s in (MINUTE_S, HOUR_S):
+            start_s = int(at_s) // span_s * span_s
+            _into(self._requests[span_s, start_s, tenant, model, engine, outcome, examples > 0], values)
+            for stage, took_ms in _stages(stages).items():
+                _into(self._stages[span_s, start_s, tenant, engine, stage], (1, took_ms))
+            if outcome in ("answered", "hit"):
+                where = (span_s, start_s, tenant, engine)
+                self._latencies[*where, "total", _bucket(total_ms)] += 1
+                if streams:
+                    self._latencies[*where, "first_chunk", _bucket(first_ms)] += 1
+                if timed:
+                    self._latencies[*where, "token", _bucket(streamed_ms / (timed - 1))] += 1
+        if key_id:
+            hour = int(at_s) // HOUR_S * HOUR_S
+            _into(self._keys[hour, tenant, key_id], (1, cost, prompt + completion))
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Add everything to the tables."""
+        connection.executemany(_ADD_REQUESTS, [(*key, *sums) for key, sums in self._requests.items()])
+        connection.executemany(_ADD_STAGES, [(*key, *sums) for key, sums in self._stages.items()])
+        connection.executemany(_ADD_LATENCIES, [(*key, count) for key, count in self._latencies.items()])
+        connection.executemany(_ADD_KEYS, [(*key, *sums) for key, sums in self._keys.items()])
+
+
+def _into(sums: list[float], values: Sequence[float]) -> None:
+    for index, value in enumerate(values):
+        sums[index] += value
+
+
+def _stages(text: str) -> dict[str, float]:
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        return {}
+    return {name[:40]: float(ms) for name, ms in found.items()} if isinstance(found, dict) else {}
+
+
+def _bucket(ms: float) -> int:
+    return math.floor(_STEPS_PER_DOUBLING * math.log2(max(ms, 0.001)))
+
+
+_NEXT = (
+    "SELECT row_id, tenant, started_at_s, model, engine, outcome, example_count, prompt_tokens, completion_tokens,"
+    " cost_usd, reference_cost_usd, total_ms, first_chunk_ms, overhead_ms, stages_ms, key_id"
+    " FROM requests WHERE row_id > ? ORDER BY row_id LIMIT ?"
+)
+_SUMS = (
+    *("requests", "cost_usd", "reference_cost_usd", "unreckoned", "unreckoned_usd", "prompt_tokens"),
+    *("completion_tokens", "total_ms", "overhead_ms", "streams", "first_chunk_ms", "streamed_ms"),
+    "streamed_tokens",
+)
+_SUMMED = ", ".join(f"sum({name})" for name in _SUMS)
+_OF_TENANT = "AND (:tenant IS NULL OR tenant = :tenant)"
+_ADD_REQUESTS = (
+    f"INSERT INTO request_rollups VALUES ({', '.join('?' * 20)})"  # noqa: S608 - constants
+    " ON CONFLICT DO UPDATE SET " + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+)
+_ADD_STAGES = (
+    "INSERT INTO stage_rollups VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    " requests = requests + excluded.requests, sum_ms = sum_ms + excluded.sum_ms"
+)
+_ADD_LATENCIES = (
+    "INSERT INTO latency_rollups VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET requests = requests + excluded.requests"
+)
+_ADD_KEYS = (
+    "INSERT INTO key_rollups VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,"
+    " cost_usd = cost_usd + excluded.cost_usd, tokens = tokens + excluded.tokens"
+)

@@ -1,0 +1,67 @@
+"""What an operator drains is left alone by every worker within a second, and nothing of it fails a request."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from store.database import Database
+from store.engine_states import EngineStates
+from tests.flow.line import Line, line, upstream
+
+
+def config(url: str, folder: Path) -> dict[str, object]:
+    engine = {"base_url": url, "retries": {"attempts": 1}}
+    return {
+        "engines": {"small": {**engine, "model": "s"}, "large": {**engine, "model": "l"}},
+        "models": {"gpt-4o": {"engines": ["small", "large"]}},
+        "memory": {"data_dir": str(folder), "exact": {"enabled": False}, "examples": {"enabled": False}},
+    }
+
+
+async def until(made: Line, states: EngineStates, drained: bool) -> None:
+    async with asyncio.timeout(10):
+        while [row.drained for row in states.now(time.time()) if row.engine == "large"] != [drained]:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_drained_engine_is_asked_by_nobody_until_it_is_restored(tmp_path: Path) -> None:
+    async with upstream() as behind, line(config(behind.url, tmp_path)) as made:
+        db = Database.open(tmp_path / "understudy.db")
+        states = EngineStates(db)
+        await until(made, states, False)
+        assert (await made.chat("Q1")).headers["x-understudy-engine"] == "large"
+        states.drain("large", "ann", "").result(5)
+        await until(made, states, True)
+        got = await made.chat("Q2")
+        assert got.status == 200 and got.headers["x-understudy-engine"] == "small", "the stand-in answers"
+        forced = await made.chat("Q3", {"x-understudy-engine": "large"})
+        assert forced.status == 503 and "drained" in forced.json["error"]["message"]
+        assert [asked.json["model"] for asked in behind.asked] == ["l", "s"]
+        states.restore("large").result(5)
+        await until(made, states, False)
+        assert (await made.chat("Q4")).headers["x-understudy-engine"] == "large"
+        db.close()
+
+
+async def test_a_drained_engine_is_still_drained_after_a_restart(tmp_path: Path) -> None:
+    db = Database.open(tmp_path / "understudy.db")
+    EngineStates(db).drain("large", "ann", "").result(5)
+    async with upstream() as behind, line(config(behind.url, tmp_path)) as made:
+        assert (await made.chat("Q")).headers["x-understudy-engine"] == "small", "from the first request on"
+    assert EngineStates(db).now(time.time()) == [], "a worker that stops takes its word back"
+    db.close()
+
+
+async def test_tries_and_failures_are_told(tmp_path: Path) -> None:
+    async with upstream() as behind, line(config(behind.url, tmp_path)) as made:
+        db = Database.open(tmp_path / "understudy.db")
+        for question in ("Q1", "Q2", "Q3"):
+            await made.chat(question)
+        async with asyncio.timeout(10):
+            while [r.asked for r in EngineStates(db).now(time.time()) if r.engine == "large"] != [3]:
+                await asyncio.sleep(0.02)
+        (row,) = [r for r in EngineStates(db).now(time.time()) if r.engine == "large"]
+        assert (row.failed, row.breaker, row.drained) == (0, "closed", False) and row.answer_s is not None
+        db.close()
