@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # --no-deps below: every dependency is in the lock, with its hash.
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-slow test-train check format bench lock clean
+.PHONY: help demo test test-slow test-train vllm-env tiny-models test-vllm check format bench lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,17 @@ test-train: $(VENV)/installed ## The tests of training; installs torch (extra tr
 
 test-slow: $(VENV)/installed ## The tests that take minutes
 	$(BIN)/python -m pytest -m "slow and not train"
+
+vllm-env: $(VENV)/installed  ## vLLM for the CPU, in an environment of its own (VLLM_ENV, else .cache/vllm; 2.5 GB)
+	$(BIN)/python -m benchmarks.vllm_environment
+
+tiny-models: $(VENV)/installed ## Two tiny real language models, built on the CPU (TINY_MODELS, else .cache/tiny-models)
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install "torch>=2.8,<3"
+	$(BIN)/python -m benchmarks.tiny_models
+
+# With UNDERSTUDY_VLLM_SMALL and UNDERSTUDY_VLLM_LARGE set to URLs, against those servers instead: nothing is installed or built.
+test-vllm: $(if $(UNDERSTUDY_VLLM_SMALL),$(VENV)/installed,vllm-env tiny-models) ## The whole line with real models in real vLLM servers
+	$(BIN)/python -m pytest -m vllm tests/vllm
 
 check: $(VENV)/installed     ## Lint, types, import contracts
 	$(BIN)/ruff check .

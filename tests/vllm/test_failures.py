@@ -1,0 +1,115 @@
+"""What real engines do when they are left, flooded or killed, and what the gateway makes of it."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from benchmarks import vllm_serving
+from benchmarks.vllm_serving import Served
+from tests.vllm.conftest import LARGE, MOST_QUEUED, STILL, Opener, Starter
+from tests.vllm.guide import WORLD, Said, until
+
+LONG = {"ignore_eos": True, "max_tokens": 700}
+"""An answer that takes seconds: the model goes on after its end."""
+FACT = WORLD.facts[0]
+
+
+@pytest.mark.parametrize("engine", ["small", "large"])
+def test_a_client_that_hangs_up_frees_the_engine(
+    open_guide: Opener, servers: tuple[Served, Served], engine: str
+) -> None:
+    served = servers[engine == "large"]
+    guide = open_guide(engines=[engine], policy="fixed")
+    with guide.streaming(FACT.question(0), **LONG) as stream:
+        next(stream.deltas())
+        until(lambda: served.running() >= 1, "the engine at work")
+    until(lambda: served.running() == 0, "the engine idle again", timeout_s=20)
+
+
+def test_an_overloaded_engine_is_503_to_the_client_and_the_small_one_is_not_asked_instead(
+    open_guide: Opener,
+) -> None:
+    if os.environ.get(LARGE):
+        pytest.skip(f"the server at {LARGE} has its own limit, if any")
+    guide = open_guide(engines=["large"], policy="fixed")
+
+    def ask(number: int) -> Said:
+        return guide.ask(f"{number}: {FACT.question(0)}", ignore_eos=True, max_tokens=200)
+
+    with ThreadPoolExecutor(2 * MOST_QUEUED) as pool:
+        said = list(pool.map(ask, range(2 * MOST_QUEUED)))
+    statuses = {one.status for one in said}
+    assert statuses == {200, 503}, statuses
+    refused = next(one for one in said if one.status == 503)
+    assert refused.json["error"]["message"]
+    assert guide.ask(FACT.question(0)).text == FACT.answer, "and it recovers"
+
+
+def test_under_overload_a_served_model_with_a_small_engine_answers_everybody(open_guide: Opener) -> None:
+    if os.environ.get(LARGE):
+        pytest.skip(f"the server at {LARGE} has its own limit, if any")
+    guide = open_guide(**STILL)
+
+    def ask(number: int) -> Said:
+        return guide.ask(f"{number}: {FACT.question(0)}", ignore_eos=True, max_tokens=200)
+
+    with ThreadPoolExecutor(2 * MOST_QUEUED) as pool:
+        said = list(pool.map(ask, range(2 * MOST_QUEUED)))
+    assert {one.status for one in said} == {200}
+    assert {one.engine for one in said} == {"small", "large"}
+
+
+def test_an_engine_killed_while_it_answers_is_an_error_to_that_client_and_nobody_else(
+    start_server: Starter, large: Served, open_guide: Opener
+) -> None:
+    mortal = start_server("understudy")
+    vllm_serving.wait(mortal)
+    engines = {
+        "mortal": {"kind": "vllm", "base_url": mortal.url, "model": mortal.model, "poll_s": 0.2},
+        "large": {"kind": "vllm", "base_url": large.url, "model": large.model, "poll_s": 0.2},
+    }
+    alone = {"alone": {"engines": ["mortal"], "policy": "fixed"}}
+    backed = {"town-guide": {"engines": ["large", "mortal"], "policy": "fixed"}}
+    guide = open_guide(top={"engines": engines, "models": alone | backed})
+    assert guide.ask(FACT.question(0), fresh=True).engine == "mortal"
+
+    with guide.streaming(FACT.question(0), model="alone", **LONG) as stream:
+        pieces = stream.deltas()
+        next(pieces)
+        mortal.kill()
+        said = stream.rest()
+    assert "[DONE]" not in said, "a stream that was cut must not look whole"
+    # Whoever comes next is answered by the engine behind it, before and after it is known to be down.
+    for _ in range(5):
+        after = guide.ask(FACT.question(0), fresh=True)
+        assert (after.status, after.engine, after.text) == (200, "large", FACT.answer)
+    assert guide.ask(FACT.question(0), model="alone", fresh=True).status in (502, 503)
+
+    port = int(mortal.root.rpartition(":")[2])
+    again = start_server("understudy", port=port)
+    vllm_serving.wait(again)
+    until(lambda: guide.ask(FACT.question(0), fresh=True).engine == "mortal", "the engine asked again")
+    assert guide.ask(FACT.question(0), model="alone", fresh=True).status == 200
+
+
+def test_a_gateway_killed_without_warning_loses_no_example(
+    open_guide: Opener, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("survives")
+    top = {"memory": _memory(folder)}
+    first = open_guide(top=top, **STILL)
+    first.teach_fact(FACT, 0)
+    first.gateway.process.kill()
+    first.gateway.process.wait()
+    second = open_guide(top=top, **STILL)
+    until(lambda: second.ask(FACT.question(1), fresh=True, engine="small").examples == 1, "its example")
+
+
+def _memory(folder: object) -> dict[str, object]:
+    from tests.flow.line import MODELS
+
+    embedding = {"cache_dir": str(MODELS), "deadline_ms": 10_000}
+    return {"data_dir": str(folder), "examples": {"embedding": embedding, "retrieve_deadline_ms": 10_000}}

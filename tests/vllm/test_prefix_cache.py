@@ -1,0 +1,47 @@
+"""Examples in a stable order let the engine reuse what it computed of them before."""
+
+from __future__ import annotations
+
+import copy
+
+from tests.vllm.conftest import STILL, Opener
+from tests.vllm.guide import Guide
+
+SUBJECTS = ("bread", "boats", "bells", "wool", "cheese")
+QUESTION = "Tell me all about the {} of Quorvikaholm, and how the guild of Quorvikaholm came to make {}."
+
+
+def test_a_stable_order_of_examples_raises_the_tokens_found_in_the_prefix_cache(open_guide: Opener) -> None:
+    cached, asked = {}, {}
+    for order in ("stable", "helpful_last"):
+        model = copy.deepcopy(STILL)
+        # Each example is taken that helps at all: it is their order that matters here.
+        model["in_context"]["examples"] |= {"order": order, "min_gain": 0.0, "redundancy": 0.0}
+        guide = open_guide(**model)
+        for number, subject in enumerate(SUBJECTS):
+            answer = f"The guild of Quorvikaholm has made {subject} for {number + 2} hundred years. " * 3
+            guide.teach(QUESTION.format(subject, subject), answer.strip())
+        cached[order], asked[order] = _cached(guide)
+    assert asked["stable"] == asked["helpful_last"] >= 15, "the same examples, in another order"
+    print("prompt tokens found in the cache:", cached)
+    assert cached["stable"] > 1.5 * cached["helpful_last"]
+
+
+def _cached(guide: Guide) -> tuple[int, int]:
+    """Tokens cached and examples sent, over questions that all of them help with, each with a favourite."""
+    cached = examples = 0
+    for subject in SUBJECTS:
+        said = guide.ask(QUESTION.format(subject, "them"), fresh=True, engine="small")
+        assert said.status == 200, said.body
+        cached += said.cached_tokens
+        examples += said.examples
+    return cached, examples
+
+
+def test_two_tenants_share_no_prefix(open_guide: Opener) -> None:
+    guide = open_guide(policy="fixed", engines=["large"])
+    stranger = Guide(guide.gateway, key="sk-stranger")
+    question = "What is the old town of Quorvikaholm famous for? " * 8
+    assert guide.ask(question, fresh=True).cached_tokens == 0
+    assert guide.ask(question, fresh=True).cached_tokens > 0
+    assert stranger.ask(question, fresh=True).cached_tokens == 0
