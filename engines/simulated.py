@@ -1,8 +1,8 @@
 """An engine without a model: answers questions about the simulated world, at a modelled pace, and says so in every reply.
 
 Each reply carries the header `x-simulated: true` and `"system_fingerprint": "simulated"`. What is said comes from
-engines.simulated_minds, or engines.simulated_judge; here are the wire, the pace and the queue. It knows nothing of
-policies, memory or who asks.
+engines.simulated_minds, simulated_judge or simulated_generator; here are the wire, the pace and the queue. It knows nothing
+of policies, memory or who asks.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 
 from engines.chat import estimated_tokens, message_text
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
+from engines.simulated_generator import variations
 from engines.simulated_judge import verdict
 from engines.simulated_minds import Role, reply
 from engines.simulated_world import World, seeded
@@ -48,13 +49,13 @@ class _Said:
 
 
 class SimulatedEngine:
-    """Lead, understudy or judge. Words depend on (seed, messages) only; times are modelled and multiplied by `pace`."""
+    """Lead, understudy, judge or generator. Words depend on (seed, messages); times are modelled, times `pace`."""
 
     def __init__(
         self,
         info: EngineInfo,
         *,
-        role: Role | Literal["judge"],
+        role: Role | Literal["judge", "generator"],
         world: World,
         ttft_ms: float,
         token_ms: float,
@@ -188,6 +189,8 @@ class SimulatedEngine:
     def _text(self, messages: list[dict[str, Any]], choice: int) -> str:
         if self._role == "judge":
             return verdict(self._world, self._seed, messages, choice)
+        if self._role == "generator":
+            return variations(self._world, self._seed, messages, choice)
         return reply(self._world, self._role, self._seed, messages, choice)
 
     async def _events(

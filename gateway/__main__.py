@@ -23,6 +23,7 @@ _COMMANDS = {
     ),
     "keys": ("gateway.commands_keys", "keys", "Create, list and revoke API keys."),
     "learn": ("gateway.commands_learn", "learn", "Train from labels, or from what was logged."),
+    "replay": ("gateway.commands_replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (
         "gateway.commands_evaluate",
         "evaluate",

@@ -252,6 +252,7 @@ class Gateway:
     def _feedback(self, memory: Memory) -> Handler:
         from gateway.feedback_desk import desk
         from gateway.handlers.feedback import Feedback
+        from gateway.known_quality import known_quality
 
         settings = self._config.feedback
         made = desk(
@@ -261,6 +262,7 @@ class Gateway:
             per_minute=settings.per_minute,
             max_bytes=int(settings.max_kib * 1024),
             survive_power_cut=settings.survive_power_cut,
+            known=known_quality(memory.store, self._config),
         )
         return Feedback(made)
 

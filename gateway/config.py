@@ -188,7 +188,7 @@ class Config(Settings):
 
     def _replay_has_what_it_needs(self, known: str) -> None:
         replay = self.replay
-        named = {"judge": replay.judge, "generator": replay.generator}
+        named = {"engine": replay.engine, "judge": replay.judge, "generator": replay.generator}
         for key, engine in (*named.items(), *(("kv_plan.engines", name) for name in replay.kv_plan.engines)):
             if engine is not None and engine not in self.engines:
                 raise ValueError(f"replay.{key} names the engine {engine!r}; known engines: {known}")

@@ -109,8 +109,8 @@ class SimulatedEngineSettings(EngineSettings):
     """An engine of the simulated world: for the demo, tests and load. It says so in every reply."""
 
     kind: Literal["simulated"]
-    role: Literal["lead", "understudy", "judge"] = Field(
-        description="What it knows: every fact, or a quarter of them; a judge compares two answers."
+    role: Literal["lead", "understudy", "judge", "generator"] = Field(
+        description="lead knows every fact, understudy a quarter; judge compares answers, generator varies requests."
     )
     seed: int = Field(7, description="Seed of the world.")
     facts: int = Field(3000, ge=10, description="Facts in the world.")

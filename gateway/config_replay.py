@@ -49,7 +49,9 @@ class ReplayBudgetSettings(Settings):
 
     usd: float = Field(1, ge=0, description="US dollars.")
     tokens: int = Field(1_000_000, ge=0, description="Tokens, prompts and answers together.")
-    minutes: float = Field(120, gt=0, description="Minutes of work; pauses do not count.")
+    minutes: float = Field(
+        120, gt=0, description="Minutes of engines' time: its requests' latencies added up; pauses are free."
+    )
 
 
 class KvPlanEngineSettings(Settings):
@@ -83,6 +85,22 @@ class KvPlanSettings(Settings):
     )
 
 
+class ExpandSettings(Settings):
+    """Variations of requests, where nothing near is in the bank."""
+
+    enabled: bool = Field(True, description="Off only betters what is there.")
+    variations: int = Field(3, ge=1, le=10, description="New questions asked for per example.")
+    thin_below: float = Field(
+        0.8, ge=0, le=1, description="An example whose nearest neighbour is less similar stands alone."
+    )
+    duplicate_above: float = Field(
+        0.95, ge=0, le=1, description="A variation this near to what is there is not answered."
+    )
+    drift_below: float = Field(
+        0.4, ge=0, le=1, description="What is less similar than this to an example is about something else."
+    )
+
+
 class ReplaySettings(Settings):
     """Replay: off-peak, the bank asks again for what matters and learns what it lacks. Needs memory."""
 
@@ -108,6 +126,17 @@ class ReplaySettings(Settings):
     generator: str | None = Field(
         None, description="Engine that writes new questions; null: the model's reference engine."
     )
+    engine: str | None = Field(
+        None, description="Engine that answers anew; null: the reference of the model an example came by."
+    )
+    votes: int = Field(2, ge=1, le=8, description="Verdicts per order of each comparison.")
+    max_tokens: int = Field(1024, ge=16, description="Longest answer it asks for, in tokens.")
+    in_flight: int = Field(4, ge=1, le=64, description="Examples worked on at once.")
+    again_after_h: float = Field(
+        168, ge=0, description="How long an example that was replayed is left alone."
+    )
+    most_steps: int = Field(2000, ge=1, description="Most examples one run takes up.")
+    expand: ExpandSettings = Field(ExpandSettings(), description="Writing new examples where there are few.")
     near_misses: bool = Field(
         False, description="Judge pairs that were nearly reused, and reuse those that pass."
     )

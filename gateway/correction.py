@@ -50,6 +50,7 @@ def _demonstrate(shelf: Shelf, journey: Journey, chat: ChatRequest, correction: 
     new = NewExample(
         tenant=journey.tenant,
         scope=digest.scope,
+        instructions=digest.instructions,
         question=digest.question,
         answer=digest.answer,
         embedded_text=digest.embedded_text,

@@ -13,7 +13,7 @@ import orjson
 
 from engines.chat import ChatRequest, estimated_tokens, message_text
 from router.admission import Admission, Contributor, Finished, Origin
-from router.digest import question, scope
+from router.digest import instructions, question, scope_of
 from store.secret import derive
 
 _ID_CHARACTERS = 32
@@ -41,6 +41,8 @@ class Digested:
     completion_tokens: int
     """Both estimated."""
     served_from_s: float = 0.0
+    instructions: str = ""
+    """As of NewExample.instructions."""
 
 
 def digested(
@@ -71,14 +73,16 @@ def digested(
     )
     if verdict.reason is not None:
         raise NotAdmitted(verdict.reason, verdict.detail)
+    asked_under = instructions(chat)
     return Digested(
-        scope=scope(chat),
+        scope=scope_of(asked_under),
         question=verdict.question,
         answer=verdict.answer,
         embedded_text=verdict.embedded_text,
         prompt_tokens=sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages),
         completion_tokens=estimated_tokens(verdict.answer),
         served_from_s=verdict.held_until_s or 0.0,
+        instructions=asked_under if admission.may_keep_instructions(asked_under) else "",
     )
 
 

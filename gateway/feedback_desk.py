@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.feedback_rate import FeedbackRate
 from gateway.feedback_target import Targets
 from gateway.handlers.feedback import Desk
+from gateway.known_quality import Known
 from store.example_rows import by_request
 from store.power_cut import sync_log
 from store.records import Example
@@ -26,6 +27,7 @@ def desk(
     per_minute: int,
     max_bytes: int,
     survive_power_cut: bool,
+    known: Known | None = None,
     settle_s: float = 2.0,
 ) -> Desk:
     """A desk over `memory`. `shelf` is where corrections become examples; None where none are kept.
@@ -44,6 +46,7 @@ def desk(
         secret=store.secret,
         window_s=window_s,
         max_bytes=max_bytes,
+        known=known,
         sync=partial(sync_log, store.db) if survive_power_cut else None,
     )
 

@@ -198,6 +198,7 @@ class Importer:
         return NewExample(
             tenant=tenant,
             scope=digest.scope,
+            instructions=digest.instructions,
             question=digest.question,
             answer=digest.answer,
             embedded_text=digest.embedded_text,

@@ -23,6 +23,7 @@ from gateway.judging_limits import JudgingLimits
 from gateway.judging_metrics import JudgingMetrics
 from gateway.judging_sample import Sample, sample, served_answer, size_bytes, why_not
 from gateway.judging_spend import Spend
+from gateway.known_quality import Known
 from gateway.log import log
 from store.records import OutcomeRecord
 
@@ -54,6 +55,7 @@ class Judging:
         limits: JudgingLimits | None = None,
         *,
         qualities: ExampleQualities | None = None,
+        known: Known | None = None,
         opted_out_keys: Collection[str] = (),
         spend: Spend | None = None,
         rng: random.Random | None = None,
@@ -68,6 +70,7 @@ class Judging:
         self._limits = limits or JudgingLimits()
         self._comparison = Comparison(engines, self._judge, metrics, self._limits, self._room)
         self._qualities = qualities
+        self._known = known
         self._opted_out_keys = frozenset(opted_out_keys)
         self.spend = spend or Spend(self._limits.max_usd_per_day, self._limits.max_usd_per_hour)
         self._rng = rng or random.Random()
@@ -173,11 +176,15 @@ class Judging:
         if not compared:
             return "unread"
         at_s, judge = self._clock(), self._judge.info.name
-        written = self._outcomes.note_many([each.record(taken, judge, at_s) for each in compared])
+        records = [each.record(taken, judge, at_s) for each in compared]
+        written = self._outcomes.note_many(records)
         written.add_done_callback(_report_failure)
         if self._qualities is not None:
             for id, quality in example_qualities(compared):
                 self._qualities.note_quality(id, quality)
+        if self._known is not None:
+            await asyncio.wrap_future(written)
+            await asyncio.to_thread(self._known, taken.tenant, taken.request_id, records)
         return "judged"
 
     async def _quiet(self, taken: Sample, until: float) -> bool:

@@ -10,6 +10,7 @@ from gateway.config_learning import JudgingSettings
 from gateway.judging import Judging
 from gateway.judging_limits import JudgingLimits
 from gateway.judging_metrics import JudgingMetrics
+from gateway.known_quality import known_quality
 from gateway.metrics import Metrics
 from store.memory import Memory as Store
 
@@ -43,5 +44,6 @@ def judging(
         JudgingMetrics(metrics.registry),
         limits,
         qualities=store.examples.ledger,
+        known=known_quality(store, config),
         opted_out_keys=settings.opted_out_keys,
     )

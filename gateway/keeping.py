@@ -32,7 +32,6 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
     from gateway.keepers.example import ExampleKeeper
     from gateway.keepers.request import RequestKeeper
     from gateway.keepers.use import UseKeeper
-    from store.accounting import gain
     from store.contributors import Standings
 
     store = memory.store
@@ -51,7 +50,7 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
             opted_out_keys=examples.admission.opted_out_keys,
         )
         found += semantic.around(keeper) if semantic is not None else [keeper]
-        found.append(UseKeeper(store.examples.ledger, dearest, gain))
+        found.append(UseKeeper(store.examples.ledger, dearest))
         if config.feedback.enabled or any(m.policy == "in_context" for m in config.models.values()):
             engines = {name: model.engines for name, model in config.models.items()}
             found.append(

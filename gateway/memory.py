@@ -22,6 +22,7 @@ from store.secret import tenant_id
 from store.twins import TwinRule
 
 _MIB = 2**20
+_REPLAYS_KEPT_S = 90 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("trim_choices", 60, lambda: store.choices.trim(time.time() - kept_s)),
         Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
         Chore("trim_feedback", 60, lambda: store.feedback.trim(time.time() - kept_s)),
+        Chore("trim_replays", 3600, lambda: store.replay.trim(time.time() - max(kept_s, _REPLAYS_KEPT_S))),
         Chore("sweep_artifacts", 3600, store.artifacts.sweep),
         Chore("make_room", 60, lambda: _make_room(store, examples)),
         Chore("compact", 3600, lambda: compact(store.db, keep_removals_s=examples.keep_removals_s)),

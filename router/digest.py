@@ -43,15 +43,38 @@ def cut(text: str, characters: int) -> str:
     return text[:head] + text[head - characters :]
 
 
+def instructions(chat: ChatRequest) -> str:
+    """What must be equal for an example to apply, as JSON: the texts of the system messages, and the form of the answer."""
+    texts = [message_text(m.get("content")) for m in chat.messages if m.get("role") in _SYSTEM]
+    form = chat.fields.get("response_format")
+    return json.dumps([texts, form], sort_keys=True, separators=(",", ":"), default=str)
+
+
 def scope(chat: ChatRequest) -> str:
-    """A fingerprint of what must be equal for an example to apply: instructions and the form of the answer.
+    """A fingerprint of `instructions`.
 
     The same question under "answer in French" and under "answer in German" has different right answers.
     """
-    instructions = [message_text(m.get("content")) for m in chat.messages if m.get("role") in _SYSTEM]
-    form = chat.fields.get("response_format")
-    text = json.dumps([instructions, form], sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return scope_of(instructions(chat))
+
+
+def scope_of(instructions: str) -> str:
+    """The fingerprint of what `instructions` gave."""
+    return hashlib.blake2b(instructions.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+NO_INSTRUCTIONS = "[[],null]"
+"""What `instructions` gives for a request without any."""
+
+
+def asked_under(instructions: str, question: str) -> dict[str, Any]:
+    """The fields of a request that asks an example's question again, under what `instructions` gave for it."""
+    texts, form = json.loads(instructions)
+    messages = [
+        *({"role": "system", "content": text} for text in texts),
+        {"role": "user", "content": question},
+    ]
+    return {"messages": messages} | ({} if form is None else {"response_format": form})
 
 
 def is_plain_text(messages: Sequence[Mapping[str, Any]]) -> bool:

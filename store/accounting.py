@@ -39,19 +39,6 @@ def accumulated(value: float, as_of_s: float, amount: float, at_s: float) -> tup
     return decayed(value, as_of_s, until_s) + decayed(amount, at_s, until_s), until_s
 
 
-def gain(model_cost: float, quality: float) -> float:
-    """What improving an example might have brought at one use: cost of the model that had to answer x (1 - quality).
-
-    G(e) of EchoLM §4.3.1. Both between 0 and 1: the model's cost over the dearest model's, and the quality of the
-    answer that was given with the example's help. Accumulated per use and decayed (see `accumulated`), so that what is
-    used often, needs a dear model and is answered badly comes first. Raises ValueError outside 0 to 1.
-    """
-    for name, value in (("model cost", model_cost), ("quality", quality)):
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"a normalised {name} of {value}: between 0 and 1 is right")
-    return model_cost * (1.0 - quality)
-
-
 def worth(
     used: float, used_at_s: float, seen_at_s: float, quality_sum: float = 0.0, quality_count: int = 0
 ) -> float:
@@ -103,7 +90,7 @@ class Ledger:
                 noted.used, noted.used_at_s = accumulated(noted.used, noted.used_at_s, 1.0, now_s)
 
     def note_gain(self, ids: Sequence[int], amount: float) -> None:
-        """A use of these examples left room for `amount` of improvement each: see `gain`."""
+        """Add to the gain of these examples: what a use of them left to improve, or a correction (router.learning.gain)."""
         now_s = self._clock()
         with self._lock:
             for id in ids:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from store import example_instructions
 from store.accounting import worth
 from store.records import Example, NewExample
 
@@ -97,6 +98,7 @@ def insert(connection: sqlite3.Connection, new: NewExample, blob: bytes | None, 
         ),
     ).lastrowid
     assert id is not None
+    _keep_instructions(connection, new)
     size_bytes = _size_bytes(new, blob)
     judged = (0.0, 0) if new.quality is None else (new.quality, 1)
     value = worth(0.0, now_s, now_s, *judged)
@@ -150,6 +152,7 @@ def replace_texts(
 
     What the example was good for stays; judgements were of the old answer and go.
     """
+    _keep_instructions(connection, new)
     connection.execute(
         "UPDATE examples SET seq = ?, source_engine = ?, request_id = ?, created_at_s = ?, prompt_tokens = ?,"
         " completion_tokens = ?, embedding_version = ?, vector = ?, question = ?, answer = ?, embedded_text = ?"
@@ -216,6 +219,22 @@ def remove(connection: sqlite3.Connection, tenant: str, ids: Iterable[int], *, e
             )
             count += 1
     return count
+
+
+def _keep_instructions(connection: sqlite3.Connection, new: NewExample) -> None:
+    if new.instructions:
+        example_instructions.keep(connection, new.tenant, new.scope, new.instructions)
+
+
+def with_variations(connection: sqlite3.Connection, tenant: str, ids: Iterable[int]) -> list[int]:
+    """These examples of the tenant's, and everything that was written as a variation of them."""
+    rows = connection.execute(
+        "WITH RECURSIVE found (id) AS (SELECT value FROM json_each(?) UNION"
+        " SELECT l.example_id FROM example_lineage l JOIN found ON l.parent_id = found.id WHERE l.tenant = ?)"
+        " SELECT id FROM found ORDER BY id",
+        (json.dumps(list(ids)), tenant),
+    ).fetchall()
+    return [id for (id,) in rows]
 
 
 def _size_bytes(new: NewExample, blob: bytes | None) -> int:

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from store import example_rows, words
 from store.accounting import Ledger
@@ -22,6 +22,7 @@ from store.twins import TwinRule
 from store.vectors import from_blob, to_blob
 
 _CHUNK_IN_FLIGHT = 2
+T = TypeVar("T")
 
 
 class ExampleBank:
@@ -218,14 +219,16 @@ class ExampleBank:
     # ---- away
 
     def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]:
-        """Remove the tenant's examples with these ids; gives how many there were.
+        """Remove the tenant's examples with these ids, and what replay wrote as variations of them; gives how many.
 
         Their text is overwritten in the file and, once the write-ahead log has been emptied, gone from there too:
         that is set off after the commit; `Database.scrub` waits for it.
         """
         wanted = sorted(set(ids))
         return self.write_removal(
-            lambda connection: example_rows.remove(connection, tenant, wanted, erase=True)
+            lambda connection: example_rows.remove(
+                connection, tenant, example_rows.with_variations(connection, tenant, wanted), erase=True
+            )
         )
 
     def remove_contributor(self, tenant: str, contributor: str) -> Future[int]:
@@ -250,6 +253,10 @@ class ExampleBank:
             return example_rows.remove(connection, tenant, [id for (id,) in found], erase=True)
 
         return self.write_removal(delete)
+
+    def write(self, job: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Write a job that changes the log of examples; followers hear of it. Raises StoreBusy at once."""
+        return self._db.write(job, after=self._tell)
 
     def write_removal(self, job: Callable[[sqlite3.Connection], int], *, scrub: bool = True) -> Future[int]:
         """Write a job that removes examples and gives how many; followers hear of it.

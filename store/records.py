@@ -49,6 +49,8 @@ class NewExample:
 
     Empty: the pair is kept as it is. Ids that are gone, or of another tenant or scope, are passed over.
     """
+    instructions: str = ""
+    """What `scope` is the fingerprint of (router.digest.instructions), to ask again under; empty: not kept."""
 
 
 @dataclass(frozen=True, slots=True)

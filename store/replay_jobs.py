@@ -234,6 +234,20 @@ class ReplayJobs:
             lambda connection: finish_step(connection, step_id, state, result, detail or {})
         )
 
+    def trim(self, before_s: float) -> Future[int]:
+        """Delete runs that ended before then, with all that is known of them; gives how many.
+
+        What they did can still be undone, example by example.
+        """
+        return self._db.write(
+            lambda connection: (
+                connection.execute(
+                    "DELETE FROM replay_runs WHERE ended_at_s < ? AND state NOT IN ('running', 'paused')",
+                    (before_s,),
+                ).rowcount
+            )
+        )
+
     def forget_tenant(self, tenant: str) -> Future[None]:
         """Delete a tenant's steps with what was asked for them, and runs that were the tenant's alone."""
 

@@ -147,6 +147,7 @@ class Examples:
         new = NewExample(
             tenant=journey.tenant,
             scope=digest.scope,
+            instructions=digest.instructions,
             question=digest.question,
             answer=digest.answer,
             embedded_text=digest.embedded_text,

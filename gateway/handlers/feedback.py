@@ -22,6 +22,7 @@ from gateway.feedback_rate import Allowance
 from gateway.feedback_target import Target
 from gateway.handlers.examples import Shelf
 from gateway.journey import Journey, Outcome
+from gateway.known_quality import Known
 from gateway.openai_error import RequestError, error_response
 from gateway.own_response import json_response
 from gateway.wire import read_body, read_json
@@ -90,6 +91,8 @@ class Desk:
     window_s: float
     """How long after its request feedback is taken."""
     max_bytes: int
+    known: Known | None = None
+    """Told what became known of an answer, once that is committed. Blocks."""
     sync: Callable[[], None] | None = None
     """Makes what is committed survive a power cut, too: store.power_cut. Blocks."""
 
@@ -191,8 +194,12 @@ class Feedback:
             correction=correction,
             comment=said.comment,
         )
-        kept, new = await asyncio.wrap_future(desk.log.give(record, _outcomes(record, said, answer, other)))
+        follows = _outcomes(record, said, answer, other)
+        kept, new = await asyncio.wrap_future(desk.log.give(record, follows))
         if new:
+            if desk.known is not None:
+                for each in follows:
+                    await asyncio.to_thread(desk.known, tenant, each.request_id, [each])
             # An answer that was corrected in its place is not the one that was judged.
             observed_is_corrected = observed is not None and observed.request_id == correction
             await asyncio.to_thread(

@@ -8,6 +8,8 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, Protocol
 
+from cachetools import LRUCache
+
 from gateway.answer import Answer
 from gateway.assemble import Assembled
 from gateway.contributor import contributor, user_of
@@ -15,11 +17,12 @@ from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from gateway.log import log
 from router.admission import Admission, Contributor, Finished
-from router.digest import cut, question, scope
+from router.digest import cut, instructions, question, scope_of
 from store.contributors import Standing
 from store.records import NewExample, Vector
 
 _TWIN_CANDIDATES = 4
+_SCOPES = 1000
 
 
 class Bank(Protocol):
@@ -60,6 +63,8 @@ class ExampleKeeper:
         self._nearest = nearest
         self._secret = secret
         self._embedded_characters = embedded_characters
+        self._may_keep: LRUCache[str, bool] = LRUCache(_SCOPES)
+        """By scope: whether its instructions may be kept. On the recorder's thread only."""
 
     def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
         """See Keeper."""
@@ -87,9 +92,12 @@ class ExampleKeeper:
             yield "example", verdict.reason or "refused"
             return
         vector = self._vector(answer, verdict.embedded_text)
+        asked_under = instructions(chat)
+        scope = scope_of(asked_under)
         new = NewExample(
             tenant=journey.tenant,
-            scope=scope(chat),
+            scope=scope,
+            instructions=asked_under if self._kept(scope, asked_under) else "",
             question=verdict.question,
             answer=verdict.answer,
             embedded_text=verdict.embedded_text,
@@ -104,6 +112,12 @@ class ExampleKeeper:
             neighbours=self._neighbours(journey.tenant, vector),
         )
         yield "example", self._bank.admit(new)
+
+    def _kept(self, scope: str, asked_under: str) -> bool:
+        known = self._may_keep.get(scope)
+        if known is None:
+            known = self._may_keep[scope] = self._admission.may_keep_instructions(asked_under)
+        return known
 
     def _contributor(self, journey: Journey) -> Contributor | None:
         """Counts of the key this came by; None where clients have no keys of ours, and so nobody shares a bank."""

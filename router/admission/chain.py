@@ -119,6 +119,15 @@ class Admission:
             return found
         return Verdict(None, "", found.question, found.answer, "", found.kinds)
 
+    def may_keep_instructions(self, text: str) -> bool:
+        """Whether what a scope stands for may be kept, to ask its examples again: refused whole, never redacted."""
+        settings = self.settings
+        if len(text) > settings.max_characters:
+            return False
+        if settings.secrets != "off" and credentials(text):
+            return False
+        return settings.private_data == "off" or not self._public.without(private_data(text))
+
     def _read(self, question: str, answer: str) -> Verdict:
         found = self._redacted(question, answer, instructed=self.settings.instructions == "refuse")
         return found if isinstance(found, Verdict) else self._kept(found)

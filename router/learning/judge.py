@@ -117,7 +117,7 @@ def judge_prompt(
     turns = _turns(request, characters)
     first, second = cut_middle(first, characters), cut_middle(second, characters)
     texts = [first, second, *(text for _, text in turns)]
-    code = code or _fresh_code(texts)
+    code = code or fresh_code(texts)
     if any(code in text for text in texts):
         raise ValueError("the fence's code occurs in a text that it is to fence off")
     asked = "\n".join(f"<<<TURN {role} {code}>>>\n{text}" for role, text in turns)
@@ -241,7 +241,8 @@ def _turns(request: Sequence[Mapping[str, Any]], characters: int) -> list[tuple[
     return kept[::-1]
 
 
-def _fresh_code(texts: Sequence[str]) -> str:
+def fresh_code(texts: Sequence[str]) -> str:
+    """A code for a fence: 16 random hexadecimal digits that none of the texts contains."""
     while True:
         code = secrets.token_hex(CODE_DIGITS // 2)
         if not any(code in text for text in texts):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.accounting import DECAY_RATE_PER_S, Ledger, accumulated, decayed, gain, worth
+from store.accounting import DECAY_RATE_PER_S, Ledger, accumulated, decayed, worth
 from store.database import Database, StoreBusy, StoreClosed
 from store.examples import ExampleBank
 from tests.store.rows import new_example
@@ -24,33 +24,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now_s
-
-
-def test_gain_worked_out_by_hand() -> None:
-    # A model of half the dearest's cost answered with quality 0.2, three times: at once, an hour later, three hours later.
-    once = gain(0.5, 0.2)
-    assert once == pytest.approx(0.4)
-    value, at_s = accumulated(0.0, 0.0, once, NOW)
-    value, at_s = accumulated(value, at_s, once, NOW + HOUR)
-    assert value == pytest.approx(0.4 * 0.9 + 0.4)
-    value, at_s = accumulated(value, at_s, once, NOW + 3 * HOUR)
-    assert value == pytest.approx((0.4 * 0.9 + 0.4) * 0.81 + 0.4)
-    assert at_s == NOW + 3 * HOUR
-    assert decayed(value, at_s, at_s + HOUR) == pytest.approx(0.9 * 1.0156)
-
-
-def test_a_free_model_or_a_perfect_answer_leaves_no_gain() -> None:
-    assert gain(0.0, 0.0) == 0
-    assert gain(1.0, 1.0) == 0
-    assert gain(1.0, 0.0) == 1
-
-
-@pytest.mark.parametrize(
-    ("cost", "quality"), [(1.5, 0.5), (-0.1, 0.5), (0.5, 1.01), (0.5, -1), (math.nan, 0.5)]
-)
-def test_a_gain_of_figures_that_are_not_normalised_is_refused(cost: float, quality: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        gain(cost, quality)
 
 
 @given(

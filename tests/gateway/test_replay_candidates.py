@@ -1,0 +1,47 @@
+"""What could be replayed, what it has to gain and what it would cost, reckoned from the books."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.replay_candidates import Scope
+from router.learning.gain import companion_gain
+from store.replay_records import ReplayBudget
+from tests.gateway.replay_bank import TENANT, bank_of, kin, right, wrong
+
+
+async def test_companions_gain_is_the_mean_of_related_neighbours(tmp_path: Path) -> None:
+    some = kin(5)
+    async with bank_of(tmp_path, [(f, wrong(f)) for f in some]) as (made, examples):
+        found = {c.example_id: c for c in made._candidates.of(TENANT)}
+        assert set(found) == {e.id for e in examples}
+        indexes = made.store.indexes
+        assert indexes is not None
+        one = found[examples[0].id]
+        from store.gains import vectors_of
+        from store.vectors import from_blob
+
+        vector = from_blob(
+            vectors_of(made.store.db, TENANT, [one.example_id], indexes.version)[one.example_id]
+        )
+        near = [(id, s) for id, s in indexes.nearest(TENANT, vector, 5) if id != one.example_id]
+        related = [(s, found[id].gain) for id, s in near if s >= Scope().related_above]
+        assert one.companion_gain == pytest.approx(companion_gain(related))
+        assert one.nearest == pytest.approx(max(s for _, s in near))
+        assert one.distil is not None
+        assert one.expand is not None
+        assert one.expand.usd > 0 < one.distil.usd
+
+
+async def test_what_came_of_replays_before_says_what_to_expect_and_what_to_leave(tmp_path: Path) -> None:
+    some = kin(4)
+    pairs = [(f, wrong(f) if n < 3 else right(f)) for n, f in enumerate(some)]
+    async with bank_of(tmp_path, pairs, expand={"enabled": False}, samples=1) as (made, _):
+        assert made._candidates.chances(TENANT) == {"distil": 0.5, "expand": 0.5}
+        await made.run(ReplayBudget(usd=5.0))
+        chances = made._candidates.chances(TENANT)
+        assert chances["distil"] >= 4 / 6
+        assert chances["expand"] == 0.5
+        assert all(c.distil is None for c in made._candidates.of(TENANT)), "all were replayed lately"

@@ -1,0 +1,24 @@
+"""What examples were asked under is kept as long as any of them is there, per tenant, and no longer."""
+
+from __future__ import annotations
+
+from store.database import Database
+from store.example_instructions import instructions_of
+from store.examples import ExampleBank
+from tests.store.rows import new_example
+
+SAID = '[["Answer in French."],null]'
+
+
+def test_instructions_stay_with_the_last_example_that_was_asked_under_them(db: Database) -> None:
+    bank = ExampleBank(db)
+    first = bank.add(new_example(1, instructions=SAID)).result()
+    second = bank.add(new_example(2, instructions=SAID)).result()
+    bank.add(new_example(3, scope="other words")).result()
+    assert instructions_of(db, "a1", "scope") == SAID
+    assert instructions_of(db, "b2", "scope") is None
+    assert instructions_of(db, "a1", "other words") is None, "not to be kept"
+    bank.remove("a1", [first.id]).result()
+    assert instructions_of(db, "a1", "scope") == SAID
+    bank.remove("a1", [second.id]).result()
+    assert instructions_of(db, "a1", "scope") is None
