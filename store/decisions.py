@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -78,7 +78,7 @@ class DecisionLog:
         row = self._db.read().execute(_SELECT + " WHERE id = ?", (id,)).fetchone()
         if row is None or (tenant is not None and row[1] != tenant):
             return None
-        return _record(row)
+        return as_record(row)
 
     def recent(self, limit: int = 100, tenant: str | None = None) -> list[RequestRecord]:
         """The latest requests, newest first."""
@@ -90,7 +90,7 @@ class DecisionLog:
             cursor = self._db.read().execute(
                 _SELECT + " WHERE tenant = ? ORDER BY started_at_s DESC, row_id DESC LIMIT ?", (tenant, limit)
             )
-        return [_record(row) for row in cursor.fetchall()]
+        return [as_record(row) for row in cursor.fetchall()]
 
     def totals(self, since_s: float = 0.0, tenant: str | None = None) -> Totals:
         """Sums over the requests that started at or after `since_s` (seconds since the epoch)."""
@@ -168,14 +168,14 @@ class DecisionLog:
         return self._db.write(delete)
 
 
-_COLUMNS = (
+COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
     " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued, reference_cost_usd"
 )
-_SELECT = f"SELECT {_COLUMNS} FROM requests"  # noqa: S608 - a constant
+_SELECT = f"SELECT {COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
-    f"INSERT INTO requests ({_COLUMNS})"  # noqa: S608 - a constant
+    f"INSERT INTO requests ({COLUMNS})"  # noqa: S608 - a constant
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _TOTALS = (
@@ -185,7 +185,8 @@ _TOTALS = (
 _TOTALS_GROUP = " GROUP BY engine, outcome"
 
 
-def _record(row: tuple[object, ...]) -> RequestRecord:
+def as_record(row: Sequence[object]) -> RequestRecord:
+    """A row of `COLUMNS`, as a value."""
     values = list(row)
     values[13] = tuple(json.loads(str(values[13])))
     values[16] = bool(values[16])

@@ -127,103 +127,121 @@ class Feedback:
             raise RequestError(
                 "This content encoding cannot be read here.", status=415, code="invalid_encoding"
             )
-        giver = contributor(desk.secret, journey.tenant, journey.key_id, user_of(fields))
         said = read_feedback({k: v for k, v in fields.items() if k not in USER_FIELDS})
-        key = _key(desk.secret, request.headers.get("Idempotency-Key"), said, giver)
-        try:
-            known = await asyncio.to_thread(desk.log.find, journey.tenant, key)
-            kept, new = known, False
-            if kept is None:
-                kept, new = await self._take(desk, journey, fields, said, key, giver)
-        except StoreBusy:
-            raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
-        if kept.content_digest != said.digest(desk.secret):
-            raise RequestError(
-                "This Idempotency-Key was used before for other feedback.",
-                status=409,
-                code="idempotency_conflict",
-                param="Idempotency-Key",
-            )
-        if desk.sync is not None:
-            # Also for what was known: its first acknowledgement may never have left.
-            await asyncio.to_thread(desk.sync)
+        kept, new = await give(
+            desk, journey, fields, said, idempotency_key=request.headers.get("Idempotency-Key")
+        )
         journey.outcome, journey.status = Outcome.ANSWERED, 201 if new else 200
         return json_response(_shown(kept), status=journey.status)
 
-    async def _take(
-        self, desk: Desk, journey: Journey, fields: dict[str, Any], said: Said, key: str, giver: str
-    ) -> tuple[FeedbackRecord, bool]:
-        tenant = journey.tenant
-        answer = await self._answer(desk, tenant, said.id, said.by == "completion", f"{said.by}_id")
-        other = None
-        if said.preferred_over:
-            other = await self._answer(desk, tenant, said.preferred_over, None, "preferred_over")
-            if other.request_id == answer.request_id:
-                raise RequestError(
-                    "An answer cannot be better than itself.", code="invalid_value", param="preferred_over"
-                )
-        if len(await asyncio.to_thread(desk.log.of, tenant, answer.request_id)) >= _MAX_PER_ANSWER:
-            raise RequestError(
-                f"There are {_MAX_PER_ANSWER} feedbacks on this answer already.",
-                status=409,
-                code="enough_feedback",
-            )
-        observed = await asyncio.to_thread(desk.example_of, tenant, answer.request_id)
-        correction = ""
-        if said.correction:
-            if desk.shelf is None:
-                raise RequestError(
-                    "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
-                    code="examples_disabled",
-                    param="correction",
-                )
-            corrected = await asyncio.to_thread(
-                correct, desk.shelf, journey, fields, said.correction, observed
-            )
-            correction = corrected.request_id
-        record = FeedbackRecord(
-            tenant=tenant,
-            key=key,
-            content_digest=said.digest(desk.secret),
-            request_id=answer.request_id,
-            contributor=giver,
-            at_s=time.time(),
-            score=said.score,
-            thumb=said.thumb,
-            preferred_over=other.request_id if other else "",
-            correction=correction,
-            comment=said.comment,
-        )
-        follows = _outcomes(record, said, answer, other)
-        kept, new = await asyncio.wrap_future(desk.log.give(record, follows))
-        if new:
-            if desk.known is not None:
-                for each in follows:
-                    await asyncio.to_thread(desk.known, tenant, each.request_id, [each])
-            # An answer that was corrected in its place is not the one that was judged.
-            observed_is_corrected = observed is not None and observed.request_id == correction
-            await asyncio.to_thread(
-                _judge_examples, desk, tenant, answer, None if observed_is_corrected else observed, said
-            )
-        return kept, new
 
-    async def _answer(self, desk: Desk, tenant: str, id: str, completion: bool | None, param: str) -> Target:
-        found = await desk.answers.wait_for(tenant, id, completion=completion)
-        if found is None:
+async def give(
+    desk: Desk,
+    journey: Journey,
+    fields: dict[str, Any],
+    said: Said,
+    *,
+    idempotency_key: str | None = None,
+) -> tuple[FeedbackRecord, bool]:
+    """Take feedback from whoever the journey says it is; gives what is kept, once committed, and whether it is new.
+
+    `fields` may name the user, and the messages of a corrected answer. Raises RequestError.
+    """
+    giver = contributor(desk.secret, journey.tenant, journey.key_id, user_of(fields))
+    key = _key(desk.secret, idempotency_key, said, giver)
+    try:
+        known = await asyncio.to_thread(desk.log.find, journey.tenant, key)
+        kept, new = known, False
+        if kept is None:
+            kept, new = await _take(desk, journey, fields, said, key, giver)
+    except StoreBusy:
+        raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
+    if kept.content_digest != said.digest(desk.secret):
+        raise RequestError(
+            "This Idempotency-Key was used before for other feedback.",
+            status=409,
+            code="idempotency_conflict",
+            param="Idempotency-Key",
+        )
+    if desk.sync is not None:
+        # Also for what was known: its first acknowledgement may never have left.
+        await asyncio.to_thread(desk.sync)
+    return kept, new
+
+
+async def _take(
+    desk: Desk, journey: Journey, fields: dict[str, Any], said: Said, key: str, giver: str
+) -> tuple[FeedbackRecord, bool]:
+    tenant = journey.tenant
+    answer = await _answer(desk, tenant, said.id, said.by == "completion", f"{said.by}_id")
+    other = None
+    if said.preferred_over:
+        other = await _answer(desk, tenant, said.preferred_over, None, "preferred_over")
+        if other.request_id == answer.request_id:
             raise RequestError(
-                f"No answer of yours has the id {id[:100]!r}, or it was not to be stored.",
-                status=404,
-                code="answer_not_found",
-                param=param,
+                "An answer cannot be better than itself.", code="invalid_value", param="preferred_over"
             )
-        if time.time() - found.at_s > desk.window_s:
+    if len(await asyncio.to_thread(desk.log.of, tenant, answer.request_id)) >= _MAX_PER_ANSWER:
+        raise RequestError(
+            f"There are {_MAX_PER_ANSWER} feedbacks on this answer already.",
+            status=409,
+            code="enough_feedback",
+        )
+    observed = await asyncio.to_thread(desk.example_of, tenant, answer.request_id)
+    correction = ""
+    if said.correction:
+        if desk.shelf is None:
             raise RequestError(
-                f"This answer is older than the {desk.window_s / 3600:g} hours within which feedback is taken.",
-                status=410,
-                code="feedback_too_late",
-                param=param,
+                "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
+                code="examples_disabled",
+                param="correction",
             )
-        return found
+        corrected = await asyncio.to_thread(correct, desk.shelf, journey, fields, said.correction, observed)
+        correction = corrected.request_id
+    record = FeedbackRecord(
+        tenant=tenant,
+        key=key,
+        content_digest=said.digest(desk.secret),
+        request_id=answer.request_id,
+        contributor=giver,
+        at_s=time.time(),
+        score=said.score,
+        thumb=said.thumb,
+        preferred_over=other.request_id if other else "",
+        correction=correction,
+        comment=said.comment,
+    )
+    follows = _outcomes(record, said, answer, other)
+    kept, new = await asyncio.wrap_future(desk.log.give(record, follows))
+    if new:
+        if desk.known is not None:
+            for each in follows:
+                await asyncio.to_thread(desk.known, tenant, each.request_id, [each])
+        # An answer that was corrected in its place is not the one that was judged.
+        observed_is_corrected = observed is not None and observed.request_id == correction
+        await asyncio.to_thread(
+            _judge_examples, desk, tenant, answer, None if observed_is_corrected else observed, said
+        )
+    return kept, new
+
+
+async def _answer(desk: Desk, tenant: str, id: str, completion: bool | None, param: str) -> Target:
+    found = await desk.answers.wait_for(tenant, id, completion=completion)
+    if found is None:
+        raise RequestError(
+            f"No answer of yours has the id {id[:100]!r}, or it was not to be stored.",
+            status=404,
+            code="answer_not_found",
+            param=param,
+        )
+    if time.time() - found.at_s > desk.window_s:
+        raise RequestError(
+            f"This answer is older than the {desk.window_s / 3600:g} hours within which feedback is taken.",
+            status=410,
+            code="feedback_too_late",
+            param=param,
+        )
+    return found
 
 
 def _outcomes(

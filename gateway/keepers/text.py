@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,8 +18,7 @@ from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from router.admission import Admission
 from router.plan import Attempt
-from store.records import Example
-from store.request_texts import RequestTexts, SentExample
+from store.request_texts import RequestTexts, SentExample, digest_of
 
 _BETWEEN = "\x1e"
 """Stands between messages while they are searched as one text: so that the same value gets the same placeholder in all."""
@@ -139,11 +137,6 @@ class TextKeeper:
         )
 
 
-def digest_of(example: Example) -> str:
-    """A short name for an example's texts: equal as long as they are the same."""
-    return hashlib.blake2b(f"{example.question}\0{example.answer}".encode(), digest_size=6).hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class _Flat:
     role: str
@@ -193,5 +186,7 @@ def _sent(
     lead = 0
     while lead < len(messages) and messages[lead].get("role") in _STABLE:
         lead += 1
-    sent = tuple(SentExample(c.example.id, digest_of(c.example)) for c in attempt.examples)
+    sent = tuple(
+        SentExample(c.example.id, digest_of(c.example.question, c.example.answer)) for c in attempt.examples
+    )
     return max(0, lead - left_out), sent

@@ -13,11 +13,11 @@ from gateway.answer import Answer
 from gateway.assemble import Assembled, from_json
 from gateway.controls import Controls
 from gateway.journey import Journey
-from gateway.keepers.text import Allowance, TextKeeper, digest_of
+from gateway.keepers.text import Allowance, TextKeeper
 from router.admission import Admission, AdmissionSettings
 from router.plan import Attempt
 from store.database import Database
-from store.request_texts import RequestTextLog, RequestTexts, SentExample
+from store.request_texts import RequestTextLog, RequestTexts, SentExample, digest_of
 from tests.gateway.test_keepers_choice import CANDIDATES, WITH, finished, plan
 
 SAID = b'{"id":"c","choices":[{"index":0,"message":{"content":"Write to ann@acme.com."},"finish_reason":"stop"}]}'
@@ -74,7 +74,9 @@ def test_private_data_is_replaced_alike_in_every_message_and_the_answer(log: Req
 def test_examples_that_were_sent_are_named_and_not_copied(log: RequestTextLog) -> None:
     kept = keep(log, *asked(SYSTEM, "Q?"))
     assert isinstance(kept, RequestTexts) and kept.sent_at == 1
-    assert kept.sent == tuple(SentExample(c.example.id, digest_of(c.example)) for c in CANDIDATES[:2])
+    assert kept.sent == tuple(
+        SentExample(c.example.id, digest_of(c.example.question, c.example.answer)) for c in CANDIDATES[:2]
+    )
 
 
 def test_what_went_as_it_came_names_none(log: RequestTextLog) -> None:

@@ -1,0 +1,139 @@
+"""Requests: the log, one request in full, and what may be done about its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from admin.hands import NotDone, Reply, Verdict
+from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
+from admin.roles import Content
+from admin.sources import Sources
+from admin.summaries.request import conversation, request
+from admin.summaries.requests import requests
+from store.operator_asks import OperatorAsk, OperatorAsks
+from store.records import RequestRecord
+
+_MOST_CORRECTION = 20_000
+
+
+async def feedback(sources: Sources, asked: Asked) -> Done:
+    """Form fields: `thumb`, or `score` from 0 to 1; `comment`."""
+    record = await asyncio.to_thread(_record, sources, asked)
+    thumb = asked.choice("thumb", ("", "up", "down"), "")
+    score = asked.number("score", None, least=0.0, most=1.0)
+    comment = asked.text("comment", longest=4000)
+    if not thumb and score is None and not comment:
+        raise BadParameter("say whether it was good: a thumb, a score or a comment")
+    await _say(
+        sources,
+        Verdict(record.tenant, record.id, asked.viewer.name, score=score, thumb=thumb, comment=comment),
+    )
+    detail = {"thumb": thumb} if thumb else {"score": score} if score is not None else {}
+    return Done("Feedback kept.", f"/requests/{record.id}", target=record.id, detail=detail)
+
+
+async def correct(sources: Sources, asked: Asked) -> Done:
+    """Form field: `correction`, which becomes a demonstration together with what was asked."""
+    record = await asyncio.to_thread(_record, sources, asked)
+    text = asked.text("correction", longest=_MOST_CORRECTION)
+    if not text:
+        raise BadParameter("correction is empty; write what the answer should have been")
+    messages = await asyncio.to_thread(conversation, sources, record)
+    made = await _say(
+        sources, Verdict(record.tenant, record.id, asked.viewer.name, correction=text, messages=messages)
+    )
+    return Done(
+        "Corrected: other requests may now be answered with this.",
+        f"/requests/{record.id}",
+        target=record.id,
+        detail={"example_of": made},
+    )
+
+
+async def ask(sources: Sources, asked: Asked) -> Done:
+    """Form fields: `engine`, and `with_examples` for those that were sent along."""
+    hands = sources.given.hands
+    record = await asyncio.to_thread(_record, sources, asked)
+    engine = asked.text("engine", longest=200)
+    with_examples = asked.choice("with_examples", ("", "yes"), "") == "yes"
+    messages = await asyncio.to_thread(conversation, sources, record, with_examples=with_examples)
+    if hands.ask is None or messages is None:
+        raise ActionFailed("What was asked is not kept in full, so that it cannot be asked again.")
+    at_s = time.time()
+
+    def noted(cost_usd: float, reply: Reply | None) -> None:
+        row = OperatorAsk(
+            at_s,
+            asked.viewer.name,
+            record.tenant,
+            record.id,
+            engine,
+            with_examples,
+            cost_usd,
+            reply.prompt_tokens if reply else 0,
+            reply.completion_tokens if reply else 0,
+            reply.latency_s if reply else 0.0,
+        )
+        OperatorAsks(sources.store.db).note(row).result(30)
+
+    try:
+        reply = await hands.ask(engine, messages)
+    except NotDone as error:
+        if error.cost_usd:
+            await asyncio.to_thread(noted, error.cost_usd, None)
+        raise ActionFailed(str(error)) from error
+    await asyncio.to_thread(noted, reply.cost_usd, reply)
+    texts = await asyncio.to_thread(sources.store.texts.get, record.tenant, record.id)
+    return Done(
+        f"{engine} answered.",
+        target=record.id,
+        detail={"engine": engine, "cost_usd": reply.cost_usd, "with_examples": with_examples},
+        shown={
+            "id": record.id,
+            "served_by": record.engine,
+            "answer": Content(texts.answer if texts is not None else ""),
+            "engine": reply.engine,
+            "with_examples": with_examples,
+            "text": Content(reply.text),
+            "finish_reason": reply.finish_reason,
+            "cost_usd": reply.cost_usd,
+            "latency_s": reply.latency_s,
+            "prompt_tokens": reply.prompt_tokens,
+            "completion_tokens": reply.completion_tokens,
+        },
+    )
+
+
+async def _say(sources: Sources, verdict: Verdict) -> str:
+    say = sources.given.hands.say
+    if say is None:
+        raise ActionFailed("This gateway takes no feedback: feedback.enabled is off.")
+    try:
+        return await say(verdict)
+    except NotDone as error:
+        raise ActionFailed(str(error)) from error
+
+
+def _record(sources: Sources, asked: Asked) -> RequestRecord:
+    record = sources.store.decisions.get(asked.path["id"])
+    if record is None:
+        raise NotThere("This request is not in the log, or not any more.")
+    return record
+
+
+REQUESTS = Page("/requests", "Requests", "requests.html", requests)
+REQUEST = Page(
+    "/requests/{id}",
+    "Request",
+    "request.html",
+    request,
+    section="/requests",
+    in_menu=False,
+    charts=True,
+    actions=(
+        Action("/requests/{id}/feedback", feedback),
+        Action("/requests/{id}/correct", correct),
+        Action("/requests/{id}/ask", ask, template="request_asked.html"),
+    ),
+)

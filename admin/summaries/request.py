@@ -1,0 +1,273 @@
+"""One request: the way it went, what was weighed, what was sent and answered, and what people and judges said of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from admin.page import Asked, NotThere, Summary
+from admin.roles import Content
+from admin.sources import Sources
+from admin.summaries.requests import shown
+from admin.words import LEFT_OUT, SOURCES, STAGES
+from store.example_rows import by_request
+from store.records import ChoiceRecord, Example, OutcomeRecord, RequestRecord
+from store.request_texts import RequestTexts, digest_of
+
+_PREVIEW_CHARACTERS = 200
+
+
+def request(sources: Sources, asked: Asked) -> Summary:
+    """The request that the path names. Raises NotThere."""
+    store = sources.store
+    record = store.decisions.get(asked.path["id"])
+    if record is None:
+        raise NotThere("This request is not in the log, or not any more.")
+    choice = store.choices.get(record.tenant, record.id)
+    texts = store.texts.get(record.tenant, record.id)
+    wanted = dict.fromkeys(
+        [*(int(c["id"]) for c in choice.candidates)] if choice is not None else record.example_ids
+    )
+    wanted |= dict.fromkeys(record.example_ids)
+    examples = {example.id: example for example in _examples(sources, record.tenant, list(wanted))}
+    made = by_request(store.db.read(), record.tenant, record.id)
+    return {
+        **_facts(record, sources),
+        "stages": _stages(record),
+        "choice": None if choice is None else _choice(choice),
+        "candidates": [] if choice is None else _candidates(choice, examples),
+        "texts": None if texts is None else _texts(texts, examples, record.id),
+        "texts_kept": sources.given.hands.texts_kept,
+        "feedback": [
+            {
+                "at_s": given.at_s,
+                "score": given.score,
+                "thumb": given.thumb,
+                "preferred_over": given.preferred_over,
+                "correction": given.correction,
+                "comment": Content(given.comment) if given.comment else None,
+            }
+            for given in store.feedback.of(record.tenant, record.id)
+        ],
+        "outcomes": [_outcome(outcome) for outcome in store.outcomes.of(record.tenant, record.id)],
+        "example": None if made is None else made.id,
+        "engines": [engine.name for engine in sources.given.engines],
+        "can": {
+            "give": sources.given.hands.say is not None and record.outcome in ("answered", "aborted", "hit"),
+            "correct": sources.given.hands.say is not None
+            and record.outcome in ("answered", "aborted", "hit"),
+            "ask": sources.given.hands.ask is not None and texts is not None and not texts.left_out,
+        },
+    }
+
+
+def _facts(record: RequestRecord, sources: Sources) -> dict[str, Any]:
+    return shown(record, sources.tenant_names()) | {
+        "endpoint": record.endpoint,
+        "policy": record.policy,
+        "policy_version": record.policy_version,
+        "probability": record.probability,
+        "usage_estimated": record.usage_estimated,
+        "overhead_ms": record.overhead_ms,
+        "stood_in": record.reason.endswith("+failover"),
+    }
+
+
+def _stages(record: RequestRecord) -> dict[str, Any]:
+    """Milliseconds by stage, in the order in which they came; what the engine took, and the rest of our own."""
+    told: dict[str, float] = json.loads(record.stages_ms)
+    rows = [{"name": name, "says": STAGES.get(name, name), "ms": ms} for name, ms in told.items()]
+    own = record.overhead_ms - sum(told.values())
+    if own > 0:
+        rows.append({"name": "rest", "says": "everything else of our own", "ms": round(own, 3)})
+    if record.outcome != "hit":
+        first = record.first_chunk_ms
+        if first is not None:
+            rows.append(
+                {
+                    "name": "first_chunk",
+                    "says": "wait for the engine's first words",
+                    "ms": round(max(0.0, first - record.overhead_ms), 3),
+                }
+            )
+            rows.append(
+                {"name": "stream", "says": "the answer flows", "ms": round(record.total_ms - first, 3)}
+            )
+    chart = {
+        "traces": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": row["says"],
+                "y": [""],
+                "x": [row["ms"]],
+                "marker": {"color": f"series-{place % 8 + 1}"},
+                "hovertemplate": "%{fullData.name}: %{x:.2f} ms<extra></extra>",
+            }
+            for place, row in enumerate(rows)
+        ],
+        "layout": {
+            "barmode": "stack",
+            "showlegend": False,
+            "xaxis": {"title": {"text": "milliseconds"}},
+            "yaxis": {"visible": False},
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 40},
+        },
+    }
+    return {"rows": rows, "chart": chart}
+
+
+def _choice(choice: ChoiceRecord) -> dict[str, Any]:
+    actions = [
+        {
+            "engine": action["engine"],
+            "with_examples": action["with_examples"],
+            "probability": action["probability"],
+            "probability_without_load": action["probability_without_load"],
+            "quality": action["quality"],
+            "cost_usd": action["cost_usd"],
+            "latency_s": action["latency_s"],
+            "reward": action["reward"],
+            "chosen": place == choice.chosen,
+            "chosen_without_load": place == choice.chosen_without_load,
+        }
+        for place, action in enumerate(choice.actions)
+    ]
+    return {
+        "actions": actions,
+        "drawn": 0 <= choice.chosen < len(actions),
+        "load_changed_it": choice.chosen >= 0 and choice.chosen != choice.chosen_without_load,
+        "explored": choice.explored,
+        "floored": choice.floored,
+        "scorer": choice.scorer,
+        "quality_alone": choice.quality_alone if choice.scorer else None,
+        "quality_with": choice.quality_with if choice.scorer else None,
+        "most_examples": choice.most_examples,
+        "examples_explored": choice.examples_explored,
+        "examples_probability": choice.examples_probability,
+        "context": dict(choice.context),
+    }
+
+
+def _candidates(choice: ChoiceRecord, examples: Mapping[int, Example]) -> list[dict[str, Any]]:
+    any_sent = any(candidate["sent"] for candidate in choice.candidates)
+    rows = []
+    for candidate in choice.candidates:
+        example = examples.get(int(candidate["id"]))
+        code = candidate.get("left_out", "")
+        if candidate["sent"]:
+            why = "sent"
+        elif code:
+            why = LEFT_OUT.get(code, code)
+        elif any_sent or not choice.scorer:
+            why = "not chosen"
+        else:
+            why = "chosen, but this engine was asked without examples"
+        rows.append(
+            {
+                "id": int(candidate["id"]),
+                "similarity": candidate["similarity"],
+                "gain": candidate["gain"],
+                "sent": candidate["sent"],
+                "left_out": code,
+                "why": why,
+                "there": example is not None,
+                "question": Content(example.question[:_PREVIEW_CHARACTERS]) if example is not None else None,
+            }
+        )
+    return rows
+
+
+def _texts(texts: RequestTexts, examples: Mapping[int, Example], id: str) -> dict[str, Any]:
+    messages = list(texts.messages or ())
+    return {
+        "of_another": texts.request_id if texts.request_id != id else None,
+        "left_out": texts.left_out,
+        "replaced": sorted(set(texts.replaced)),
+        "finish_reason": texts.finish_reason,
+        "answer": Content(texts.answer),
+        "messages": [Content(dict(message)) for message in messages],
+        "sent": _sent(texts, messages, examples),
+    }
+
+
+def _sent(
+    texts: RequestTexts, messages: Sequence[Mapping[str, Any]], examples: Mapping[int, Example]
+) -> list[dict[str, Any]]:
+    """The conversation as it left for the engine, message by message; `added` is what the client had not sent."""
+    rows: list[dict[str, Any]] = [
+        {"role": message["role"], "text": Content(message["text"]), "also": message.get("also", [])}
+        | {"added": False, "example": None, "note": ""}
+        for message in messages
+    ]
+    if texts.sent_at is None:
+        return rows
+    added: list[dict[str, Any]] = []
+    for sent in texts.sent:
+        example = examples.get(sent.id)
+        note = ""
+        if example is None:
+            note = "This example is not in the bank any more, and its text went with it."
+        elif digest_of(example.question, example.answer) != sent.digest:
+            note = "This example was changed since: this is what it says now."
+        for role, text in (
+            ("user", example.question if example else None),
+            ("assistant", example.answer if example else None),
+        ):
+            added.append(
+                {
+                    "role": role,
+                    "text": None if text is None else Content(text),
+                    "also": [],
+                    "added": True,
+                    "example": sent.id,
+                    "note": note,
+                }
+            )
+    return rows[: texts.sent_at] + added + rows[texts.sent_at :]
+
+
+def _outcome(outcome: OutcomeRecord) -> dict[str, Any]:
+    return {
+        "at_s": outcome.at_s,
+        "source": outcome.source,
+        "who": SOURCES[outcome.source],
+        "engine": outcome.engine,
+        "examples": len(outcome.example_ids),
+        "served": outcome.served,
+        "quality": outcome.quality,
+        "probability": outcome.probability,
+        "cost_usd": outcome.cost_usd,
+        "latency_s": outcome.latency_s,
+        "detail": json.loads(outcome.detail),
+    }
+
+
+def _examples(sources: Sources, tenant: str, ids: Sequence[int]) -> list[Example]:
+    """Also those that another tenant lent: an operator of the installation may see them."""
+    found = sources.store.examples.by_ids(tenant, ids, serving=False)
+    missing = set(ids) - {example.id for example in found}
+    if missing:
+        for lender in sources.given.hands.lenders.get(tenant, ()):
+            found += sources.store.examples.by_ids(lender, sorted(missing), serving=False)
+    return found
+
+
+def conversation(
+    sources: Sources, record: RequestRecord, *, with_examples: bool = False
+) -> list[dict[str, Any]] | None:
+    """What was asked as messages for an engine, with the examples as they are now, if wanted; None if not kept in full."""
+    texts = sources.store.texts.get(record.tenant, record.id)
+    if texts is None or texts.messages is None or texts.left_out:
+        return None
+    messages = [{"role": message["role"], "content": message["text"]} for message in texts.messages]
+    if not with_examples or texts.sent_at is None:
+        return messages
+    examples = {e.id: e for e in _examples(sources, record.tenant, [sent.id for sent in texts.sent])}
+    added: list[dict[str, Any]] = []
+    for sent in texts.sent:
+        if sent.id in examples:
+            added.append({"role": "user", "content": examples[sent.id].question})
+            added.append({"role": "assistant", "content": examples[sent.id].answer})
+    return messages[: texts.sent_at] + added + messages[texts.sent_at :]

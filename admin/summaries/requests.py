@@ -1,0 +1,197 @@
+"""The log of requests, newest first: found by what they were and by their words, a page at a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from admin.page import Asked, BadParameter, Summary
+from admin.roles import Content
+from admin.sources import Sources
+from admin.words import REASONS
+from store.records import RequestRecord
+from store.request_search import Found, Place, RequestSearch, Wanted, Way
+
+ROWS = 50
+SPANS = {"": None, "hour": 3600.0, "day": 86_400.0, "week": 7 * 86_400.0}
+WAYS: dict[Way, str] = {
+    "": "any",
+    "exact": "exact repeat",
+    "semantic": "similar question",
+    "offloaded": "with examples",
+    "alone": "without examples",
+    "failed": "failed",
+}
+STATUSES = ("", "2", "4", "5")
+FILTERS = (
+    "q",
+    "within",
+    "from",
+    "to",
+    "tenant",
+    "key",
+    "model",
+    "engine",
+    "way",
+    "status",
+    "reason",
+    "cost",
+    "example",
+)
+
+
+def requests(sources: Sources, asked: Asked) -> Summary:
+    """Filters: see FILTERS. `before` goes on behind a page.
+
+    Words are looked for only for those who may read them: finding a request by a word tells that the word is in it.
+    """
+    words = asked.text("q", longest=200)
+    if words and not asked.viewer.role.reads_content:
+        raise BadParameter("q looks for words in what people wrote, which your role may not read")
+    search = RequestSearch(sources.store.db)
+    wanted = _wanted(asked)
+    before = _before(asked.text("before", longest=60))
+    if words:
+        if isinstance(before, Place):
+            raise BadParameter("before is a place in another list; leave it out to begin with the latest")
+        found = search.with_words(wanted, words, limit=ROWS, before=before)
+    else:
+        if isinstance(before, int):
+            raise BadParameter("before is a place in another list; leave it out to begin with the latest")
+        found = search.page(wanted, limit=ROWS, before=before)
+    return {
+        "filters": {name: asked.text(name, longest=200) for name in FILTERS},
+        "filtered": any(asked.text(name, longest=200) for name in FILTERS),
+        "first_page": before is None,
+        "rows": _rows(sources, found),
+        "looked_back_to_s": found.looked_back_to_s,
+        "next": _next(found, asked),
+        "choices": _choices(sources, search),
+    }
+
+
+def shown(record: RequestRecord, names: dict[str, str]) -> dict[str, Any]:
+    """A request in a list, without any text of it."""
+    return {
+        "id": record.id,
+        "at_s": record.started_at_s,
+        "tenant": record.tenant,
+        "tenant_name": names.get(record.tenant, ""),
+        "key": record.key_id,
+        "model": record.model,
+        "engine": record.engine,
+        "way": way_of(record),
+        "reason": record.reason,
+        "why": REASONS.get(record.reason.removesuffix("+failover"), record.reason),
+        "examples": len(record.example_ids),
+        "outcome": record.outcome,
+        "status": record.status,
+        "cost_usd": record.cost_usd,
+        "prompt_tokens": record.prompt_tokens,
+        "completion_tokens": record.completion_tokens,
+        "total_ms": record.total_ms,
+        "first_chunk_ms": record.first_chunk_ms,
+    }
+
+
+def way_of(record: RequestRecord) -> Way:
+    """How it was answered: see store.request_search.Way."""
+    if record.outcome == "hit":
+        return "semantic" if record.policy == "semantic" else "exact"
+    if record.outcome != "answered":
+        return "failed"
+    return "offloaded" if record.example_ids else "alone"
+
+
+def _rows(sources: Sources, found: Found) -> list[dict[str, Any]]:
+    names = sources.tenant_names()
+    previews = sources.store.texts.previews([record.id for record in found.rows])
+    return [
+        shown(record, names) | {"question": Content(previews[record.id]) if record.id in previews else None}
+        for record in found.rows
+    ]
+
+
+def _wanted(asked: Asked) -> Wanted:
+    within = SPANS[asked.choice("within", tuple(SPANS), "")]
+    since, until = _instant(asked, "from"), _instant(asked, "to")
+    if within is not None:
+        since = max(since or 0.0, asked.now_s - within)
+    return Wanted(
+        tenant=asked.text("tenant", longest=200),
+        key_id=asked.text("key", longest=200),
+        model=asked.text("model", longest=200),
+        engine=asked.text("engine", longest=200),
+        way=_way(asked),
+        status=_status(asked),
+        reason=asked.text("reason", longest=100),
+        since_s=since,
+        until_s=until,
+        least_usd=asked.number("cost", None, least=0.0, most=1e9),
+        example=asked.whole("example", 0) or None,
+    )
+
+
+def _way(asked: Asked) -> Way:
+    text = asked.choice("way", tuple(WAYS), "")
+    return next(way for way in WAYS if way == text)
+
+
+def _status(asked: Asked) -> int | None:
+    text = asked.text("status", longest=10)
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and (1 <= int(text) <= 5 or 100 <= int(text) <= 599):
+        return int(text)
+    raise BadParameter(f"status is {text!r}; an HTTP status is right, or its first digit")
+
+
+def _instant(asked: Asked, name: str) -> float | None:
+    text = asked.text(name, longest=40)
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise BadParameter(f"{name} is {text!r}; a time such as 2025-01-31T14:00 (UTC) is right") from None
+
+
+def _before(text: str) -> Place | int | None:
+    """A place as `_next` writes it."""
+    if not text:
+        return None
+    kind, _, rest = text.partition("-")
+    try:
+        if kind == "w":
+            return int(rest)
+        at_s, _, row_id = rest.partition("-")
+        if kind == "t":
+            return Place(float(at_s), int(row_id))
+    except ValueError:
+        pass
+    raise BadParameter(f"before is {text!r}; it comes from the page before")
+
+
+def _next(found: Found, asked: Asked) -> str | None:
+    if found.next is None:
+        return None
+    place = f"w-{found.next}" if isinstance(found.next, int) else f"t-{found.next.at_s!r}-{found.next.row_id}"
+    kept = {name: value for name in FILTERS if (value := asked.text(name, longest=200))}
+    return urlencode(kept | {"before": place})
+
+
+def _choices(sources: Sources, search: RequestSearch) -> dict[str, Any]:
+    """What the filters offer."""
+    names = sources.tenant_names()
+    return {
+        "tenants": [(tenant, names.get(tenant) or tenant[:12]) for tenant in search.tenants()],
+        "keys": [
+            (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)
+            for key in sources.store.keys.list()
+        ],
+        "models": [model.name for model in sources.given.models],
+        "engines": [engine.name for engine in sources.given.engines],
+        "ways": list(WAYS.items()),
+    }

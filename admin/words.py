@@ -1,0 +1,58 @@
+"""What the codes of the log mean, in a sentence each: reasons of decisions, and why examples were left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+REASONS: Mapping[str, str] = {
+    "exact_repeat": "The same request was answered before: its answer was given again.",
+    "reused": "A similar question's answer was given again, as this key opted into.",
+    "novel": "Too little like anything seen before: the reference answers, and its answer may become an example.",
+    "familiar": "Enough like past requests: the small engine answers with their answers as examples.",
+    "no_example_helps": "Familiar, but no example promised to help: the reference answers.",
+    "no_example_fits": "Familiar, but no example fitted into the prompt: the reference answers.",
+    "learned": "The learnt router expected the most of this engine.",
+    "explored": "Another engine than the best one was drawn, to learn what it does.",
+    "quality_floor": "The promise on quality allowed no more offloading: the reference answers.",
+    "forced": "The client named its engine.",
+    "undecided": "Deciding failed or was late: the reference answers.",
+    "policy_failed": "The policy failed: the reference answers, as without a gateway.",
+    "fixed": "This model's policy always asks the same engine.",
+    "not_listed": "No served model has this name: passed on to the upstream.",
+    "tools": "The request carries tools: nothing is added to it, and the reference answers.",
+    "not_plain_text": "The request is not only text: the reference answers.",
+    "no_question": "There is no user's turn to look at: the reference answers.",
+    "no_embedding": "The request's vector was late or broken: the reference answers.",
+}
+"""Reason code of a decision to what it means. A code that is not here is shown as it is."""
+
+LEFT_OUT: Mapping[str, str] = {
+    "not_scored": "not scored: nobody knows what it would do here",
+    "helps_too_little": "would help too little by itself",
+    "enough": "as many as wanted were chosen already",
+    "no_room": "its tokens would not have fitted",
+    "redundant": "too much like one that was chosen",
+    "adds_too_little": "adds too little beside the chosen ones",
+}
+"""Why an example was left out (router.combiner.LeftOut), in words."""
+
+SOURCES: Mapping[str, str] = {
+    "user": "a person",
+    "judge": "the judge",
+    "implicit": "what the client did next",
+    "label": "a label",
+}
+"""Who spoke of an answer's quality."""
+
+STAGES: Mapping[str, str] = {
+    "exact": "look for an exact repeat",
+    "replay": "give the stored answer",
+    "semantic": "look for a similar question",
+    "embed": "embed the question",
+    "nearest": "find the nearest examples",
+    "score": "score how much they would help",
+    "combine": "choose among them",
+    "choose": "choose the engine",
+    "decide": "decide",
+}
+"""Stages of the way in words; one that is not here is shown by its name."""

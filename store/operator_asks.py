@@ -1,0 +1,65 @@
+"""Engines that operators asked by hand: when, which, and what it cost. Holds no text."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import Future
+from dataclasses import astuple, dataclass
+
+from store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAsk:
+    """One engine asked what a client had asked."""
+
+    at_s: float
+    user: str
+    """The operator's name."""
+    tenant: str
+    request_id: str
+    engine: str
+    with_examples: bool
+    cost_usd: float
+    prompt_tokens: int
+    completion_tokens: int
+    latency_s: float
+
+
+class OperatorAsks:
+    """Appends them, and adds them up."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def note(self, ask: OperatorAsk) -> Future[None]:
+        """Keep one. Raises StoreBusy."""
+        row = astuple(ask)
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(_INSERT, row)
+
+        return self._db.write(insert)
+
+    def spent_usd(self, since_s: float) -> float:
+        """What asking by hand has cost since then. Reads an index only."""
+        row: tuple[float] = (
+            self._db.read()
+            .execute("SELECT coalesce(sum(cost_usd), 0.0) FROM operator_asks WHERE at_s >= ?", (since_s,))
+            .fetchone()
+        )
+        return row[0]
+
+    def forget_tenant(self, tenant: str) -> Future[int]:
+        """Delete what names a tenant's requests; gives how many."""
+        return self._db.write(
+            lambda connection: connection.execute(
+                "DELETE FROM operator_asks WHERE tenant = ?", (tenant,)
+            ).rowcount
+        )
+
+
+_INSERT = (
+    "INSERT INTO operator_asks (at_s, user, tenant, request_id, engine, with_examples, cost_usd, prompt_tokens,"
+    " completion_tokens, latency_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)

@@ -1,0 +1,191 @@
+"""Finds requests in the log by what they were: newest first, page by page, looking through a bounded part at once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from store.database import Database
+from store.decisions import COLUMNS, as_record
+from store.records import RequestRecord
+from store.request_texts import RequestTextLog
+
+Way = Literal["", "exact", "semantic", "offloaded", "alone", "failed"]
+"""exact, semantic: answered from memory. offloaded: by an engine with examples. alone: by one without. failed: by none."""
+LOOKED_THROUGH = 20_000
+"""Rows that one page may look at: some tens of milliseconds."""
+_WORDS_AT_ONCE = 500
+_MOST_ROUNDS = 4
+
+_WAYS: dict[Way, str] = {
+    "": "1",
+    "exact": "outcome = 'hit' AND policy <> 'semantic'",
+    "semantic": "outcome = 'hit' AND policy = 'semantic'",
+    "offloaded": "outcome <> 'hit' AND example_count > 0",
+    "alone": "outcome <> 'hit' AND example_count = 0",
+    "failed": "outcome NOT IN ('hit', 'answered')",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which requests. Whatever is empty or None does not matter."""
+
+    tenant: str = ""
+    key_id: str = ""
+    model: str = ""
+    engine: str = ""
+    way: Way = ""
+    status: int | None = None
+    """An HTTP status, or its first digit for all that begin with it."""
+    reason: str = ""
+    since_s: float | None = None
+    until_s: float | None = None
+    least_usd: float | None = None
+    example: int | None = None
+    """Requests that this example was sent with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page ended: the next one goes on behind it."""
+
+    at_s: float
+    row_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page."""
+
+    rows: tuple[RequestRecord, ...]
+    """Newest first."""
+    next: Place | int | None
+    """Where to go on; an int for a search by words. None: there is nothing more."""
+    looked_back_to_s: float | None
+    """Set when the page is short because so many were looked through: nothing later than this is missing in it."""
+
+
+class RequestSearch:
+    """Over the log and the texts. Not for tenants: it finds everybody's requests."""
+
+    def __init__(self, db: Database, *, looked_through: int = LOOKED_THROUGH) -> None:
+        self._db = db
+        self._texts = RequestTextLog(db)
+        self._looked_through = looked_through
+
+    def page(self, wanted: Wanted, *, limit: int, before: Place | None = None) -> Found:
+        """The next `limit` requests, by time."""
+        query, values = page_query(wanted, limit=limit + 1, looked=self._looked_through, before=before)
+        rows = self._db.read().execute(query, values).fetchall()
+        places = [Place(row[-1], row[-2]) for row in rows]
+        found = tuple(as_record(row[:-2]) for row in rows[:limit])
+        if len(rows) > limit:
+            return Found(found, places[limit - 1], None)
+        query, values = _last_looked_query(wanted, self._looked_through, before)
+        last = self._db.read().execute(query, values).fetchone()
+        if last is None:
+            return Found(found, None, None)
+        return Found(found, Place(*last), last[0])
+
+    def with_words(self, wanted: Wanted, text: str, *, limit: int, before: int | None = None) -> Found:
+        """The next `limit` requests whose question or answer has these words, the latest first."""
+        found: list[RequestRecord] = []
+        for _ in range(_MOST_ROUNDS):
+            places = self._texts.search(text, before=before, limit=_WORDS_AT_ONCE)
+            rows = self._by_ids(wanted, [id for _, id in places])
+            for place, id in places:
+                if id in rows:
+                    if len(found) == limit:
+                        return Found(tuple(found), before, None)
+                    found.append(rows[id])
+                before = place
+            if len(places) < _WORDS_AT_ONCE:
+                return Found(tuple(found), None, None)
+        return Found(tuple(found), before, found[-1].started_at_s if found else None)
+
+    def tenants(self, limit: int = 200) -> list[str]:
+        """Tenants with requests, in order; costs one step in an index each."""
+        rows = self._db.read().execute(_TENANTS, (limit,))
+        return [tenant for (tenant,) in rows.fetchall() if tenant is not None]
+
+    def _by_ids(self, wanted: Wanted, ids: list[str]) -> dict[str, RequestRecord]:
+        condition, values = _filter(replace(wanted, example=None))
+        bounds, more = _bounds(wanted, None)
+        rows = self._db.read().execute(
+            f"SELECT {COLUMNS} FROM requests WHERE id IN (SELECT value FROM json_each(:ids))"  # noqa: S608
+            f" AND {bounds} AND {condition}",
+            {"ids": json.dumps(ids), **values, **more},
+        )
+        return {record.id: record for record in map(as_record, rows.fetchall())}
+
+
+def page_query(
+    wanted: Wanted, *, limit: int, looked: int, before: Place | None
+) -> tuple[str, dict[str, Any]]:
+    """The query of a page and its values: rows of COLUMNS, then row_id and started_at_s."""
+    bounds, values = _bounds(wanted, before)
+    condition, more = _filter(wanted)
+    # SQLite walks the inner rows one by one and stops as soon as the outer ones are enough.
+    return (
+        f"SELECT {COLUMNS}, row_id, started_at_s AS at_s FROM (SELECT * FROM requests WHERE {bounds}"  # noqa: S608
+        f" ORDER BY started_at_s DESC, row_id DESC LIMIT :looked) WHERE {condition} LIMIT :limit",
+        {**values, **more, "looked": looked, "limit": limit},
+    )
+
+
+def _last_looked_query(wanted: Wanted, looked: int, before: Place | None) -> tuple[str, dict[str, Any]]:
+    bounds, values = _bounds(wanted, before)
+    return (
+        f"SELECT started_at_s, row_id FROM requests WHERE {bounds}"  # noqa: S608 - our own constants
+        " ORDER BY started_at_s DESC, row_id DESC LIMIT 1 OFFSET :skipped",
+        {**values, "skipped": looked - 1},
+    )
+
+
+def _bounds(wanted: Wanted, before: Place | None) -> tuple[str, dict[str, Any]]:
+    """What an index answers by itself."""
+    parts, values = ["1"], {}
+    if wanted.tenant:
+        parts.append("tenant = :tenant")
+        values["tenant"] = wanted.tenant
+    if wanted.since_s is not None:
+        parts.append("started_at_s >= :since")
+        values["since"] = wanted.since_s
+    if wanted.until_s is not None:
+        parts.append("started_at_s < :until")
+        values["until"] = wanted.until_s
+    if before is not None:
+        parts.append("started_at_s <= :at AND (started_at_s < :at OR row_id < :row)")
+        values |= {"at": before.at_s, "row": before.row_id}
+    return " AND ".join(parts), values
+
+
+def _filter(wanted: Wanted) -> tuple[str, dict[str, Any]]:
+    """What has to be looked at row by row."""
+    parts, values = [_WAYS[wanted.way]], {}
+    for name in ("key_id", "model", "engine", "reason"):
+        value = getattr(wanted, name)
+        if value:
+            parts.append(f"{name} = :{name}")
+            values[name] = value
+    if wanted.status is not None:
+        digits = wanted.status < 10
+        parts.append("status / 100 = :status" if digits else "status = :status")
+        values["status"] = wanted.status
+    if wanted.least_usd is not None:
+        parts.append("cost_usd >= :least")
+        values["least"] = wanted.least_usd
+    if wanted.example is not None:
+        parts.append("example_count > 0 AND :example IN (SELECT value FROM json_each(example_ids))")
+        values["example"] = wanted.example
+    return " AND ".join(f"({part})" for part in parts), values
+
+
+# Walks from one tenant to the next by the index, where DISTINCT would read every entry.
+_TENANTS = (
+    "WITH RECURSIVE walk (tenant) AS (SELECT min(tenant) FROM requests UNION ALL"
+    " SELECT (SELECT min(tenant) FROM requests WHERE tenant > walk.tenant) FROM walk WHERE walk.tenant IS NOT NULL)"
+    " SELECT tenant FROM walk LIMIT ?"
+)
