@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from admin.hands import Hands
 from store.admin_sessions import AdminSessions
 from store.admin_users import AdminUsers
 from store.audit_log import AuditLog
@@ -76,6 +77,8 @@ class Given:
     gateway_url: str = ""
     judged: bool = False
     """Whether a judge is configured: without one quality is known from feedback only."""
+    hands: Hands = field(default_factory=Hands)
+    """What it does for the pages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from gateway.handlers.examples import Shelf
 from gateway.handlers.feedback import Desk, give
 from gateway.journey import Journey
 from gateway.judging_asking import Bill, NotAnswered, ask, chat_of
+from gateway.known_quality import known_quality
 from gateway.openai_error import RequestError
 from gateway.sharing import lenders
 from store.contributors import Standings
@@ -113,6 +114,7 @@ class AdminHands:
             secret=store.secret,
             window_s=float("inf"),
             max_bytes=0,
+            known=known_quality(store, self._config),
         )
 
     def _example_of(self, tenant: str, request_id: str) -> Example | None:
@@ -154,9 +156,7 @@ class AdminHands:
         except NotAnswered as error:
             raise NotDone(f"{name} did not answer: {error}", bill.usd) from error
         except TimeoutError as error:
-            raise NotDone(
-                f"{name} did not answer within {_ANSWER_WITHIN_S:.0f} seconds", bill.usd
-            ) from error
+            raise NotDone(f"{name} did not answer within {_ANSWER_WITHIN_S:.0f} seconds", bill.usd) from error
         return Reply(
             name,
             said.text,

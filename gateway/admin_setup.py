@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from admin.app import AdminApp, Options
+from admin.hands import Hands
 from admin.pages import PAGES
 from admin.sources import EngineFacts, Given, ServedFacts, Sources
+from gateway.admin_hands import AdminHands
 from gateway.config import Config
 from gateway.log import log
 from store.admin_sessions import AdminSessions
@@ -23,7 +25,8 @@ def admin(config: Config, port: int, gateway_url: str = "") -> Iterator[tuple[Ad
     assert memory is not None and memory.data_dir is not None, "admin_wanted"
     store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
     try:
-        made = sources(config, store, gateway_url)
+        hands = AdminHands(config, store)
+        made = sources(config, store, gateway_url, hands.hands())
         app = AdminApp(
             PAGES,
             made,
@@ -33,6 +36,7 @@ def admin(config: Config, port: int, gateway_url: str = "") -> Iterator[tuple[Ad
                 failed=lambda path, error: log("error", "admin_failed", path=path, error=error),
             ),
         )
+        app.app.on_cleanup.append(lambda _: hands.aclose())
         try:
             yield app, made
         finally:
@@ -41,7 +45,7 @@ def admin(config: Config, port: int, gateway_url: str = "") -> Iterator[tuple[Ad
         store.close()
 
 
-def sources(config: Config, store: Store, gateway_url: str = "") -> Sources:
+def sources(config: Config, store: Store, gateway_url: str = "", hands: Hands | None = None) -> Sources:
     """What the pages of this configuration are made from."""
     settings = config.admin
     return Sources(
@@ -56,6 +60,7 @@ def sources(config: Config, store: Store, gateway_url: str = "") -> Sources:
             models=tuple(_model(config, name) for name in config.models),
             gateway_url=gateway_url,
             judged=config.judging is not None,
+            hands=hands or Hands(),
         ),
     )
 

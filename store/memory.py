@@ -15,6 +15,7 @@ from store.exact_cache import ExactCache
 from store.examples import ExampleBank
 from store.feedback import FeedbackLog
 from store.keys import KeyStore
+from store.operator_asks import OperatorAsks
 from store.outcomes import Outcomes
 from store.quality_floors import QualityFloors
 from store.replay_jobs import ReplayJobs
@@ -131,6 +132,7 @@ class Memory:
         forgetting = self.exact.forget_tenant(tenant)
         unlogging = self.decisions.forget_tenant(tenant)
         self.texts.forget_tenant(tenant).result(timeout_s)
+        OperatorAsks(self.db).forget_tenant(tenant).result(timeout_s)
         self.feedback.forget_tenant(tenant).result(timeout_s)
         self.outcomes.forget_tenant(tenant).result(timeout_s)
         choices = self.choices.forget_tenant(tenant).result(timeout_s)

@@ -53,9 +53,9 @@ class OperatorAsks:
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete what names a tenant's requests; gives how many."""
         return self._db.write(
-            lambda connection: connection.execute(
-                "DELETE FROM operator_asks WHERE tenant = ?", (tenant,)
-            ).rowcount
+            lambda connection: (
+                connection.execute("DELETE FROM operator_asks WHERE tenant = ?", (tenant,)).rowcount
+            )
         )
 
 

@@ -146,7 +146,8 @@ def _last_looked_query(wanted: Wanted, looked: int, before: Place | None) -> tup
 
 def _bounds(wanted: Wanted, before: Place | None) -> tuple[str, dict[str, Any]]:
     """What an index answers by itself."""
-    parts, values = ["1"], {}
+    parts = ["1"]
+    values: dict[str, Any] = {}
     if wanted.tenant:
         parts.append("tenant = :tenant")
         values["tenant"] = wanted.tenant
@@ -164,7 +165,8 @@ def _bounds(wanted: Wanted, before: Place | None) -> tuple[str, dict[str, Any]]:
 
 def _filter(wanted: Wanted) -> tuple[str, dict[str, Any]]:
     """What has to be looked at row by row."""
-    parts, values = [_WAYS[wanted.way]], {}
+    parts = [_WAYS[wanted.way]]
+    values: dict[str, Any] = {}
     for name in ("key_id", "model", "engine", "reason"):
         value = getattr(wanted, name)
         if value:

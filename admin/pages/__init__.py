@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from admin.page import Page
 from admin.pages.audit import AUDIT
+from admin.pages.examples import EXAMPLE, EXAMPLES
 from admin.pages.overview import OVERVIEW
+from admin.pages.requests import REQUEST, REQUESTS
 
-PAGES: tuple[Page, ...] = (OVERVIEW, AUDIT)
+PAGES: tuple[Page, ...] = (OVERVIEW, REQUESTS, REQUEST, EXAMPLES, EXAMPLE, AUDIT)

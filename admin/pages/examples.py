@@ -1,0 +1,143 @@
+"""Examples: the bank, one example in full, and what may be done to it."""
+
+from __future__ import annotations
+
+from admin.hands import NotDone
+from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
+from admin.roles import Content
+from admin.sources import Sources
+from admin.summaries.example import example, find
+from admin.summaries.examples import examples
+from router.digest import cut
+from store.example_edits import ExampleEdits
+from store.records import Example, Vector
+
+_WAIT_S = 30.0
+_MOST_CHARACTERS = 50_000
+
+
+def edit(sources: Sources, asked: Asked) -> Done:
+    """Form fields: `question` and `answer`. By the rules about secrets and private data that every example meets."""
+    found = find(sources, asked)
+    question = asked.text("question", longest=_MOST_CHARACTERS)
+    answer = asked.text("answer", longest=_MOST_CHARACTERS)
+    if not question or not answer:
+        raise BadParameter("an example needs a question and an answer; delete it if it is worth nothing")
+    hands = sources.given.hands
+    if hands.admission is None:
+        raise ActionFailed("This gateway keeps no examples: memory.examples.enabled is off.")
+    verdict = hands.admission.screened(question, answer)
+    if not verdict.admitted:
+        raise ActionFailed(
+            f"Not changed: it holds what looks like {_WHAT.get(verdict.reason or '', 'that')}."
+        )
+    text = cut(verdict.question, hands.admission.settings.embedded_characters)
+    vector: Vector | None = None
+    version = found.embedding_version
+    if hands.embed is not None:
+        try:
+            vector, version = hands.embed(text), hands.embedding_version()
+        except NotDone:
+            # A worker gives it one in the background.
+            vector = None
+    _changed(
+        _edits(sources)
+        .rewrite(
+            found.tenant,
+            found.id,
+            question=verdict.question,
+            answer=verdict.answer,
+            embedded_text=text,
+            vector=vector,
+            embedding_version=version,
+        )
+        .result(_WAIT_S)
+    )
+    replaced = " What looked like private data was replaced." if verdict.redacted else ""
+    return _done(found, f"Changed.{replaced}")
+
+
+def pin(sources: Sources, asked: Asked) -> Done:
+    """Form field: `pinned`, yes or no."""
+    found = find(sources, asked)
+    pinned = asked.choice("pinned", ("yes", "no"), "yes") == "yes"
+    _changed(_edits(sources).pin(found.tenant, found.id, pinned=pinned).result(_WAIT_S))
+    return _done(found, "Pinned: it stays whatever the caps say." if pinned else "No longer pinned.")
+
+
+def hold(sources: Sources, asked: Asked) -> Done:
+    """Form field: `hold`, yes or no."""
+    found = find(sources, asked)
+    edits = _edits(sources)
+    if asked.choice("hold", ("yes", "no"), "yes") == "yes":
+        _changed(edits.hold_back(found.tenant, found.id).result(_WAIT_S))
+        return _done(found, "Quarantined: no request is answered with it from now on.")
+    _changed(edits.let_go(found.tenant, found.id).result(_WAIT_S))
+    return _done(found, "Let go: requests may be answered with it again.")
+
+
+def delete(sources: Sources, asked: Asked) -> Done:
+    """Form field: `really`, yes; without it only what would go is told."""
+    found = find(sources, asked)
+    if asked.choice("really", ("", "yes"), "") != "yes":
+        return Done(
+            "Nothing is deleted yet.",
+            target=str(found.id),
+            detail={"dry_run": True},
+            shown=_what_would_go(sources, found),
+        )
+    if not sources.store.examples.remove(found.tenant, [found.id]).result(_WAIT_S):
+        raise NotThere("This example is not in the bank, or not any more.")
+    return Done("Deleted, with its words and its vector.", "/examples", target=str(found.id))
+
+
+def _what_would_go(sources: Sources, found: Example) -> dict[str, object]:
+    read = sources.store.db.read()
+    counts = {
+        name: int(read.execute(query, (found.id,)).fetchone()[0]) for name, query in _HANGING_ON.items()
+    }
+    return {
+        "id": found.id,
+        "question": Content(found.question[:400]),
+        "uses": found.uses,
+        "size_bytes": found.size_bytes,
+        "pinned": found.pinned,
+        "kind": found.kind,
+        **counts,
+    }
+
+
+def _edits(sources: Sources) -> ExampleEdits:
+    return ExampleEdits(sources.store.db, sources.store.examples)
+
+
+def _changed(found: Example | None) -> None:
+    if found is None:
+        raise NotThere("This example is not in the bank, or not any more.")
+
+
+def _done(found: Example, message: str) -> Done:
+    return Done(message, f"/examples/{found.id}", target=str(found.id))
+
+
+_WHAT = {"secrets": "a credential", "private_data": "private data that may not be kept"}
+_HANGING_ON = {
+    "merged_requests": "SELECT count(*) FROM merged_requests WHERE example_id = ?",
+    "stored_answers": "SELECT count(*) FROM semantic_entries WHERE example_id = ?",
+}
+
+EXAMPLES = Page("/examples", "Examples", "examples.html", examples)
+EXAMPLE = Page(
+    "/examples/{id}",
+    "Example",
+    "example.html",
+    example,
+    section="/examples",
+    in_menu=False,
+    actions=(
+        Action("/examples/{id}/edit", edit),
+        Action("/examples/{id}/pin", pin),
+        Action("/examples/{id}/hold", hold),
+        Action("/examples/{id}/delete", delete, template="example_delete.html"),
+    ),
+)

@@ -1,0 +1,92 @@
+"""One example: its texts, where it came from, where it was used, and what came of that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from admin.page import Asked, NotThere, Summary
+from admin.roles import Content
+from admin.sources import Sources
+from admin.summaries.examples import shown
+from admin.summaries.requests import shown as shown_request
+from store.example_search import ExampleSearch
+from store.example_versions import ExampleVersions
+from store.records import Example
+from store.request_search import RequestSearch, Wanted
+
+_USES = 20
+_NEAR = 8
+_PREVIEW_CHARACTERS = 200
+
+
+def example(sources: Sources, asked: Asked) -> Summary:
+    """The example that the path names. Raises NotThere."""
+    found = find(sources, asked)
+    uses = RequestSearch(sources.store.db).page(Wanted(example=found.id), limit=_USES)
+    outcomes, versions = sources.store.outcomes, ExampleVersions(sources.store.db)
+    used = []
+    names = sources.tenant_names()
+    for record in uses.rows:
+        of = [o.quality for o in outcomes.of(record.tenant, record.id) if o.served]
+        quality = sum(of) / len(of) if of else None
+        used.append(shown_request(record, names) | {"quality": quality, "question": None})
+    return {
+        **shown(found, asked.now_s),
+        "tenant_name": names.get(found.tenant, ""),
+        "scope": found.scope,
+        "contributor": found.contributor,
+        "embedding_version": found.embedding_version,
+        "prompt_tokens": found.prompt_tokens,
+        "completion_tokens": found.completion_tokens,
+        "question": Content(found.question),
+        "answer": Content(found.answer),
+        "from_request": found.request_id
+        if sources.store.decisions.get(found.request_id, found.tenant) is not None
+        else None,
+        "versions": [
+            {
+                "at_s": version.at_s,
+                "run_id": version.run_id,
+                "engine": version.source_engine,
+                "answer": Content(version.answer),
+            }
+            for version in versions.of(found.tenant, found.id)
+        ],
+        "variation_of": versions.parent_of(found.tenant, found.id),
+        "used": used,
+        "used_since_s": uses.looked_back_to_s,
+        "more_uses": uses.next is not None,
+        "near": _near(sources, found),
+        "can_edit": sources.given.hands.admission is not None,
+    }
+
+
+def find(sources: Sources, asked: Asked) -> Example:
+    """The example that the path names, whoever's it is. Raises NotThere."""
+    text = asked.path["id"]
+    id = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    tenant = ExampleSearch(sources.store.db).tenant_of(id)
+    found = None if tenant is None else sources.store.examples.get(tenant, id)
+    if found is None:
+        raise NotThere("This example is not in the bank, or not any more.")
+    return found
+
+
+def _near(sources: Sources, found: Example) -> list[dict[str, Any]]:
+    """The tenant's other examples about the same."""
+    search = ExampleSearch(sources.store.db)
+    known = search.vector(found.id)
+    if known is None:
+        return []
+    vector, version = known
+    near = search.nearest(found.tenant, vector, version, limit=_NEAR + 1)
+    return [
+        {
+            "id": other.id,
+            "similarity": similarity,
+            "engine": other.source_engine,
+            "question": Content(other.question[:_PREVIEW_CHARACTERS]),
+        }
+        for other, similarity in zip(near.rows, near.similarities, strict=True)
+        if other.id != found.id
+    ][:_NEAR]

@@ -1,0 +1,130 @@
+"""A tenant's bank of examples: found by words or by likeness, sorted by gain, use or age."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from admin.hands import NotDone
+from admin.page import ActionFailed, Asked, BadParameter, Summary
+from admin.roles import Content
+from admin.sources import Sources
+from store.accounting import decayed
+from store.example_search import HELD_BACK_S, ExampleSearch, FoundExamples, Sort, Which
+from store.records import Example
+
+ROWS = 50
+SORTS: dict[Sort, str] = {
+    "newest": "newest",
+    "oldest": "oldest",
+    "gain": "gain to be had",
+    "uses": "most used",
+}
+WHICH: dict[Which, str] = {
+    "": "all",
+    "observed": "observed in traffic",
+    "demonstration": "given as right",
+    "pinned": "pinned",
+    "flagged": "twins disagree",
+    "held_back": "quarantined",
+}
+_PREVIEW_CHARACTERS = 240
+
+
+def examples(sources: Sources, asked: Asked) -> Summary:
+    """Filters: `tenant`, `q` for words, `near` for a text to be near to, `which`, `sort`; `skip` for the next page."""
+    tenants = _tenants(sources)
+    tenant = asked.text("tenant", longest=200) or (tenants[0]["id"] if tenants else "")
+    words, near = asked.text("q", longest=200), asked.text("near", longest=2000)
+    if (words or near) and not asked.viewer.role.reads_content:
+        raise BadParameter("q and near look into what people wrote, which your role may not read")
+    if words and near:
+        raise BadParameter("q and near are two ways to search; give one of them")
+    sort, which = asked.choice("sort", tuple(SORTS), "newest"), asked.choice("which", tuple(WHICH), "")
+    found = _found(sources, tenant, words, near, next(s for s in SORTS if s == sort), asked)
+    kept = {"tenant": tenant, "q": words, "near": near, "which": which, "sort": sort}
+    likeness = found.similarities or [None] * len(found.rows)
+    return {
+        "tenant": tenant,
+        "tenants": tenants,
+        "q": words,
+        "near": near,
+        "sort": sort,
+        "which": which,
+        "sorts": list(SORTS.items()),
+        "whiches": list(WHICH.items()),
+        "total": sources.store.examples.totals(tenant).examples if tenant else 0,
+        "size_bytes": sources.store.examples.totals(tenant).size_bytes if tenant else 0,
+        "rows": [
+            shown(example, asked.now_s)
+            | {
+                "similarity": similarity,
+                "question": Content(example.question[:_PREVIEW_CHARACTERS]),
+                "answer": Content(example.answer[:_PREVIEW_CHARACTERS]),
+            }
+            for example, similarity in zip(found.rows, likeness, strict=True)
+        ],
+        "all_looked_at": found.all_looked_at,
+        "next": None
+        if found.next is None
+        else urlencode({name: value for name, value in kept.items() if value} | {"skip": found.next}),
+        "can_be_near": sources.given.hands.embed is not None,
+    }
+
+
+def shown(example: Example, now_s: float) -> dict[str, Any]:
+    """An example in a list, without its texts."""
+    return {
+        "id": example.id,
+        "tenant": example.tenant,
+        "kind": example.kind,
+        "engine": example.source_engine,
+        "created_at_s": example.created_at_s,
+        "request_id": example.request_id,
+        "uses": example.uses,
+        "last_used_at_s": example.last_used_at_s,
+        "gain": round(decayed(example.gain, example.gain_at_s, now_s), 6),
+        "quality": example.quality,
+        "judgements": example.quality_count,
+        "pinned": example.pinned,
+        "flagged": example.flagged,
+        "merged": example.merged,
+        "held": held(example, now_s),
+        "served_from_s": example.served_from_s,
+        "size_bytes": example.size_bytes,
+    }
+
+
+def held(example: Example, now_s: float) -> str:
+    """Whether it is quarantined: "by hand", "new" (its contributor is), or not: nothing."""
+    if example.served_from_s <= now_s:
+        return ""
+    return "by hand" if example.served_from_s >= HELD_BACK_S else "new"
+
+
+def _found(sources: Sources, tenant: str, words: str, near: str, sort: Sort, asked: Asked) -> FoundExamples:
+    search = ExampleSearch(sources.store.db)
+    which = next(w for w in WHICH if w == asked.text("which"))
+    skip = asked.whole("skip", 0, most=10_000)
+    if near:
+        hands = sources.given.hands
+        if hands.embed is None:
+            raise ActionFailed("This gateway keeps no examples: memory.examples.enabled is off.")
+        try:
+            vector, version = hands.embed(near), hands.embedding_version()
+        except NotDone as error:
+            raise ActionFailed(str(error)) from error
+        return search.nearest(tenant, vector, version, which=which, limit=ROWS)
+    if words:
+        return search.with_words(tenant, words, which=which, skip=skip, limit=ROWS)
+    return search.page(tenant, sort=sort, which=which, skip=skip, limit=ROWS)
+
+
+def _tenants(sources: Sources) -> list[dict[str, Any]]:
+    """Those with the most examples first."""
+    names = sources.tenant_names()
+    counts = sorted(sources.store.examples.tenants().items(), key=lambda each: (-each[1], each[0]))
+    return [
+        {"id": tenant, "name": names.get(tenant) or tenant[:12], "examples": count}
+        for tenant, count in counts
+    ]
