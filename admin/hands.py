@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from router.admission import Admission
+from router.dials import Dials
 from store.records import Vector
 
 
@@ -64,5 +65,7 @@ class Hands:
     """The rules about secrets and private data, for examples that are edited."""
     lenders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tenant to the tenants whose examples it may use."""
+    dials: Mapping[str, Dials] = field(default_factory=dict)
+    """As configured, by served model; None for a dial that its policy does not have."""
     texts_kept: bool = True
     """Whether texts of requests are kept at all."""

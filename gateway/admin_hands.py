@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from admin.hands import Hands, NotDone, Reply, Verdict
 from engines.engine import Engine
 from gateway.admission import admission
-from gateway.config import Config
+from gateway.config import Config, ModelSettings
 from gateway.engines_setup import Tenants, engines
 from gateway.feedback import read_feedback
 from gateway.feedback_rate import FeedbackRate
@@ -27,6 +27,7 @@ from gateway.judging_asking import Bill, NotAnswered, ask, chat_of
 from gateway.known_quality import known_quality
 from gateway.openai_error import RequestError
 from gateway.sharing import lenders
+from router.dials import Dials
 from store.contributors import Standings
 from store.example_rows import by_request
 from store.memory import Memory as Store
@@ -62,6 +63,7 @@ class AdminHands:
             embedding_version=self._version,
             admission=admission(memory.examples),
             lenders=lenders(self._config.sharing.grants, self._store.keys.tenant_named),
+            dials={name: _dials(model) for name, model in self._config.models.items()},
             texts_kept=memory.request_texts.enabled,
         )
 
@@ -194,6 +196,16 @@ class AdminHands:
 
     def _version(self) -> str:
         return self._opened().version
+
+
+def _dials(settings: ModelSettings) -> Dials:
+    rule = settings.few_shot
+    if settings.policy == "in_context":
+        learned = settings.in_context
+        return Dials(learned.preference, rule.theta, rule.m, learned.examples.max_examples)
+    if settings.policy == "few_shot":
+        return Dials(None, rule.theta, rule.m, rule.max_examples)
+    return Dials()
 
 
 class _Lazy:

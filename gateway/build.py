@@ -33,15 +33,13 @@ from gateway.middleware import Door, Handler
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
-from gateway.sharing import lenders
 from gateway.websocket import tunnel, wants_upgrade
-from router.policies.few_shot import FewShot, Knobs
 from router.policies.fixed import Fixed
 from router.policy import Policy
-from router.retriever import Retriever
 from store.secret import tenant_id
 
 if TYPE_CHECKING:
+    from gateway.dial_follower import DialFollower, Turn
     from gateway.engine_watch import EngineWatch
     from gateway.handlers.examples import Shelf
     from gateway.judging import Judging
@@ -73,8 +71,10 @@ class Gateway:
         self._semantic = self._make_semantic()
         self._learning_metrics: LearningMetrics | None = None
         self._followers: list[LearnedFollower] = []
+        self._turns: dict[str, Turn] = {}
         self._engine_watch = self._make_engine_watch()
         self._policies = {name: self._policy(name, model) for name, model in config.models.items()}
+        self._dials = self._make_dials()
         self._judging = self._make_judging()
         self._recorder = self._make_recorder() if self._has_pipeline() else None
         self.handle = Door(
@@ -88,6 +88,8 @@ class Gateway:
         """Start what works in the background. Inside the running loop."""
         for follower in self._followers:
             follower.start()
+        if self._dials is not None:
+            self._dials.start()
         if self._engine_watch is not None:
             self._engine_watch.start()
         if self._judging is not None:
@@ -115,6 +117,8 @@ class Gateway:
         self._threads.shutdown()
         for follower in self._followers:
             follower.stop()
+        if self._dials is not None:
+            self._dials.stop()
         if self._engine_watch is not None:
             self._engine_watch.stop()
         if self._semantic:
@@ -154,6 +158,14 @@ class Gateway:
         from store.engine_states import EngineStates
 
         return EngineWatch(EngineStates(self.memory.store.db), self._engines)
+
+    def _make_dials(self) -> DialFollower | None:
+        if self.memory is None or not self._turns:
+            return None
+        from gateway.dial_follower import DialFollower
+        from store.dials import TurnedDialsLog
+
+        return DialFollower(TurnedDialsLog(self.memory.store.db), self._turns)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
@@ -309,35 +321,11 @@ class Gateway:
             return fixed
         if settings.policy == "in_context":
             return self._in_context(name, settings, memory)
-        examples, few = remembered.examples, settings.few_shot
-        retriever = Retriever(
-            memory.store.indexes,
-            memory.store.examples,
-            neighbours=examples.neighbours,
-            floor=few.theta,
-            # Twice what can be used: some may name other things, or not fit the budget.
-            enough=2 * max(few.m, few.max_examples),
-            lenders=lenders(self._config.sharing.grants, memory.store.keys.tenant_named),
-        )
-        knobs = Knobs(
-            theta=few.theta,
-            m=few.m,
-            max_examples=few.max_examples,
-            max_example_tokens=few.max_example_tokens,
-            with_tools=few.with_tools,
-            same_names=few.same_names,
-            max_characters=examples.embedding.max_characters,
-            retrieve_deadline_s=examples.retrieve_deadline_ms / 1000,
-        )
-        small = self._engines[settings.engines[0]]
-        return FewShot(
-            settings.engines,
-            memory.embedder,
-            retriever,
-            self._threads,
-            knobs,
-            context_tokens=lambda: small.info.context_tokens,
-        )
+        from gateway.few_shot_setup import few_shot
+
+        parts = few_shot(settings, self._config, memory, self._engines, self._threads)
+        self._turns[name] = parts.turn
+        return parts.policy
 
     def _in_context(self, name: str, settings: ModelSettings, memory: Memory) -> Policy:
         from gateway.in_context_setup import in_context
@@ -348,6 +336,7 @@ class Gateway:
             name, settings, self._config, memory, self._engines, self._threads, self._learning_metrics
         )
         self._followers.append(parts.follower)
+        self._turns[name] = parts.turn
         return parts.policy
 
     def _upstream_engine(self) -> dict[str, Engine]:

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cachetools import LRUCache
@@ -24,6 +24,7 @@ from gateway.memory import Memory
 from gateway.sharing import lenders
 from router import chooser, combiner, example_count
 from router.chooser import Chooser
+from router.dials import Dials
 from router.exploration_budget import ExplorationBudget
 from router.load_bias import LoadKnobs
 from router.policies.in_context import InContext, Knobs
@@ -49,6 +50,11 @@ class InContextParts:
 
     policy: InContext
     follower: LearnedFollower
+    configured: Knobs
+
+    def turn(self, dials: Dials) -> None:
+        """Decide by these dials from now on; those that are not turned are as configured."""
+        self.policy.knobs = replace(self.configured, **dials.turned())  # type: ignore[arg-type]
 
 
 def in_context(
@@ -96,6 +102,7 @@ def in_context(
         broken=lambda kind: metrics.broken.labels(kind).inc(),
     )
     exploration = settings.in_context.exploration
+    knobs = _knobs(settings, config)
     policy = InContext(
         [engines[each] for each in settings.engines],
         embedder,
@@ -104,11 +111,11 @@ def in_context(
         Chooser(_chooser_knobs(settings)),
         ExplorationBudget(exploration.key_share),
         executor,
-        _knobs(settings, config),
+        knobs,
         hot=_hot(settings, config, store),
         rng=random.Random(),
     )
-    return InContextParts(policy, follower)
+    return InContextParts(policy, follower, knobs)
 
 
 class Caps:

@@ -59,6 +59,10 @@ class Retriever:
         self._lenders = dict(lenders or {})
         self._vectors = with_vectors
 
+    def look_down_to(self, floor: float, enough: int) -> None:
+        """Look at another floor, for other numbers, from now on. From any thread."""
+        self._floor, self._enough = floor, enough
+
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
         """Candidates, nearest first. Blocks for about a third of a millisecond: call it on a thread.
 

@@ -7,5 +7,6 @@ from admin.pages.audit import AUDIT
 from admin.pages.examples import EXAMPLE, EXAMPLES
 from admin.pages.overview import OVERVIEW
 from admin.pages.requests import REQUEST, REQUESTS
+from admin.pages.router import ROUTER, WHAT_IF
 
-PAGES: tuple[Page, ...] = (OVERVIEW, REQUESTS, REQUEST, EXAMPLES, EXAMPLE, AUDIT)
+PAGES: tuple[Page, ...] = (OVERVIEW, REQUESTS, REQUEST, EXAMPLES, EXAMPLE, ROUTER, WHAT_IF, AUDIT)

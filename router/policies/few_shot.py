@@ -66,7 +66,7 @@ class FewShot:
         self._looker = Looker(embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters)
         self._retriever = retriever
         self._executor = executor
-        self._knobs = knobs
+        self.knobs = knobs  # Replaced as a whole when an operator turns a dial; any thread may.
         self._context_tokens = context_tokens
 
     async def decide(self, ask: Ask) -> Plan:
@@ -77,7 +77,7 @@ class FewShot:
             return self._to_large(looked.refused, text=text, stages=stages, bypassed=looked.bypassed)
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(self._knobs.retrieve_deadline_s):
+            async with asyncio.timeout(self.knobs.retrieve_deadline_s):
                 near, familiar = await asyncio.get_running_loop().run_in_executor(
                     self._executor, self._near_and_familiar, ask.tenant, scope(ask.chat), vector, text
                 )
@@ -92,7 +92,7 @@ class FewShot:
         chosen = self._within_budget(familiar, ask)
         stages["combine"] = time.perf_counter() - began
         # Pairs that were merged into one example (store.twins) are still that many past answers.
-        novel = sum(1 + c.example.merged for c in familiar) < self._knobs.m
+        novel = sum(1 + c.example.merged for c in familiar) < self.knobs.m
         if novel or not chosen:
             reason = "novel" if novel else "no_example_fits"
             return self._to_large(reason, text=text, vector=vector, near=near, stages=stages)
@@ -113,15 +113,15 @@ class FewShot:
     ) -> tuple[list[Candidate], list[Candidate]]:
         """Candidates, and those of them that count as near. Blocks: for the executor."""
         near = self._retriever.nearest(tenant, scope_, vector)
-        familiar = [c for c in near if c.similarity >= self._knobs.theta]
-        if self._knobs.same_names and familiar:
+        familiar = [c for c in near if c.similarity >= self.knobs.theta]
+        if self.knobs.same_names and familiar:
             asked = traits(text)
             familiar = [c for c in familiar if not about_other_things(asked, traits(c.example.question))]
         return near, familiar
 
     def _within_budget(self, familiar: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:
         """The nearest that fit, the nearest last: models weigh most what stands next to the question."""
-        knobs = self._knobs
+        knobs = self.knobs
         most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         budget = knobs.max_example_tokens
         if (window := self._context_tokens()) is not None:

@@ -147,7 +147,7 @@ class InContext:
         self._chooser = chooser
         self._budget = budget
         self._executor = executor
-        self._knobs = knobs
+        self.knobs = knobs  # Replaced as a whole when an operator turns a dial; any thread may.
         self._hot = hot
         self._rng = rng or random.Random()
         self._clock = clock
@@ -162,7 +162,7 @@ class InContext:
         # Loads are the event loop's to read; everything after that is a thread's.
         states = [engine_state(engine.info, engine.load()) for engine in self._engines]
         try:
-            async with asyncio.timeout(self._knobs.deadline_s):
+            async with asyncio.timeout(self.knobs.deadline_s):
                 return await asyncio.get_running_loop().run_in_executor(
                     self._executor, self._weigh, ask, looked, looked.vector, states
                 )
@@ -185,7 +185,7 @@ class InContext:
     def _begin(self, ask: Ask, looked: Looked, vector: Vector) -> _Thinking:
         # A tool loop takes many requests: what goes wrong in one of them is carried through all that follow.
         steered = ask.forced or carries_tools(ask.chat)
-        allowed = not steered and ask.key_id not in self._knobs.opted_out_keys
+        allowed = not steered and ask.key_id not in self.knobs.opted_out_keys
         # Without keys of ours a tenant is a credential, and shares one budget.
         may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
         return _Thinking(
@@ -197,14 +197,14 @@ class InContext:
         if scorer is None:
             return
         request = RequestView(thinking.text, thinking.vector, self._names[-1], self._relative_price)
-        considered = thinking.near[: self._knobs.candidates]
+        considered = thinking.near[: self.knobs.candidates]
         scores = scorer.score(request, considered)
         thinking.bypassed.extend(scores.bypassed)
         thinking.near[: len(considered)] = with_gains(considered, scores.gains.tolist())
         thinking.scores = scores
 
     def _combine(self, thinking: _Thinking) -> _Chosen:
-        knobs, ask = self._knobs, thinking.ask
+        knobs, ask = self.knobs, thinking.ask
         limit = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         room = room_tokens(
             ask.chat,
@@ -272,8 +272,8 @@ class InContext:
         return _Chosen(tuple(reversed(picked)))
 
     def _familiar(self, thinking: _Thinking) -> list[Candidate]:
-        familiar = [c for c in thinking.near if c.similarity >= self._knobs.theta]
-        if self._knobs.same_names and familiar:
+        familiar = [c for c in thinking.near if c.similarity >= self.knobs.theta]
+        if self.knobs.same_names and familiar:
             asked = traits(thinking.text)
             familiar = [c for c in familiar if not about_other_things(asked, traits(c.example.question))]
         return familiar
@@ -318,7 +318,7 @@ class InContext:
     def _by_rule(self, thinking: _Thinking, situation: Situation, chosen: _Chosen) -> tuple[Choice, str]:
         """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose."""
         # Pairs that were merged into one example (store.twins) are still that many past answers.
-        novel = sum(1 + c.example.merged for c in self._familiar(thinking)) < self._knobs.m
+        novel = sum(1 + c.example.merged for c in self._familiar(thinking)) < self.knobs.m
         # The only example was left out on purpose: what the engine does without it is what is to be learnt.
         dropped = chosen.helped is not None and chosen.helped.explored == "drop"
         helped = bool(chosen.examples) or dropped
@@ -332,14 +332,14 @@ class InContext:
             pick,
             reference=self._names[-1],
             available=[healthy[each.action.engine] for each in weighed.weighed],
-            least_probability=self._knobs.least_probability if thinking.may_explore else 0.0,
+            least_probability=self.knobs.least_probability if thinking.may_explore else 0.0,
             offload_cap=situation.offload_cap,
             rng=self._rng,
         )
         return choice, reason
 
     def _situation(self, thinking: _Thinking, chosen: _Chosen, states: Sequence[EngineState]) -> Situation:
-        ask, knobs, examples = thinking.ask, self._knobs, chosen.examples
+        ask, knobs, examples = thinking.ask, self.knobs, chosen.examples
         similarities = [c.similarity for c in examples]
         preference = ask.preference
         if preference is None:

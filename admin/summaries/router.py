@@ -1,0 +1,230 @@
+"""The router: who answered over time and why, how much is tried, how it drifts, and the dials that are in force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from admin.page import Asked, BadParameter, Summary
+from admin.sources import Sources
+from admin.words import REASONS
+from router.dials import Dials
+from store.dials import TurnedDials, TurnedDialsLog
+from store.request_rollups import HOUR_S, MINUTE_S, RequestRollups
+from store.rollup_rows import RequestSums
+
+SPANS = {"hour": (3600.0, MINUTE_S), "day": (86_400.0, HOUR_S), "week": (7 * 86_400.0, HOUR_S)}
+_LATEST = 3_000
+_BLOCKS = 12
+_TRIED = ("explored",)
+_UNFAMILIAR = ("novel",)
+
+
+def router(sources: Sources, asked: Asked) -> Summary:
+    """For one served model: `model`; `span`: hour, day or week."""
+    span = asked.choice("span", tuple(SPANS), "hour")
+    names = [model.name for model in sources.given.models]
+    model = asked.text("model", longest=200) or (names[0] if names else "")
+    if model and model not in names:
+        raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
+    length_s, step_s = SPANS[span]
+    sums = [
+        row
+        for row in RequestRollups(sources.store.db).requests(step_s, asked.now_s - length_s)
+        if row.model == model
+    ]
+    served = next((each for each in sources.given.models if each.name == model), None)
+    return {
+        "span": span,
+        "model": model,
+        "models": names,
+        "policy": served.policy if served else "",
+        "engines": list(served.engines) if served else [],
+        "shares": _shares(sums),
+        "reasons": (reasons := _reasons(sources, model, asked.now_s - length_s)),
+        "drift": _drift(reasons.pop("rows")),
+        "learnt": _learnt(sources, model),
+        "floors": _floors(sources, model),
+        "dials": dials(sources, model),
+    }
+
+
+def dials(sources: Sources, model: str) -> dict[str, Any]:
+    """What is configured, what is in force, and how it came about."""
+    log = TurnedDialsLog(sources.store.db)
+    turned = log.in_force(model)
+    configured = sources.given.hands.dials.get(model, Dials())
+    rows = []
+    for name, says in _DIALS:
+        own, now = getattr(configured, name), getattr(turned, name) if turned else None
+        if own is not None:
+            rows.append(
+                {"name": name, "says": says, "configured": own, "in_force": own if now is None else now}
+            )
+    return {
+        "rows": rows,
+        "turned": turned is not None,
+        "by": turned.user if turned else None,
+        "at_s": turned.at_s if turned else None,
+        "history": [_turn(row) for row in log.history(model)],
+    }
+
+
+_DIALS = (
+    ("preference", "0 is cheapest, 1 is best"),
+    ("theta", "cosine from which a past request is near"),
+    ("m", "near ones that the rule wants"),
+    ("max_examples", "most examples sent along"),
+)
+
+
+def _turn(row: TurnedDials) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "at_s": row.at_s,
+        "by": row.user,
+        "values": {name: value for name, _ in _DIALS if (value := getattr(row, name)) is not None},
+        "taken_back_at_s": row.taken_back_at_s,
+        "taken_back_by": row.taken_back_by,
+    }
+
+
+def _shares(sums: list[RequestSums]) -> dict[str, Any]:
+    """Requests by who answered, over time."""
+    totals: Counter[str] = Counter()
+    by_start: dict[float, Counter[str]] = {}
+    for row in sums:
+        who = (
+            "memory"
+            if row.outcome == "hit"
+            else f"{row.engine or 'nobody'}{' + examples' if row.with_examples else ''}"
+        )
+        totals[who] += row.requests
+        by_start.setdefault(row.start_s, Counter())[who] += row.requests
+    starts = sorted(by_start)
+    order = [who for who, _ in totals.most_common()]
+    return {
+        "totals": dict(totals.most_common()),
+        "chart": {
+            "traces": [
+                {
+                    "type": "bar",
+                    "name": who,
+                    "x": [int(start * 1000) for start in starts],
+                    "y": [by_start[start][who] for start in starts],
+                    "marker": {"color": f"series-{place % 8 + 1}"},
+                    "hovertemplate": "%{y} requests<extra>%{fullData.name}</extra>",
+                }
+                for place, who in enumerate(order)
+            ],
+            "layout": {
+                "barmode": "stack",
+                "xaxis": {"type": "date", "fixedrange": True},
+                "yaxis": {"title": {"text": "requests"}, "rangemode": "tozero", "fixedrange": True},
+            },
+        },
+    }
+
+
+def _reasons(sources: Sources, model: str, since_s: float) -> dict[str, Any]:
+    """Why the latest requests went where they went; the latest of the period, a bounded number."""
+    rows = (
+        sources.store.db.read()
+        .execute(LATEST_REASONS, {"model": model, "since": since_s, "looked": 4 * _LATEST, "limit": _LATEST})
+        .fetchall()
+    )
+    counts = Counter(reason.removesuffix("+failover") for _, reason in rows)
+    total = sum(counts.values())
+    return {
+        "requests": total,
+        "explored": sum(counts[code] for code in _TRIED) / total if total else None,
+        "by_reason": [
+            {"reason": reason, "why": REASONS.get(reason, reason), "requests": count, "share": count / total}
+            for reason, count in counts.most_common()
+        ],
+        "rows": rows,
+    }
+
+
+LATEST_REASONS = (
+    "SELECT started_at_s, reason FROM (SELECT started_at_s, reason, model, outcome FROM requests"
+    " WHERE started_at_s >= :since ORDER BY started_at_s DESC LIMIT :looked)"
+    " WHERE model = :model AND outcome <> 'hit' LIMIT :limit"
+)
+
+
+def _drift(rows: list[tuple[float, str]]) -> dict[str, Any]:
+    """The same in blocks of equally many requests: how many were unlike anything seen, and how many were tried."""
+    rows = sorted(rows)
+    size = max(1, -(-len(rows) // _BLOCKS))
+    blocks = []
+    for start in range(0, len(rows), size):
+        block = rows[start : start + size]
+        reasons = Counter(reason.removesuffix("+failover") for _, reason in block)
+        blocks.append(
+            {
+                "at_s": block[-1][0],
+                "requests": len(block),
+                "unfamiliar": sum(reasons[code] for code in _UNFAMILIAR) / len(block),
+                "explored": sum(reasons[code] for code in _TRIED) / len(block),
+            }
+        )
+    instants = [int(block["at_s"] * 1000) for block in blocks]
+    return {
+        "blocks": blocks,
+        "chart": {
+            "traces": [
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers",
+                    "name": says,
+                    "x": instants,
+                    "y": [block[name] for block in blocks],
+                    "line": {"color": colour, "width": 2},
+                    "marker": {"color": colour},
+                }
+                for name, says, colour in (
+                    ("unfamiliar", "unlike anything seen", "series-2"),
+                    ("explored", "tried on purpose", "series-5"),
+                )
+            ],
+            "layout": {
+                "xaxis": {"type": "date", "fixedrange": True},
+                "yaxis": {"tickformat": ".0%", "rangemode": "tozero", "fixedrange": True},
+            },
+        },
+    }
+
+
+def _learnt(sources: Sources, model: str) -> list[dict[str, Any]]:
+    """Per tenant what the router of this model has learnt, and from how much."""
+    names = sources.tenant_names()
+    counts: dict[str, int] = {}
+    for (tenant, of, _), count in sources.store.outcomes.counts().items():
+        if of == model:
+            counts[tenant] = counts.get(tenant, 0) + count
+    rows = []
+    for tenant, count in sorted(counts.items(), key=lambda each: -each[1])[:50]:
+        bandit = sources.store.artifacts.best("bandit", tenant, model)
+        rows.append(
+            {
+                "tenant": tenant,
+                "name": names.get(tenant) or tenant[:12],
+                "outcomes": count,
+                "router": bandit.id if bandit else None,
+                "since_s": bandit.created_at_s if bandit else None,
+            }
+        )
+    return rows
+
+
+def _floors(sources: Sources, model: str) -> list[dict[str, Any]]:
+    rows = sources.store.db.read().execute(
+        "SELECT tenant, cap, standing, at_s FROM quality_floors WHERE model = ? ORDER BY tenant LIMIT 50",
+        (model,),
+    )
+    names = sources.tenant_names()
+    return [
+        {"name": names.get(tenant) or tenant[:12], "cap": cap, "standing": standing, "at_s": at_s}
+        for tenant, cap, standing, at_s in rows.fetchall()
+    ]

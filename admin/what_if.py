@@ -1,0 +1,206 @@
+"""What other dials would have brought, from the log of what was decided: computed beside the pages, and kept for a while.
+
+The estimates are router.learning.frontier's: of requests that were answered, by actions whose probabilities were noted.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from cachetools import TTLCache
+
+from router.bandit import BanditError
+from router.learning.frontier import cautions, frontier
+from router.learning.intervals import Ratio, bootstrap
+from router.learning.logged import Logged, NothingLogged, logged
+from router.learning.target_policies import (
+    NoSuchPolicy,
+    TargetPolicy,
+    always,
+    as_logged,
+    expected,
+    few_shot,
+    learnt,
+)
+from store.artifacts import ArtifactBroken
+from store.memory import Memory
+from store.outcomes import Experience
+
+REQUESTS = 4_000
+"""The latest ones; a few seconds of one core."""
+_DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_RESAMPLES = 400
+_KEPT_S = 300.0
+_MOST_WAITING = 4
+_NICENESS = 10
+_BLOCKS = 12
+_FEWEST = 20
+"""Requests below which nothing is computed: every interval would be as wide as the scale."""
+
+
+class NothingToLearnFrom(Exception):
+    """The log holds too little; the text says of what."""
+
+
+class TooMuchAsked(Exception):
+    """Others wait for what they asked already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whose requests, and with which dials."""
+
+    tenant: str
+    model: str
+    preference: float
+    theta: float
+    m: int
+
+
+class WhatIf:
+    """One computation at a time, on a thread of low priority."""
+
+    def __init__(self, store: Memory) -> None:
+        self._store = store
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="what-if", initializer=_gently)
+        self._known: TTLCache[Question, Future[dict[str, Any]]] = TTLCache(64, _KEPT_S)
+        self._lock = threading.Lock()
+
+    def answer(self, question: Question, wait_s: float) -> dict[str, Any] | None:
+        """The answer, or None while it is being computed. Blocks for at most `wait_s`.
+
+        Raises NothingToLearnFrom and TooMuchAsked.
+        """
+        with self._lock:
+            future = self._known.get(question)
+            if future is None:
+                if sum(not known.done() for known in self._known.values()) >= _MOST_WAITING:
+                    raise TooMuchAsked("others wait for their answers already; try again in a moment")
+                future = self._known[question] = self._threads.submit(compute, self._store, question)
+        try:
+            return future.result(wait_s)
+        except TimeoutError:
+            return None
+
+    def close(self) -> None:
+        """Begin no further computation."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _gently() -> None:
+    # Of this thread alone, where the system can: whoever is answered has the cores first.
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+def compute(store: Memory, question: Question) -> dict[str, Any]:
+    """The frontier with what these dials would have brought; JSON-able. Seconds. Raises NothingToLearnFrom."""
+    experiences = store.outcomes.experiences(
+        question.tenant, question.model, limit=REQUESTS, judged_only=False, latest=True
+    )
+    try:
+        found = logged(experiences)
+    except NothingLogged as error:
+        raise NothingToLearnFrom(str(error)) from error
+    if len(found.log) < _FEWEST or not np.isfinite(found.log.quality).any():
+        raise NothingToLearnFrom(
+            f"{len(found.log)} requests tell what was weighed, and of"
+            f" {int(np.isfinite(found.log.quality).sum())} the quality is known; at least {_FEWEST} are needed,"
+            " and feedback or a judge"
+        )
+    policies, left_out = _policies(store, question, found)
+    dials = sorted({*_DIALS, question.preference})
+    result = frontier(found, policies, dials, resamples=_RESAMPLES)
+    return {
+        **result,
+        "policies_left_out": left_out,
+        "cautions": cautions(result),
+        "by_count": by_count(experiences),
+        "over_time": _over_time(found, question.preference),
+    }
+
+
+def _policies(store: Memory, question: Question, found: Logged) -> tuple[list[TargetPolicy], list[str]]:
+    engines = dict.fromkeys(action.engine for action in found.actions)
+    wanted = [as_logged(), *(always(engine) for engine in engines)]
+    if any(action.with_examples for action in found.actions):
+        wanted.append(few_shot(question.theta, question.m))
+    left_out: list[str] = []
+    if any(action["quality"] is not None for action in found.choices[0].actions):
+        wanted.append(expected())
+    record = store.artifacts.best("bandit", question.tenant, question.model)
+    if record is not None:
+        from router.bandit_vw import VowpalBandit
+
+        try:
+            bandit = learnt("learnt router", VowpalBandit.load(store.artifacts.read(record)))
+            bandit.decide(found, question.preference)
+            wanted.append(bandit)
+        except (BanditError, ArtifactBroken, NoSuchPolicy, OSError) as error:
+            left_out.append(f"the learnt router in use cannot be evaluated on this log: {error}")
+    return wanted, left_out
+
+
+def by_count(experiences: Sequence[Experience]) -> list[dict[str, Any]]:
+    """Quality of answers by how many examples were sent along, each weighed by how unlikely it was to be tried.
+
+    Of what was served by an engine with a drawn action only. {"examples", "requests", "quality", "low", "high"} per number.
+    """
+    counts, qualities, weights = [], [], []
+    for experience in experiences:
+        choice = experience.choice
+        served = [outcome.quality for outcome in experience.outcomes if outcome.served]
+        if not served or not choice.example_ids or not 0 <= choice.chosen < len(choice.actions):
+            continue
+        likely = float(choice.actions[choice.chosen]["probability"]) * choice.examples_probability
+        if likely > 0.0:
+            counts.append(len(choice.example_ids))
+            qualities.append(sum(served) / len(served))
+            weights.append(1.0 / likely)
+    rows: list[dict[str, Any]] = []
+    if not counts:
+        return rows
+    count, quality, weight = np.array(counts), np.array(qualities), np.array(weights)
+    for number in sorted(set(counts)):
+        mine = weight * (count == number)
+        ((value, interval),) = bootstrap([Ratio(mine * quality, mine)], resamples=_RESAMPLES)
+        rows.append(
+            {
+                "examples": int(number),
+                "requests": int((count == number).sum()),
+                "quality": float(value),
+                "low": float(max(0.0, interval.low)),
+                "high": float(min(1.0, interval.high)),
+            }
+        )
+    return rows
+
+
+def _over_time(found: Logged, preference: float) -> list[dict[str, Any]]:
+    """The log in blocks of equally many requests: reward at this dial, quality as it became known and as it was expected."""
+    rewards, quality = found.rewards(preference), found.log.quality
+    taken = found.expected_quality[np.arange(len(found.log)), found.log.chosen]
+    known = np.isfinite(quality)
+    rows = []
+    for block in np.array_split(np.arange(len(found.log)), min(_BLOCKS, max(1, len(found.log) // 10))):
+        seen = block[known[block]]
+        rows.append(
+            {
+                "at_s": float(found.choices[block[-1]].at_s),
+                "requests": len(block),
+                "judged": len(seen),
+                "reward": float(np.mean(rewards[seen])) if len(seen) else None,
+                "quality": float(np.mean(quality[seen])) if len(seen) else None,
+                "expected": float(np.mean(taken[seen])) if len(seen) else None,
+                "familiarity": float(
+                    np.mean([found.similarities[row][0] if found.similarities[row] else 0.0 for row in block])
+                ),
+            }
+        )
+    return rows
