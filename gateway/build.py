@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from gateway.judging import Judging
     from gateway.learned import LearnedFollower
     from gateway.learning_metrics import LearningMetrics
+    from gateway.load_report import LoadReporter
     from gateway.memory import Memory
     from gateway.semantic_setup import SemanticParts
 
@@ -77,10 +78,11 @@ class Gateway:
         self._dials = self._make_dials()
         self._judging = self._make_judging()
         self._recorder = self._make_recorder() if self._has_pipeline() else None
+        self._load = self._make_load_reporter()
         self.handle = Door(
             self._routes(),
             self._keys,
-            began=self.metrics.began,
+            began=self._began if self._load else self.metrics.began,
             ended=self._ended if self._recorder else self._report,
         )
 
@@ -94,6 +96,8 @@ class Gateway:
             self._engine_watch.start()
         if self._judging is not None:
             self._judging.start()
+        if self._load is not None:
+            self._load.start()
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
@@ -112,6 +116,8 @@ class Gateway:
         await asyncio.to_thread(self._close_blocking)
 
     def _close_blocking(self) -> None:
+        if self._load is not None:
+            self._load.stop()
         if self._recorder:
             self._recorder.close(_DRAIN_S)
         self._threads.shutdown()
@@ -183,8 +189,23 @@ class Gateway:
 
         return judging(settings, self._config, memory.store, self._engines, self.metrics)
 
+    def _make_load_reporter(self) -> LoadReporter | None:
+        memory = self._config.memory
+        if not self._config.replay.enabled or memory is None or memory.data_dir is None:
+            return None
+        from gateway.load_report import LoadReporter
+
+        return LoadReporter(memory.data_dir)
+
+    def _began(self) -> None:
+        assert self._load is not None
+        self._load.began()
+        self.metrics.began()
+
     def _ended(self, journey: Journey) -> None:
         assert self._recorder is not None
+        if self._load is not None:
+            self._load.ended(journey)
         if self._learning_metrics is not None:
             self._learning_metrics.ended(journey)
         if self._judging is not None:

@@ -21,6 +21,7 @@ from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from gateway.config_replay import KvPlanEngineSettings
 from gateway.judging_asking import chat_of
+from gateway.kv_metrics import KvMetrics
 from gateway.log import log
 from gateway.replay_asking import MayGoOn
 from router.learning.kv_value import KvPlan, Line, Use, fitted_line, kv_bytes_per_token, kv_plan
@@ -84,8 +85,7 @@ class KvPlanner:
     """May block."""
     may_go_on: MayGoOn
     every_s: float
-    cost: Callable[[str, float], None] = lambda engine, usd: None
-    """Counts what warming cost, by engine, in US dollars."""
+    metrics: KvMetrics
     clock: Callable[[], float] = time.time
     _warmed_at_s: dict[tuple[str, int], float] = field(default_factory=dict)
 
@@ -170,7 +170,9 @@ class KvPlanner:
         if warmed is None:
             return
         usd = engine.info.price.cost_usd(warmed.tokens, 1)
-        self.cost(name, usd)
+        self.metrics.cost.labels(name).inc(usd)
+        self.metrics.tokens.labels(name, "cached").inc(warmed.cached_tokens)
+        self.metrics.tokens.labels(name, "computed").inc(max(0, warmed.tokens - warmed.cached_tokens))
         await asyncio.wrap_future(
             KvPlans(self.db).note_warmed(
                 name, tokens=warmed.tokens, cached_tokens=warmed.cached_tokens, usd=usd

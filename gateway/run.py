@@ -18,6 +18,8 @@ import click
 from gateway.config import Config
 from gateway.log import WRITER, log, set_level
 
+_REPLAYER = "replayer"
+
 
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT. Returns the process's exit status; 2 when it could not start."""
@@ -93,7 +95,13 @@ def _supervise(config: Config, port: int) -> int:
                 WRITER.close()
 
     helpers = _helpers(config, port)
-    return Supervisor(work, config.listen.workers, grace_s=config.listen.grace_s, helpers=helpers).run()
+    return Supervisor(
+        work,
+        config.listen.workers,
+        grace_s=config.listen.grace_s,
+        helpers=helpers,
+        add_up_metrics=_REPLAYER in helpers,
+    ).run()
 
 
 def _helpers(config: Config, port: int) -> dict[str, Callable[[], int]]:
@@ -101,6 +109,8 @@ def _helpers(config: Config, port: int) -> dict[str, Callable[[], int]]:
     wanted: dict[str, Callable[[Config], int]] = {}
     if learner_wanted(config):
         wanted["learner"] = _learn
+    if config.replay.enabled:
+        wanted[_REPLAYER] = _replay
     if admin_wanted(config):
         wanted["admin"] = partial(_admin, port)
     return {name: partial(_help, run, config) for name, run in wanted.items()}
@@ -118,6 +128,12 @@ def _learn(config: Config) -> int:
     from gateway.learner import learn
 
     return learn(config)
+
+
+def _replay(config: Config) -> int:
+    from gateway.replayer import replay
+
+    return replay(config)
 
 
 def _admin(port: int, config: Config) -> int:

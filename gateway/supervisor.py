@@ -50,8 +50,13 @@ class Supervisor:
         *,
         grace_s: float,
         helpers: Mapping[str, Callable[[], int]] | None = None,
+        add_up_metrics: bool = False,
     ) -> None:
-        """`helpers`: name (it begins the event that tells of a death, such as `learner_died`) to what it runs."""
+        """`helpers`: name (it begins the event that tells of a death, such as `learner_died`) to what it runs.
+
+        `add_up_metrics`: a helper has series of its own, which a worker is to tell even if it is the only one.
+        """
+        self._adds_up = workers > 1 or add_up_metrics
         self._work = work
         self._workers = workers
         self._helpers = {name: _Helper(run) for name, run in (helpers or {}).items()}
@@ -63,7 +68,7 @@ class Supervisor:
     def run(self) -> int:
         """Supervise until SIGTERM or SIGINT. Returns the process's exit status."""
         with tempfile.TemporaryDirectory(prefix="understudy-metrics-") as folder:
-            if self._workers > 1:
+            if self._adds_up:
                 # prometheus_client reads this when it is first imported, which the workers do after the fork.
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
             for signum in (signal.SIGTERM, signal.SIGINT):
@@ -99,7 +104,7 @@ class Supervisor:
                     exit_status=process.exitcode,
                     lived_s=round(lived_s, 1),
                 )
-                if self._workers > 1:
+                if self._adds_up:
                     _forget_gauges_of(process)
                 if (dead := self._helpers.get(process.name)) is not None:
                     before_s = 0.0 if lived_s > _STEADY_S else dead.pause_s

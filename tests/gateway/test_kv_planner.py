@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from engines.engine import EngineInfo, Price
 from engines.openai_http import OpenAIHTTP
 from gateway.config_replay import KvPlanEngineSettings
+from gateway.kv_metrics import KvMetrics
 from gateway.kv_planner import KvPlanner, Room, room
 from gateway.replay_asking import always
 from router.learning.kv_value import Line
@@ -46,7 +48,7 @@ class Scene:
     db: Database
     planner: KvPlanner
     ids: list[int]
-    cost: list[tuple[str, float]] = field(default_factory=list)
+    registry: CollectorRegistry
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
         )
         log.record(record).result(5)
     engine = OpenAIHTTP(EngineInfo("small", "tiny", Price(1.0, 2.0)), server.url)
-    cost: list[tuple[str, float]] = []
+    registry = CollectorRegistry()
     planner = KvPlanner(
         db,
         bank,
@@ -78,10 +80,10 @@ async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
         lambda example: {"messages": [{"role": "user", "content": example.question}]},
         always,
         600.0,
-        cost=lambda name, usd: cost.append((name, usd)),
+        KvMetrics(registry),
         clock=lambda: NOW,
     )
-    yield Scene(db, planner, ids, cost)
+    yield Scene(db, planner, ids, registry)
     await engine.aclose()
     db.close()
 
@@ -100,7 +102,8 @@ async def test_the_most_used_stands_first_and_is_warmed_last(scene: Scene, serve
     assert {(a["max_tokens"], a["model"], a["stream"]) for a in asked} == {(1, "tiny", False)}
     assert (row.warmed, row.warmed_tokens, row.warmed_cached_tokens) == (2, 80, 32)
     assert row.warmed_usd == pytest.approx(2 * (40 * 1.0 + 2.0) / 1e6)
-    assert sum(usd for _, usd in scene.cost) == pytest.approx(row.warmed_usd)
+    cost = scene.registry.get_sample_value("understudy_kv_warm_cost_usd_total", {"engine": "small"})
+    assert cost == pytest.approx(row.warmed_usd)
 
 
 async def test_what_was_warmed_is_not_warmed_again_within_the_hour(scene: Scene, server: Upstream) -> None:
