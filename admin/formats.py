@@ -53,6 +53,13 @@ def decimal(value: float | None, digits: int = 3) -> str:
     return NOTHING if value is None else f"{value:.{digits}f}"
 
 
+def figure(value: Any) -> str:
+    """Any figure, as short as it stays exact enough: four significant digits of a fraction."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return count(value) if isinstance(value, int) else f"{value:.4g}"
+
+
 def size(value: float | None) -> str:
     """Bytes as B, KiB, MiB or GiB."""
     if value is None:
@@ -79,6 +86,7 @@ FILTERS: dict[str, Any] = {
     "usd": usd,
     "ms": milliseconds,
     "decimal": decimal,
+    "figure": figure,
     "size": size,
     "when": when,
 }

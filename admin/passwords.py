@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -41,20 +42,27 @@ def wants_rehash(password_hash: str) -> bool:
     return _HASHER.check_needs_rehash(password_hash)
 
 
+@lru_cache(maxsize=1)
+def _nobodys_hash() -> str:
+    return hashed(new_password())
+
+
+def _matches_or_takes_as_long(password_hash: str | None, password: str) -> bool:
+    return matches(password_hash or _nobodys_hash(), password) and password_hash is not None
+
+
 class PasswordCheck:
     """Checks passwords one at a time: many sign-ins at once must not take gigabytes."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="password")
-        self._nobody = hashed(new_password())
 
     async def matches(self, password_hash: str | None, password: str) -> bool:
         """Whether it matches. For an account that does not exist (None) it takes as long, and is False."""
         loop = asyncio.get_running_loop()
-        right = await loop.run_in_executor(
-            self._thread, matches, password_hash or self._nobody, password[:1024]
+        return await loop.run_in_executor(
+            self._thread, _matches_or_takes_as_long, password_hash, password[:1024]
         )
-        return right and password_hash is not None
 
     def close(self) -> None:
         """End the thread."""

@@ -10,7 +10,11 @@ from admin.hands import Hands
 from store.admin_sessions import AdminSessions
 from store.admin_users import AdminUsers
 from store.audit_log import AuditLog
+from store.engine_states import EngineStates
 from store.memory import Memory
+from store.outcome_sums import OutcomeSums
+from store.quality_floors import QualityFloors
+from store.request_rollups import RequestRollups
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class Setting:
     """Dotted, as in the configuration file."""
     value: str
     """As YAML; secrets masked."""
-    is_default: bool
+    source: str
+    """default, file, command line, or environment: NAME."""
     description: str
 
 
@@ -71,6 +76,8 @@ class Given:
     engines: tuple[EngineFacts, ...] = ()
     models: tuple[ServedFacts, ...] = ()
     settings: Callable[[], Sequence[Setting]] = field(default=lambda: ())
+    settings_news: Callable[[], Sequence[str]] = field(default=lambda: ())
+    """What a restart would change, since the file was changed; or why the file could not be used."""
     check: Callable[[str], Checked] = field(default=lambda text: Checked((), ()))
     config_file: str = ""
     """Where the settings came from; empty for a command line."""
@@ -89,6 +96,10 @@ class Sources:
     users: AdminUsers
     sessions: AdminSessions
     audit: AuditLog
+    rollups: RequestRollups
+    engine_states: EngineStates
+    outcome_sums: OutcomeSums
+    floors: QualityFloors
     given: Given
     extra: dict[str, Any] = field(default_factory=dict)
 

@@ -9,30 +9,53 @@ import asyncio
 import socket
 import sys
 import time
+from pathlib import Path
 
 import click
 from aiohttp import web
 
 from admin.app import AdminApp
 from admin.passwords import hashed, new_password
+from admin.sources import Sources
 from gateway.admin_setup import admin
 from gateway.config import Config
 from gateway.config_admin import AdminSettings
+from gateway.housekeeper import Chore, Housekeeper
 from gateway.log import log
 from store.admin_users import AdminUsers
 
 FIRST_USER = "operator"
 _TRY_AGAIN_S = 10.0
+_ADD_UP_EVERY_S = 2.0
+_TRIM_EVERY_S = 1800.0
 
 
-def serve_admin(config: Config, gateway_port: int) -> int:
+def serve_admin(config: Config, gateway_port: int, config_file: Path | None = None) -> int:
     """Serve the pages until SIGTERM or SIGINT. Returns the process's exit status."""
     sock = _bound(config.admin)
     gateway_url = f"http://{config.listen.host}:{gateway_port}"
-    with sock, admin(config, sock.getsockname()[1], gateway_url) as (app, sources):
+    with sock, admin(config, sock.getsockname()[1], gateway_url, config_file) as (app, sources):
         _first_password(sources.users)
-        asyncio.run(_serve(app, sock))
+        chores = Housekeeper(_chores(sources, config.admin))
+        chores.start()
+        try:
+            asyncio.run(_serve(app, sock))
+        finally:
+            chores.stop()
     return 0
+
+
+def _chores(sources: Sources, settings: AdminSettings) -> list[Chore]:
+    def add_up() -> None:
+        while sources.rollups.catch_up():
+            # Other processes' writes come between.
+            time.sleep(0.01)
+
+    def trim() -> None:
+        sources.rollups.trim(time.time()).result(60)
+        sources.audit.trim(time.time() - settings.audit_days * 86_400).result(60)
+
+    return [Chore("add_up", _ADD_UP_EVERY_S, add_up), Chore("trim", _TRIM_EVERY_S, trim)]
 
 
 def _bound(settings: AdminSettings) -> socket.socket:

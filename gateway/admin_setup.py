@@ -4,29 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from admin.app import AdminApp, Options
 from admin.hands import Hands
 from admin.pages import PAGES
 from admin.sources import EngineFacts, Given, ServedFacts, Sources
 from gateway.admin_hands import AdminHands
+from gateway.admin_settings import EffectiveSettings
 from gateway.config import Config
 from gateway.log import log
 from store.admin_sessions import AdminSessions
 from store.admin_users import AdminUsers
 from store.audit_log import AuditLog
+from store.engine_states import EngineStates
 from store.memory import Memory as Store
+from store.outcome_sums import OutcomeSums
+from store.quality_floors import QualityFloors
+from store.request_rollups import RequestRollups
 
 
 @contextmanager
-def admin(config: Config, port: int, gateway_url: str = "") -> Iterator[tuple[AdminApp, Sources]]:
+def admin(
+    config: Config, port: int, gateway_url: str = "", config_file: Path | None = None
+) -> Iterator[tuple[AdminApp, Sources]]:
     """The application over the open store, which is closed again. Raises what opening a store raises."""
     memory = config.memory
     assert memory is not None and memory.data_dir is not None, "admin_wanted"
     store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
     try:
         hands = AdminHands(config, store)
-        made = sources(config, store, gateway_url, hands.hands())
+        made = sources(config, store, gateway_url, config_file, hands.hands())
         app = AdminApp(
             PAGES,
             made,
@@ -45,9 +53,16 @@ def admin(config: Config, port: int, gateway_url: str = "") -> Iterator[tuple[Ad
         store.close()
 
 
-def sources(config: Config, store: Store, gateway_url: str = "", hands: Hands | None = None) -> Sources:
+def sources(
+    config: Config,
+    store: Store,
+    gateway_url: str = "",
+    config_file: Path | None = None,
+    hands: Hands | None = None,
+) -> Sources:
     """What the pages of this configuration are made from."""
     settings = config.admin
+    effective = EffectiveSettings(config, config_file)
     return Sources(
         store,
         AdminUsers(store.db),
@@ -55,9 +70,17 @@ def sources(config: Config, store: Store, gateway_url: str = "", hands: Hands | 
             store.db, store.secret, idle_s=settings.idle_min * 60, longest_s=settings.longest_h * 3600
         ),
         AuditLog(store.db),
+        RequestRollups(store.db, config.models),
+        EngineStates(store.db),
+        OutcomeSums(store.db),
+        QualityFloors(store.db),
         Given(
             engines=tuple(_engine(config, name) for name in config.engines),
             models=tuple(_model(config, name) for name in config.models),
+            settings=effective.rows,
+            settings_news=effective.news,
+            check=effective.check,
+            config_file=str(config_file or ""),
             gateway_url=gateway_url,
             judged=config.judging is not None,
             hands=hands or Hands(),

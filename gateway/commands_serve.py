@@ -50,7 +50,7 @@ def serve(config_path: Path | None, **options: Any) -> None:
         sys.exit(2)
     from gateway.run import run
 
-    sys.exit(run(config))
+    sys.exit(run(config, config_path))
 
 
 def config_of_options(given: dict[str, Any]) -> Config:

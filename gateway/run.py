@@ -21,12 +21,15 @@ from gateway.log import WRITER, log, set_level
 _REPLAYER = "replayer"
 
 
-def run(config: Config) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the process's exit status; 2 when it could not start."""
+def run(config: Config, config_file: Path | None = None) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the process's exit status; 2 when it could not start.
+
+    `config_file`: where the settings came from, for people to see.
+    """
     set_level(config.log.level)
     listen = config.listen
     shared = listen.workers > 1
-    helped = bool(_helpers(config, 0))
+    helped = bool(_helpers(config, 0, config_file))
     try:
         sock = bind(listen.host, listen.port, shared=shared or helped)
     except (OSError, OverflowError) as error:
@@ -39,7 +42,7 @@ def run(config: Config) -> int:
                 return _run_worker(config, sock)
             # This socket stays bound, and never listens: it keeps the port (a chosen one too) for the workers.
             port = sock.getsockname()[1]
-            return _supervise(config, port)
+            return _supervise(config, port, config_file)
         finally:
             WRITER.close()
 
@@ -84,7 +87,7 @@ def admin_wanted(config: Config) -> bool:
     return config.admin.enabled and config.memory is not None and config.memory.data_dir is not None
 
 
-def _supervise(config: Config, port: int) -> int:
+def _supervise(config: Config, port: int, config_file: Path | None) -> int:
     from gateway.supervisor import Supervisor
 
     def work() -> int:
@@ -94,7 +97,7 @@ def _supervise(config: Config, port: int) -> int:
             finally:
                 WRITER.close()
 
-    helpers = _helpers(config, port)
+    helpers = _helpers(config, port, config_file)
     return Supervisor(
         work,
         config.listen.workers,
@@ -104,7 +107,7 @@ def _supervise(config: Config, port: int) -> int:
     ).run()
 
 
-def _helpers(config: Config, port: int) -> dict[str, Callable[[], int]]:
+def _helpers(config: Config, port: int, config_file: Path | None) -> dict[str, Callable[[], int]]:
     """The processes beside the workers, by name; `port` is the workers'."""
     wanted: dict[str, Callable[[Config], int]] = {}
     if learner_wanted(config):
@@ -112,7 +115,7 @@ def _helpers(config: Config, port: int) -> dict[str, Callable[[], int]]:
     if config.replay.enabled:
         wanted[_REPLAYER] = _replay
     if admin_wanted(config):
-        wanted["admin"] = partial(_admin, port)
+        wanted["admin"] = partial(_admin, port, config_file)
     return {name: partial(_help, run, config) for name, run in wanted.items()}
 
 
@@ -136,10 +139,10 @@ def _replay(config: Config) -> int:
     return replay(config)
 
 
-def _admin(port: int, config: Config) -> int:
+def _admin(port: int, config_file: Path | None, config: Config) -> int:
     from gateway.admin_process import serve_admin
 
-    return serve_admin(config, port)
+    return serve_admin(config, port, config_file)
 
 
 def _run_worker(config: Config, sock: socket.socket) -> int:

@@ -58,6 +58,17 @@ class RequestRollups:
 
         return self._db.write(write).result(self._timeout_s)
 
+    def behind(self) -> int:
+        """About how many requests are not in the sums yet."""
+        row = (
+            self._db.read()
+            .execute(
+                "SELECT coalesce((SELECT max(row_id) FROM requests), 0) - last_row_id FROM rollup_progress"
+            )
+            .fetchone()
+        )
+        return max(0, int(row[0]))
+
     def trim(self, now_s: float) -> Future[int]:
         """Drop minutes after some hours, and hours after some weeks; gives how many rows."""
 

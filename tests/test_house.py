@@ -42,6 +42,10 @@ TESTED_BY = {
     # Each is a line that names a summary and a template; every test of the door asks for all of them.
     "admin/pages/audit.py": "admin/test_access.py",
     "admin/pages/overview.py": "admin/test_access.py",
+    "admin/pages/engines.py": "admin/test_access.py",
+    "admin/pages/learning.py": "admin/test_access.py",
+    "admin/pages/settings.py": "admin/test_access.py",
+    "admin/pages/tenants.py": "admin/test_access.py",
     "admin/sign_in.py": "admin/test_access.py",
     # Seams: nothing to run.
     "engines/engine.py": "engines/test_simulated.py",

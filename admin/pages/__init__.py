@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from admin.page import Page
 from admin.pages.audit import AUDIT
+from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES
+from admin.pages.learning import LEARNING
 from admin.pages.overview import OVERVIEW
 from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.router import ROUTER, WHAT_IF
+from admin.pages.settings import SETTINGS
+from admin.pages.tenants import TENANTS
 
-PAGES: tuple[Page, ...] = (OVERVIEW, REQUESTS, REQUEST, EXAMPLES, EXAMPLE, ROUTER, WHAT_IF, AUDIT)
+PAGES: tuple[Page, ...] = (
+    OVERVIEW,
+    *(REQUESTS, REQUEST),
+    *(EXAMPLES, EXAMPLE),
+    ENGINES,
+    *(ROUTER, WHAT_IF),
+    LEARNING,
+    TENANTS,
+    SETTINGS,
+    AUDIT,
+)

@@ -4,8 +4,14 @@
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const colour = (name) => (/^(series-\d|good|warn|bad|muted|line|accent)$/.test(name || "") ? style("--" + name) : name);
 
-  function themed(trace) {
+  // Instants are sent as milliseconds since 1970; plotly would show them in UTC.
+  const local = (ms) => ms - new Date(ms).getTimezoneOffset() * 60000;
+
+  function themed(trace, layout) {
     const copy = { ...trace };
+    for (const key of ["x", "y"]) {
+      if (layout?.[key + "axis"]?.type === "date" && Array.isArray(copy[key])) copy[key] = copy[key].map(local);
+    }
     for (const key of ["marker", "line", "error_y"]) {
       if (copy[key]) copy[key] = { ...copy[key], color: colour(copy[key].color) };
     }
@@ -21,7 +27,7 @@
     const made = {
       margin: { l: 8, r: 8, t: 8, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: style("--font"), size: 12, color: style("--text") }, hovermode: "closest",
-      legend: { orientation: "h", y: -0.18, x: 0, font: { color: text } },
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal", font: { color: text } },
       hoverlabel: { bgcolor: style("--surface"), bordercolor: line, font: { color: style("--text") } },
       ...given,
     };
@@ -35,7 +41,7 @@
     if (within.matches?.("[data-chart]")) charts.push(within);
     for (const box of charts) {
       const { traces, layout: given } = JSON.parse(box.dataset.chart);
-      Plotly.react(box, traces.map(themed), layout(given || {}), { displayModeBar: false, responsive: true });
+      Plotly.react(box, traces.map((trace) => themed(trace, given)), layout(given || {}), { displayModeBar: false, responsive: true });
     }
   }
   document.addEventListener("understudy:theme", () => draw(document));

@@ -1,22 +1,187 @@
-"""What happened lately, and what it came to: requests, hits, offloading, cost."""
+"""What happened lately, and what it came to: requests, hits, offloading, quality, cost, latency by stage, load."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from admin.charts import stacked
 from admin.page import Asked, Summary
 from admin.sources import Sources
+from admin.summaries.engine_load import engine_load
+from admin.summaries.quality import floors, quality
+from store.request_rollups import HOUR_S, MINUTE_S, percentile
+from store.rollup_rows import LatencyCount, RequestSums, StageSums
 
-SPANS = {"hour": 3600.0, "day": 86_400.0, "week": 7 * 86_400.0}
+SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
+"""Name to seconds, and the width of a bar."""
+_KINDS = (("memory", "series-3"), ("offloaded", "series-1"), ("reference", "series-2"), ("failed", "bad"))
+_STAGES = ("exact", "replay", "semantic", "embed", "nearest", "score", "combine", "choose")
+"""In the order of a request's way."""
 
 
 def overview(sources: Sources, asked: Asked) -> Summary:
-    """For `span`: hour, day or week."""
+    """For `span` (hour, day or week), and a `tenant`'s id if one is given."""
     span = asked.choice("span", tuple(SPANS), "hour")
-    totals = sources.store.decisions.totals(asked.now_s - SPANS[span])
+    tenant = asked.text("tenant", longest=64) or None
+    seconds, width_s = SPANS[span]
+    since_s = (asked.now_s - seconds) // width_s * width_s
+    rollups = sources.rollups
+    rollups.catch_up()
+    rows = rollups.requests(width_s, since_s, tenant)
+    references = {model.name: model.engines[-1] for model in sources.given.models}
+    kinds = {kind: sum(r.requests for r in rows if _kind(r, references) == kind) for kind, _ in _KINDS}
+    answered = kinds["offloaded"] + kinds["reference"]
+    judged = sources.outcome_sums.judged(since_s, tenant)
+    feedback_count, feedback_mean = sources.outcome_sums.feedback(since_s, tenant)
+    names = sources.tenant_names()
+    latencies = rollups.latencies(width_s, since_s, tenant)
     return {
         "span": span,
-        "requests": totals.requests,
-        "exact_hits": totals.exact_hits,
-        "offloaded": totals.offloaded,
-        "by_engine": dict(totals.by_engine),
-        "cost_usd": totals.cost_usd,
+        "since_s": since_s,
+        "tenant": tenant or "",
+        "tenants": _tenants(sources, names, since_s),
+        "behind": rollups.behind(),
+        "requests": sum(kinds.values()),
+        "per_second": sum(kinds.values()) / max(1.0, asked.now_s - since_s),
+        "kinds": kinds,
+        "hit_share": _share(kinds["memory"], sum(kinds.values())),
+        "offload_share": _share(kinds["offloaded"], answered),
+        "failed_share": _share(kinds["failed"], sum(kinds.values())),
+        "quality": quality(judged, sources.given.models, kinds["offloaded"], answered),
+        "judging": sources.given.judged,
+        "feedback": {"count": feedback_count, "mean": feedback_mean},
+        "floors": floors(sources.floors.all(tenant), names, asked.now_s),
+        "money": _money(sources, rows, since_s, tenant),
+        "latency": {
+            measure: {
+                "p50_ms": percentile(_histogram(latencies, measure), 0.5),
+                "p95_ms": percentile(_histogram(latencies, measure), 0.95),
+            }
+            for measure in ("total", "first_chunk")
+        },
+        "stages": _stages(rows, rollups.stages(width_s, since_s, tenant)),
+        "traffic": _traffic(rows, references, since_s, asked.now_s, width_s),
+        "engines": engine_load(sources, asked.now_s),
+        "charts": {
+            "traffic": _traffic_chart(rows, references, since_s, asked.now_s, width_s),
+            "stages": _stages_chart(rows, rollups.stages(width_s, since_s, tenant)),
+        },
     }
+
+
+def _kind(row: RequestSums, references: dict[str, str]) -> str:
+    if row.outcome == "hit":
+        return "memory"
+    if row.outcome != "answered":
+        return "failed"
+    return "reference" if row.engine == references.get(row.model, row.engine) else "offloaded"
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _tenants(sources: Sources, names: dict[str, str], since_s: float) -> list[Summary]:
+    seen = {tenant for tenant, *_ in sources.rollups.by_tenant(since_s)}
+    found = [{"id": tenant, "name": names.get(tenant) or tenant} for tenant in seen]
+    return sorted(found, key=lambda one: one["name"])
+
+
+def _money(sources: Sources, rows: Sequence[RequestSums], since_s: float, tenant: str | None) -> Summary:
+    """Against a gateway that sends everything to the reference engine; only of requests for which that was reckoned."""
+    paid = sum(row.cost_usd for row in rows)
+    reckoned = paid - sum(row.unreckoned_usd for row in rows)
+    always_large = sum(row.reference_cost_usd for row in rows)
+    judging = sources.outcome_sums.spent_usd(since_s, tenant)
+    replay = sum(
+        line.spent.most_usd for line in sources.store.replay.asks.spend(since_s=since_s, tenant=tenant)
+    )
+    saved = always_large - reckoned - judging - replay
+    return {
+        "paid_usd": paid,
+        "always_large_usd": always_large,
+        "judging_usd": judging,
+        "replay_usd": replay,
+        "saved_usd": saved,
+        "saved_share": saved / always_large if always_large else None,
+        "unreckoned": sum(row.unreckoned for row in rows if row.outcome in ("hit", "answered")),
+    }
+
+
+def _histogram(latencies: Sequence[LatencyCount], measure: str) -> list[tuple[int, int]]:
+    counts: dict[int, int] = {}
+    for row in latencies:
+        if row.measure == measure:
+            counts[row.bucket] = counts.get(row.bucket, 0) + row.requests
+    return sorted(counts.items())
+
+
+def _stages(rows: Sequence[RequestSums], stages: Sequence[StageSums]) -> list[Summary]:
+    """Mean milliseconds by who answered: our own stages, what else is ours, and the engine's part."""
+    found = []
+    for engine in sorted({row.engine for row in rows}):
+        mine = [row for row in rows if row.engine == engine and row.outcome in ("hit", "answered")]
+        requests = sum(row.requests for row in mine)
+        if not requests:
+            continue
+        own = {s.stage: s.sum_ms / max(1, s.requests) for s in stages if s.engine == engine}
+        # A stage that not every request goes through is weighed by how many do.
+        share = {s.stage: min(1.0, s.requests / requests) for s in stages if s.engine == engine}
+        parts = {name: own[name] * share[name] for name in sorted(own, key=_place)}
+        overhead = sum(row.overhead_ms for row in mine) / requests
+        total = sum(row.total_ms for row in mine) / requests
+        streams = sum(row.streams for row in mine)
+        found.append(
+            {
+                "engine": engine,
+                "requests": requests,
+                "stages_ms": parts,
+                "other_ms": max(0.0, overhead - sum(parts.values())),
+                "overhead_ms": overhead,
+                "engine_ms": max(0.0, total - overhead),
+                "first_chunk_ms": sum(row.first_chunk_ms for row in mine) / streams if streams else None,
+                "total_ms": total,
+            }
+        )
+    return found
+
+
+def _place(stage: str) -> tuple[int, str]:
+    return (_STAGES.index(stage) if stage in _STAGES else len(_STAGES), stage)
+
+
+def _traffic(
+    rows: Sequence[RequestSums], references: dict[str, str], since_s: float, now_s: float, width_s: int
+) -> list[Summary]:
+    """Requests by kind, bar by bar, empty ones too."""
+    starts = range(int(since_s), int(now_s) + 1, width_s)
+    counts = {start: dict.fromkeys((kind for kind, _ in _KINDS), 0) for start in starts}
+    for row in rows:
+        if row.start_s in counts:
+            counts[row.start_s][_kind(row, references)] += row.requests
+    return [{"start_s": start, **kinds} for start, kinds in counts.items()]
+
+
+def _traffic_chart(
+    rows: Sequence[RequestSums], references: dict[str, str], since_s: float, now_s: float, width_s: int
+) -> Summary:
+    bars = _traffic(rows, references, since_s, now_s, width_s)
+    return stacked(
+        [bar["start_s"] for bar in bars],
+        [(kind, [bar[kind] for bar in bars], colour) for kind, colour in _KINDS],
+        times=True,
+        unit="requests",
+    )
+
+
+def _stages_chart(rows: Sequence[RequestSums], stages: Sequence[StageSums]) -> Summary:
+    groups = _stages(rows, stages)
+    names = sorted({name for group in groups for name in group["stages_ms"]}, key=_place)
+    series = [
+        (name, [group["stages_ms"].get(name, 0.0) for group in groups], f"series-{i % 7 + 1}")
+        for i, name in enumerate(names)
+    ]
+    series.append(("other", [group["other_ms"] for group in groups], "series-8"))
+    return stacked(
+        [group["engine"] or "from memory" for group in groups], series, across=True, unit="ms of our own"
+    )

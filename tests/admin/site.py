@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from admin.app import AdminApp
 from admin.passwords import hashed
@@ -101,11 +102,14 @@ class Site:
         return Person(self.url, session)
 
     async def person(self, role: str) -> Person:
-        """Somebody signed in with a role."""
+        """Somebody signed in with a role, without the time that a password takes."""
         name = f"a-{role}"
-        await asyncio.to_thread(add_user, self.sources, name, role)
+        self.sources.users.put(name, role, "no hash")
         made = self.stranger()
-        assert (await made.sign_in(name)).status == 303
+        token = self.sources.sessions.open(name)
+        cookie = f"understudy_admin_{self.url.rpartition(':')[2]}"
+        made.session.cookie_jar.update_cookies({cookie: token}, URL(self.url))
+        made.form_token = self.sources.sessions.form_token(token)
         return made
 
 

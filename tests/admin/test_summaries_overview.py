@@ -2,8 +2,109 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from admin.summaries.overview import SPANS
+from store.records import OutcomeRecord
+from tests.admin.site import Site, site
+from tests.store.rows import request_record
 
 
-def test_the_spans_are_an_hour_a_day_and_a_week() -> None:
-    assert {name: seconds / 3600 for name, seconds in SPANS.items()} == {"hour": 1, "day": 24, "week": 168}
+@pytest.fixture
+async def pages(tmp_path: Path) -> AsyncIterator[Site]:
+    async with site(tmp_path) as made:
+        yield made
+
+
+def note(pages: Site, number: int, **changes: Any) -> None:
+    fields = {"model": "demo", "started_at_s": time.time() - 60, "tenant": "a1", **changes}
+    pages.sources.store.decisions.record(request_record(number, **fields)).result(5)
+
+
+def fill(pages: Site) -> None:
+    """10 from memory, 20 offloaded, 30 by the reference, 5 failed."""
+    for i in range(65):
+        kind: dict[str, Any] = {
+            "engine": "large",
+            "cost_usd": 0.02,
+            "reference_cost_usd": 0.02,
+            "example_ids": (),
+        }
+        if i < 10:
+            kind = {"engine": "", "outcome": "hit", "cost_usd": 0.0, "reference_cost_usd": 0.02}
+        elif i < 30:
+            kind = {"engine": "small", "cost_usd": 0.001, "reference_cost_usd": 0.02}
+        elif i >= 60:
+            kind = {"engine": "large", "outcome": "failed", "status": 502, "cost_usd": 0.0}
+        note(pages, i, stages_ms='{"embed": 2.0, "choose": 0.5}', overhead_ms=3.0, **kind)
+
+
+async def test_figures_are_the_logs(pages: Site) -> None:
+    await asyncio.to_thread(fill, pages)
+    viewer = await pages.person("viewer")
+    for span in SPANS:
+        got = (await viewer.get(f"/overview.json?span={span}")).json
+        assert got["kinds"] == {"memory": 10, "offloaded": 20, "reference": 30, "failed": 5}
+        assert got["hit_share"] == pytest.approx(10 / 65)
+        assert got["offload_share"] == pytest.approx(20 / 50)
+        money = got["money"]
+        assert money["paid_usd"] == pytest.approx(0.62)
+        assert money["always_large_usd"] == pytest.approx(1.2)
+        assert money["saved_usd"] == pytest.approx(0.58)
+        assert sum(bar["offloaded"] for bar in got["traffic"]) == 20
+        small = next(group for group in got["stages"] if group["engine"] == "small")
+        assert small["stages_ms"] == {"embed": 2.0, "choose": 0.5} and small["other_ms"] == pytest.approx(0.5)
+        assert small["engine_ms"] == pytest.approx(117.0)
+
+
+async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) -> None:
+    await asyncio.to_thread(fill, pages)
+    judged = [
+        OutcomeRecord(
+            *(f"req-{i}", "a1", time.time(), "judge", "k", "small", (), True, 1.0 if i % 4 else 0.5),
+            probability=0.5,
+            cost_usd=0.01,
+        )
+        for i in range(10, 30)
+    ]
+    pages.sources.store.outcomes.note_many(judged).result(5)
+    viewer = await pages.person("viewer")
+    got = (await viewer.get("/overview.json")).json
+    assert got["money"]["judging_usd"] == pytest.approx(0.2)
+    assert got["money"]["saved_usd"] == pytest.approx(0.38)
+    # Outcomes without a choice name no model: nobody knows which reference they are held against.
+    assert got["quality"] is None
+
+
+async def test_nothing_of_another_tenant_is_in_a_tenants_figures(pages: Site) -> None:
+    await asyncio.to_thread(fill, pages)
+    note(pages, 100, tenant="b2", cost_usd=7.0)
+    viewer = await pages.person("viewer")
+    got = (await viewer.get("/overview.json?tenant=b2")).json
+    assert got["requests"] == 1 and got["money"]["paid_usd"] == pytest.approx(7.0)
+    assert {one["id"] for one in got["tenants"]} == {"a1", "b2"}
+
+
+async def test_an_empty_log_says_what_to_do(pages: Site) -> None:
+    viewer = await pages.person("viewer")
+    assert "base_url" in (await viewer.get("/overview")).text
+    got = (await viewer.get("/overview.json")).json
+    assert got["requests"] == 0 and got["hit_share"] is None and got["quality"] is None
+
+
+async def test_figures_grow_while_somebody_looks(pages: Site) -> None:
+    viewer = await pages.person("viewer")
+    async with viewer.session.get(pages.url + "/live") as stream:
+        assert (await stream.content.readline()).startswith(b"retry")
+        await stream.content.readline()
+        await asyncio.sleep(0.6)
+        await asyncio.to_thread(note, pages, 1)
+        async with asyncio.timeout(10):
+            assert await stream.content.readline() == b"event: news\n"
+    assert (await viewer.get("/overview.json")).json["requests"] == 1

@@ -1,0 +1,69 @@
+"""Charts as data: what admin/static/charts.js hands to plotly. Colours are names; the page's theme says what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Chart = dict[str, Any]
+
+
+def stacked(
+    labels: Sequence[Any],
+    series: Sequence[tuple[str, Sequence[float], str]],
+    *,
+    unit: str,
+    times: bool = False,
+    across: bool = False,
+) -> Chart:
+    """Stacked bars: (name, one value per label, colour) per series. `times`: labels are Unix seconds. `across`: lying."""
+    places = [_instant(at_s) for at_s in labels] if times else list(labels)
+    traces = []
+    for name, values, colour in series:
+        bar: Chart = {"type": "bar", "name": name, "marker": {"color": colour}}
+        bar["hovertemplate"] = f"%{{{'x' if across else 'y'}:.4~g}} {unit}<extra>{name}</extra>"
+        bar |= (
+            {"y": places, "x": list(values), "orientation": "h"}
+            if across
+            else {"x": places, "y": list(values)}
+        )
+        traces.append(bar)
+    value_axis = {"title": {"text": unit}, "rangemode": "tozero", "fixedrange": True}
+    label_axis: Chart = {"fixedrange": True, **({"type": "date"} if times else {"type": "category"})}
+    axes = (
+        {"xaxis": value_axis, "yaxis": label_axis} if across else {"xaxis": label_axis, "yaxis": value_axis}
+    )
+    return {"traces": traces, "layout": {"barmode": "stack", "bargap": 0.15, **axes}}
+
+
+def lines(
+    labels: Sequence[Any],
+    series: Sequence[tuple[str, Sequence[float | None], str]],
+    *,
+    unit: str,
+    times: bool = False,
+) -> Chart:
+    """Lines: (name, one value per label or None for a gap, colour) per series."""
+    places = [_instant(at_s) for at_s in labels] if times else list(labels)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers" if len(places) < 40 else "lines",
+            "name": name,
+            "x": places,
+            "y": list(values),
+            "line": {"color": colour, "width": 2},
+            "marker": {"color": colour},
+        }
+        for name, values, colour in series
+    ]
+    axes = {
+        "xaxis": {"fixedrange": True, **({"type": "date"} if times else {})},
+        "yaxis": {"title": {"text": unit}, "rangemode": "tozero", "fixedrange": True},
+    }
+    return {"traces": traces, "layout": axes}
+
+
+def _instant(at_s: float) -> int:
+    """Milliseconds, which plotly takes for UTC; charts.js puts them into the reader's zone."""
+    return int(at_s * 1000)

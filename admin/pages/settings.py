@@ -1,0 +1,14 @@
+"""Settings: what is in force, where it comes from; check a file before it is used."""
+
+from __future__ import annotations
+
+from admin.page import Action, Page
+from admin.summaries.settings import check, settings
+
+SETTINGS = Page(
+    "/settings",
+    "Settings",
+    "settings.html",
+    settings,
+    actions=(Action("/settings/check", check, template="settings_check.html"),),
+)

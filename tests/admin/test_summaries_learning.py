@@ -1,0 +1,91 @@
+"""The learning page: versions, rolling back, freezing, all of which a running gateway follows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from admin.summaries.learning import learning
+from store.artifacts import Artifacts
+from tests.admin.site import Site, site
+
+assert learning, "asked for over HTTP below"
+SLOT = {"kind": "bandit", "tenant": "t1", "model": "demo"}
+
+
+@pytest.fixture
+async def pages(tmp_path: Path) -> AsyncIterator[Site]:
+    async with site(tmp_path) as made:
+        yield made
+
+
+def published(pages: Site) -> tuple[Artifacts, list[int]]:
+    artifacts = pages.sources.store.artifacts
+    versions = [
+        artifacts.publish(
+            "bandit", "t1", "demo", bytes([n]), metrics={"reward": 0.5 + n / 10}, note=f"<i>{n}</i>"
+        ).id
+        for n in range(3)
+    ]
+    return artifacts, versions
+
+
+async def test_versions_are_shown_and_one_may_go_back_or_choose(pages: Site) -> None:
+    artifacts, versions = published(pages)
+    operator = await pages.person("operator")
+    (slot,) = (await operator.get("/learning.json")).json["slots"]
+    assert slot["in_use"] == versions[2] and [v["id"] for v in slot["versions"]] == versions[::-1]
+    page = (await operator.get("/learning")).text
+    assert "<i>2" not in page and "&lt;i&gt;2" in page
+    await operator.post("/learning/roll-back", SLOT)
+    active = artifacts.active("bandit", "t1", "demo")
+    assert active is not None and active.id == versions[1]
+    await operator.post("/learning/use", {"version": str(versions[2])})
+    active = artifacts.active("bandit", "t1", "demo")
+    assert active is not None and active.id == versions[2]
+
+
+async def test_a_frozen_slot_keeps_what_is_in_use(pages: Site) -> None:
+    artifacts, versions = published(pages)
+    operator = await pages.person("operator")
+    assert (await operator.post("/learning/freeze", SLOT)).status == 303
+    assert artifacts.publish("bandit", "t1", "demo", b"new", metrics={}).state == "retired"
+    (slot,) = (await operator.get("/learning.json")).json["slots"]
+    assert slot["frozen_since_s"] is not None and slot["in_use"] == versions[2]
+    assert (await operator.post("/learning/unfreeze", SLOT)).status == 303
+    got = await operator.post("/learning/unfreeze", SLOT, Accept="application/json")
+    assert got.status == 409
+
+
+async def test_a_broken_version_is_not_taken_into_use(pages: Site) -> None:
+    artifacts, versions = published(pages)
+    record = artifacts.get(versions[0])
+    assert record is not None
+    artifacts.path(record).write_bytes(b"damaged")
+    operator = await pages.person("operator")
+    got = await operator.post("/learning/use", {"version": str(versions[0])}, Accept="application/json")
+    assert got.status == 409 and "checksum" in got.json["error"]["message"]
+    active = artifacts.active("bandit", "t1", "demo")
+    assert active is not None and active.id == versions[2]
+
+
+async def test_nothing_to_go_back_from_is_said(pages: Site) -> None:
+    operator = await pages.person("operator")
+    assert "Nothing was learnt yet" in (await operator.get("/learning")).text
+    got = await operator.post("/learning/roll-back", SLOT, Accept="application/json")
+    assert got.status == 409
+
+
+async def test_filters_leave_out_the_rest(pages: Site) -> None:
+    artifacts, _ = published(pages)
+    artifacts.publish("counts", "", "demo", b"x", metrics={})
+    operator = await pages.person("operator")
+    for query, expected in (
+        ("kind=counts", ["counts"]),
+        ("tenant=t1", ["bandit"]),
+        ("tenant=operator", ["counts"]),
+    ):
+        slots = (await operator.get(f"/learning.json?{query}")).json["slots"]
+        assert [slot["kind"] for slot in slots] == expected, query
