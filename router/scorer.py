@@ -7,6 +7,7 @@ GPU. Blocks: for the executor's threads. It does not choose examples (router.com
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
@@ -19,8 +20,8 @@ import numpy as np
 from router.onnx_session import OnnxSession, ProviderMissing, SessionBusy
 from router.plan import Candidate
 from router.scorer_artifact import OUTPUTS, Declared, WrongArtifact, check_ports, declared
-from router.scorer_features import NAMES, VERSION, Features, RequestView
-from store.records import Example, Vector
+from router.scorer_features import NAMES, VERSION, Features, RequestView, vector_rows
+from store.records import Example
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -130,7 +131,6 @@ class Scorer:
         self._deadline_s = deadline_s
         self._tokenizer = tokenizer
         self._dimensions = dimensions
-        self._unknown = np.zeros(dimensions, np.float32)
         self._places = [session.outputs.index(name) for name in OUTPUTS[said.signature]]
         self._inputs = session.inputs
 
@@ -190,25 +190,30 @@ class Scorer:
 
         Without candidates there is still `quality_alone`. Raises ScorerLate, ScorerBroken.
         """
-        scalars = self._features.rows(request, candidates, time.time())
-        return self._score(request, candidates, scalars, self._deadline_s)
+        return self._score(request, candidates, time.time(), self._deadline_s)
 
     def close(self) -> None:
         """Ends the thread. Whoever waits, or asks later, gets ScorerLate."""
         self._session.close()
 
     def _score(
-        self, request: RequestView, candidates: Sequence[Candidate], scalars: Floats, deadline_s: float | None
+        self, request: RequestView, candidates: Sequence[Candidate], now_s: float, deadline_s: float | None
     ) -> Scores:
-        began = time.perf_counter()
         if self.declared.signature == "features":
-            outputs = self._run_here(self._embeddings(request, candidates, scalars))
+            feeds = self._vectors(request, candidates)
+            answers = feeds["example_answers"]
+            scalars = self._features.rows(request, candidates, now_s, answers)
+            feeds["scalars"] = scalars if candidates else np.zeros((1, len(NAMES)), np.float32)
+            began = time.perf_counter()
+            outputs = self._run_here(feeds)
             if deadline_s is not None and time.perf_counter() - began > deadline_s:
                 raise ScorerLate(f"scorer {self.version}: no scores within {deadline_s * 1000:g} ms")
         else:
-            feeds = self._tokens(request, candidates)
+            scalars = self._features.rows(request, candidates, now_s)
+            began = time.perf_counter()
+            tokens = self._tokens(request, candidates)
             left_s = None if deadline_s is None else deadline_s - (time.perf_counter() - began)
-            outputs = self._run(feeds, left_s)
+            outputs = self._run(tokens, left_s)
         try:
             quality_with, quality_alone = self._qualities(outputs, len(candidates))
         except (ValueError, IndexError, TypeError) as wrong:
@@ -243,19 +248,18 @@ class Scorer:
         except Exception as failed:
             raise ScorerBroken(f"scorer {self.version}: {failed}") from failed
 
-    def _embeddings(
-        self, request: RequestView, candidates: Sequence[Candidate], scalars: Floats
-    ) -> dict[str, npt.NDArray[Any]]:
-        unknown = self._unknown
-        questions = [unknown if c.vector is None else c.vector for c in candidates] or [unknown]
-        answers = [unknown if c.answer_vector is None else c.answer_vector for c in candidates] or [unknown]
+    def _vectors(
+        self, request: RequestView, candidates: Sequence[Candidate]
+    ) -> dict[str, npt.NDArray[np.float32]]:
+        """A features model's inputs but the scalars."""
+        # A model is always shown one row: some give nothing at all, not even quality_alone, for none.
+        questions = [c.vector for c in candidates] or [None]
+        answers = [c.answer_vector for c in candidates] or [None]
         try:
             return {
                 "request": np.asarray(request.vector, np.float32).reshape(1, self._dimensions),
-                "example_questions": _rows(questions, self._dimensions),
-                "example_answers": _rows(answers, self._dimensions),
-                # A model is always shown one row: some give nothing at all, not even quality_alone, for none.
-                "scalars": scalars if candidates else np.zeros((1, len(NAMES)), np.float32),
+                "example_questions": vector_rows(questions, self._dimensions),
+                "example_answers": vector_rows(answers, self._dimensions),
             }
         except ValueError as wrong:
             raise ScorerBroken(f"scorer {self.version}: vectors of another size: {wrong}") from wrong
@@ -272,7 +276,8 @@ class Scorer:
 
     def _qualities(self, outputs: list[npt.NDArray[Any]], count: int) -> tuple[Floats, float]:
         """With each candidate and alone, all within 0..1. Raises ValueError for anything else."""
-        found = [np.asarray(outputs[place], np.float32).reshape(-1) for place in self._places]
+        # Lists, not arrays: these are few numbers, and an array operation called once costs more than all of them.
+        found: list[list[float]] = [outputs[place].reshape(-1).tolist() for place in self._places]
         if self.declared.signature == "cross_encoder":
             found = [found[0][1:], found[0][:1]]
             shown = count
@@ -281,17 +286,18 @@ class Scorer:
         with_, alone = found
         if len(with_) != shown or len(alone) not in (1, shown):
             raise ValueError(f"it gave {len(with_)} and {len(alone)} qualities for {shown} examples")
-        # A hair outside 0..1 is rounding; NaN fails every comparison.
-        if not (np.all(np.abs(with_ - 0.5) < 0.501) and np.all(np.abs(alone - 0.5) < 0.501)):
-            raise ValueError("it gave what is no quality, 0 to 1")
-        return np.clip(with_[:count], 0.0, 1.0), min(1.0, max(0.0, float(alone.mean())))
+        for quality in itertools.chain(with_, alone):
+            # A hair outside 0..1 is rounding; NaN fails every comparison.
+            if not -0.001 < quality < 1.001:
+                raise ValueError(f"it gave {quality:g}, which is no quality, 0 to 1")
+        held = [min(1.0, max(0.0, quality)) for quality in with_[:count]]
+        return np.array(held, np.float32), min(1.0, max(0.0, sum(alone) / len(alone)))
 
     def _warm_up(self) -> None:
         """Two rows through the whole path, without a deadline: what a model gets wrong shows now."""
         example = Example(0, 0, "", "", "warm", "warm", "", 0.0)
-        request = RequestView("warm", self._unknown)
-        candidates = [Candidate(example, 0.0)] * 2
-        self._score(request, candidates, self._features.rows(request, candidates, 0.0), None)
+        request = RequestView("warm", np.zeros(self._dimensions, np.float32))
+        self._score(request, [Candidate(example, 0.0)] * 2, 0.0, None)
 
 
 class FallBack:
@@ -356,7 +362,3 @@ def _tokenizer(path: Path | None, max_tokens: int) -> Any:
     tokenizer.enable_padding()
     tokenizer.enable_truncation(max_tokens)
     return tokenizer
-
-
-def _rows(vectors: list[Vector], dimensions: int) -> Floats:
-    return np.concatenate(vectors).astype(np.float32, copy=False).reshape(len(vectors), dimensions)

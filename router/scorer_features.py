@@ -6,17 +6,18 @@ fed in training. Whoever changes what a scalar means raises VERSION: models of a
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Sequence
+import itertools
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from router.plan import Candidate
 from router.rarity import Rarity
-from router.scorer_reading import Readings, Text, read
+from router.scorer_reading import ROWS, Pair, Readings, Text, read, word_keys
 from store.accounting import decayed
 from store.records import Vector
 
@@ -70,10 +71,16 @@ NAMES: tuple[str, ...] = (
 )
 """One name per column."""
 
-_OVERLAP = NAMES.index("overlap_lost")
-
 PLACE = {name: i for i, name in enumerate(NAMES)}
 """Column by name."""
+
+_OVERLAP = NAMES.index("overlap_lost")
+_TURN = ROWS.index("turn_excess")
+_NEAR, _TEXTS = PLACE["request_covered"], PLACE["request_length"]
+# A row in three parts: what is near, what the texts have in common, and the rest.
+_PACK_NEAR = struct.Struct(f"{_NEAR}f").pack
+_PACK_TEXTS = struct.Struct(f"{_TEXTS - _NEAR}f").pack
+_PACK_REST = struct.Struct(f"{len(NAMES) - _TEXTS}f").pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,107 +104,135 @@ class Features:
     names = NAMES
 
     def __init__(self, rarity: Rarity, cache_entries: int = 10_000) -> None:
-        """`cache_entries`: examples whose texts are kept read, some two kilobytes each."""
+        """`cache_entries`: examples whose texts are kept read, some five kilobytes each."""
         self._readings = Readings(rarity, cache_entries)
 
     def rows(
-        self, request: RequestView, candidates: Sequence[Candidate], now_s: float
+        self,
+        request: RequestView,
+        candidates: Sequence[Candidate],
+        now_s: float,
+        answers: npt.NDArray[np.float32] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Shape (candidates, len(NAMES)), all finite. `candidates` as the retriever gave them, nearest first."""
+        """Shape (candidates, len(NAMES)), all finite. `candidates` as the retriever gave them, nearest first.
+
+        `answers`, where somebody has them: the candidates' answer vectors as `vector_rows` gives them.
+        """
         if not candidates:
             return np.zeros((0, len(NAMES)), np.float32)
+        if answers is None:
+            answers = vector_rows([c.answer_vector for c in candidates], len(request.vector))
         asked = read(request.text, self._readings.rarity)
         pairs = self._readings.of([c.example for c in candidates])
-        nearest = max(c.similarity for c in candidates)
-        answers = [c.answer_vector for c in candidates if c.answer_vector is not None]
-        cosines = iter(_cosines(request.vector, answers))
-        request_length = math.log1p(asked.length)
-        flat = array("f")
-        for place, (candidate, pair) in enumerate(zip(candidates, pairs, strict=True)):
-            example, known = candidate.example, candidate.answer_vector is not None
-            compared = _compared(asked, pair.question)
+        cosines = (answers @ request.vector).tolist()
+        nearest = max([c.similarity for c in candidates])
+        rare, request_length = tuple(asked.rare.items()), log1p(asked.length)
+        reference, relative_price = request.reference_engine, request.relative_price
+        packed: list[bytes] = []
+        # Number by number: a loop runs faster than array operations of which each is called but once.
+        for candidate, pair, sums, cosine in zip(
+            candidates, pairs, _said_by_both(asked, pairs), cosines, strict=True
+        ):
+            example, similarity = candidate.example, candidate.similarity
+            age_s, judged = now_s - example.created_at_s, example.quality_count
             gain = decayed(example.gain, example.gain_at_s, now_s) if example.gain else 0.0
-            judged = example.quality_count
-            flat.extend(
-                (
-                    candidate.similarity,
-                    next(cosines) if known else 0.0,
-                    known,
-                    *compared,
-                    _share(asked.rare, pair.answer_words, asked.rare_weight) if asked.rare else 0.0,
-                    pair.spelled,
-                    pair.spelled * compared[0],
+            packed += (
+                _PACK_NEAR(similarity, cosine, candidate.answer_vector is not None),
+                _PACK_TEXTS(*_compared(asked, rare, pair, sums)),
+                _PACK_REST(
                     request_length,
                     pair.question_length,
                     pair.answer_length,
                     example.quality_sum / judged if judged else 0.5,
                     judged > 0,
-                    math.log1p(example.uses) if example.uses else 0.0,
+                    log1p(example.uses) if example.uses else 0.0,
                     gain / (1.0 + abs(gain)),
-                    math.log1p(max(0.0, now_s - example.created_at_s) / 86400.0),
+                    log1p(age_s / 86400.0) if age_s > 0.0 else 0.0,
                     example.kind == "demonstration",
                     example.flagged,
-                    example.source_engine == request.reference_engine,
-                    math.log1p(example.merged) if example.merged else 0.0,
-                    1.0 / (1 + place),
-                    nearest - candidate.similarity,
-                    request.relative_price,
-                )
+                    example.source_engine == reference,
+                    log1p(example.merged) if example.merged else 0.0,
+                    1.0 / (1 + len(packed) // 3),
+                    nearest - similarity,
+                    relative_price,
+                ),
             )
-        rows = np.frombuffer(flat, np.float32).reshape(len(candidates), len(NAMES))
+        rows = np.frombuffer(bytearray().join(packed), np.float32).reshape(len(candidates), len(NAMES))
         overlap = rows[:, _OVERLAP]
         np.subtract(overlap.max(), overlap, out=overlap)
         # A vector or a clock gone wrong must not become a row of NaN that is logged and trained on.
         return rows if np.isfinite(rows).all() else np.nan_to_num(rows, posinf=0.0, neginf=0.0)
 
 
-def _cosines(vector: Vector, others: list[Vector]) -> list[float]:
-    if not others:
-        return []
-    found: list[float] = (np.concatenate(others).reshape(len(others), -1) @ vector).tolist()
+def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArray[np.float32]:
+    """One below the other, as (vectors, dimensions); zeros for None. Raises ValueError for vectors of another size."""
+    unknown = np.zeros(dimensions, np.float32)
+    flat = np.concatenate([unknown if vector is None else vector for vector in vectors])
+    return flat.astype(np.float32, copy=False).reshape(len(vectors), dimensions)
+
+
+def _said_by_both(asked: Text, pairs: Sequence[Pair]) -> list[tuple[float, ...]]:
+    """For each pair, summed over the words that the request says too: what ROWS names after the key, and then turn_excess
+    of those that its last turn says."""
+    packed = np.concatenate([pair.packed for pair in pairs], axis=1)
+    starts = list(itertools.accumulate([pair.packed.shape[1] for pair in pairs[:-1]], initial=0))
+    keys = packed[0].view(np.int64)
+    summed = np.add.reduceat(packed[1:] * _among(keys, asked.words), starts, axis=1)
+    sums: list[list[float]] = summed.tolist()
+    if asked.turn is asked.rare:
+        sums.append(sums[_TURN - 1])
+    else:
+        # What the request's last turn says; an example's turn, though, may be met by any turn of the request.
+        turned = packed[_TURN] * _among(keys, asked.turn)
+        sums.append(np.add.reduceat(turned, starts).tolist())
+    return list(zip(*sums, strict=True))
+
+
+def _among(keys: npt.NDArray[np.int64], words: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Which keys (router.scorer_reading.word_keys) are of one of `words`."""
+    wanted = word_keys(words)
+    if not len(wanted):
+        return np.zeros(len(keys), bool)
+    wanted.sort()
+    found: npt.NDArray[np.bool_] = wanted.take(wanted.searchsorted(keys), mode="clip") == keys
     return found
 
 
-def _compared(asked: Text, other: Text) -> tuple[float, ...]:
-    """From "request_covered" to "asks_alike"; "overlap_lost" as the overlap itself."""
-    mine, theirs, weights = asked.rare, other.rare, asked.weights
+def _compared(
+    asked: Text, rare: Sequence[tuple[str, float]], pair: Pair, sums: Sequence[float]
+) -> tuple[float, ...]:
+    """From "request_covered" to "spelled_alike"; "overlap_lost" as the overlap itself."""
+    shared, rare_shared, turn_met, common_shared, in_answer, turn_shared = sums
+    other = pair.question
+    rare_weight, other_rare_weight = asked.rare_weight, other.rare_weight
+    mine_only, theirs_only = rare_weight - rare_shared, other_rare_weight - rare_shared
+    # Sums of the same numbers in another order: a hair below nothing is nothing.
+    mine_only = mine_only if mine_only > 0.0 else 0.0
+    theirs_only = theirs_only if theirs_only > 0.0 else 0.0
     words, their_words = asked.words, other.words
-    shared = rare_shared = common_shared = 0.0
-    for word in words & their_words:
-        weight = weights[word]
-        shared += weight
-        if word in mine:
-            rare_shared += mine[word]
-        else:
-            common_shared += weight
-    mine_only = max(0.0, asked.rare_weight - rare_shared)
-    theirs_only = max(0.0, other.rare_weight - rare_shared)
     rarest_mine = rarest_theirs = 0.0
-    for word, excess in mine.items():
+    for word, excess in rare:
         if word not in their_words:
             rarest_mine = excess
             break
-    for word, excess in theirs.items():
+    for word, excess in pair.rare:
         if word not in words:
             rarest_theirs = excess
             break
-    covered = rare_shared / asked.rare_weight if asked.rare_weight else 1.0
-    covers = rare_shared / other.rare_weight if other.rare_weight else 1.0
-    turn_covered, turn_covers = covered, covers
-    if asked.turn is not mine or other.turn is not theirs:
-        turn_covered = _share(asked.turn, other.turn_words, asked.turn_weight)
-        turn_covers = _share(other.turn, words, other.turn_weight)
-    numbers = bool(asked.numbers) + bool(other.numbers)
-    same_numbers = asked.numbers == other.numbers
+    covered_words = shared / asked.weight if asked.weight else 0.0
+    covered = rare_shared / rare_weight if rare_weight else 1.0
+    covers = rare_shared / other_rare_weight if other_rare_weight else 1.0
+    numbers, their_numbers = asked.numbers, other.numbers
+    same_numbers = numbers == their_numbers
     stranger = not asked.names <= other.every_word
     strange = not other.names <= asked.every_word
     return (
-        shared / asked.weight if asked.weight else 0.0,
+        covered_words,
         shared / other.weight if other.weight else 0.0,
         covered,
         covers,
-        turn_covered,
-        turn_covers,
+        turn_shared / asked.turn_weight if asked.turn_weight else 1.0,
+        turn_met / other.turn_weight if other.turn_weight else 1.0,
         common_shared / asked.common_weight if asked.common_weight else 1.0,
         common_shared / other.common_weight if other.common_weight else 1.0,
         covered * covers,
@@ -206,14 +241,13 @@ def _compared(asked: Text, other: Text) -> tuple[float, ...]:
         theirs_only / (1.0 + theirs_only),
         rarest_mine,
         rarest_theirs,
-        numbers == 2 and same_numbers,
-        numbers == 2 and not same_numbers,
-        numbers == 1,
+        same_numbers and numbers != (),
+        not same_numbers and numbers != () and their_numbers != (),
+        not same_numbers and (numbers == () or their_numbers == ()),
         not same_numbers or asked.machine != other.machine or stranger or strange,
         stranger and strange,
         asked.asks == other.asks,
+        in_answer / rare_weight if rare_weight else 0.0,
+        pair.spelled,
+        pair.spelled * covered_words,
     )
-
-
-def _share(rare: dict[str, float], words: frozenset[str], weight: float) -> float:
-    return sum([excess for word, excess in rare.items() if word in words]) / weight if weight else 1.0

@@ -16,6 +16,7 @@ so what is chosen by is what was fitted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,12 @@ def effects(alone: npt.ArrayLike, with_one: npt.ArrayLike) -> Effects:
     misses = np.minimum(1.0, (1 - w) / (1 - against))
     keeps = np.minimum(1.0, w / against)
     return Effects(float(a) if a.ndim == 0 else a, misses, keeps)
+
+
+def helps(alone: float, with_one: Sequence[float]) -> list[float]:
+    """1 - effects(alone, with_one).misses, for one request: for twenty numbers a loop takes a tenth of what arrays do."""
+    a = min(1 - EPSILON, max(EPSILON, alone))
+    return [max(0.0, 1.0 - (1.0 - min(1.0, max(0.0, w))) / (1.0 - a)) for w in with_one]
 
 
 def set_quality(alone: npt.ArrayLike, with_one: npt.ArrayLike) -> Floats:

@@ -209,3 +209,53 @@ def test_each_candidate_that_was_not_chosen_has_the_reason_that_kept_it_out() ->
     assert put([candidate(1, 0.5)], most=0).left_out == {1: "enough"}
     best, weak = candidate(1, 0.69), candidate(2, 0.05)
     assert put([best, weak], min_gain=0.04).left_out == {2: "adds_too_little"}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gains=st.lists(st.floats(-0.3, 0.9), max_size=12),
+    alone=st.floats(0.0, 1.0),
+    most=st.integers(1, 6),
+    budget=st.integers(10, 300),
+    price=st.sampled_from([0.0, 0.3]),
+    min_gain=st.sampled_from([0.0, 0.02, 0.1]),
+    angles=st.lists(st.integers(0, 60), min_size=12, max_size=12),
+)
+def test_looking_at_the_most_helpful_first_chooses_what_looking_at_all_of_them_does(
+    gains: list[float],
+    alone: float,
+    most: int,
+    budget: int,
+    price: float,
+    min_gain: float,
+    angles: list[int],
+) -> None:
+    given_ = [
+        candidate(i, gain, vector=direction(angles[i]), characters=40 + 7 * i) for i, gain in enumerate(gains)
+    ]
+    knobs = Knobs(min_gain=min_gain, gain_per_ktok=price, redundant_from=0.8)
+    left = {c.example.id: c for c in given_ if c.gain and c.gain > 0.0 and c.gain >= min_gain}
+    held = min(1 - 1e-4, max(1e-4, alone))
+    help_of = {
+        id: max(0.0, 1 - (1 - min(1.0, alone + (c.gain or 0.0))) / (1 - held)) for id, c in left.items()
+    }
+    fresh = dict.fromkeys(left, 1.0)
+    missed, room, expected = 1 - held, budget, set[int]()
+    while left and len(expected) < most:
+        adds = {id: missed * help_of[id] * fresh[id] for id in left}
+        net = {id: adds[id] - example_tokens(left[id]) * price / 1000 for id in left}
+        fit = [id for id in left if example_tokens(left[id]) <= room and adds[id] >= min_gain and net[id] > 0]
+        if not fit:
+            break
+        best = max(fit, key=lambda id: net[id])
+        expected.add(best)
+        missed, room = missed - adds[best], room - example_tokens(left[best])
+        for id in left:
+            cosine = float(np.cos(np.radians(angles[id] - angles[best])))
+            fresh[id] = min(fresh[id], 1 - 0.9 * max(0.0, (cosine - 0.8) / 0.2))
+        del left[best]
+    combined = combine(given_, quality_alone=alone, most=most, budget_tokens=budget, knobs=knobs)
+    assert len(combined.chosen) == len(expected)
+    # Of two that add the same to the last digit either may be chosen.
+    assert combined.quality_with == pytest.approx(1 - missed if expected else alone, abs=1e-4)
+    assert combined.tokens <= budget

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import time
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -207,3 +209,13 @@ def test_no_text_takes_more_than_a_glance(unit: str) -> None:
     spent_of_long = time.process_time() - begun
     # Generous by a factor of a hundred: only what grows faster than the text fails here.
     assert spent_of_long < 2.0
+
+
+@given(st.lists(st.sampled_from([*"aBzZé人İ1½²_.'\u2019 -`@/", " not ", " or ", "QX-4"])).map("".join))
+def test_passing_plain_words_over_loses_no_name_and_no_machines_word(text: str) -> None:
+    read = traits(text)
+    letters = re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", text))
+    mixed = [word.casefold() for word in letters if len(word) > 1 and any(map(str.isupper, word[1:]))]
+    assert [name for name in read.names if name in mixed] == mixed
+    pieces = unicodedata.normalize("NFKC", text).split()
+    assert len(read.machine) >= sum("_" in piece or "@" in piece for piece in pieces)

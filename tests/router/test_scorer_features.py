@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from router.lexical_gates import about_other_things, traits
 from router.plan import Candidate
 from router.rarity import Rarity
-from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView
+from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView, vector_rows
+from router.scorer_reading import read
 from tests.router.scoring import candidates, example, rarity, request, unit
 
 NOW_S = 1000.0 + 86400.0
@@ -154,3 +159,109 @@ def test_empty_texts_and_texts_of_any_script_can_be_read(features: Features) -> 
         assert np.isfinite(
             features.rows(request(text), [Candidate(example(question=text, answer=text), 0.1)], NOW_S)
         ).all()
+
+
+def test_answers_that_somebody_has_as_rows_already_change_nothing(features: Features) -> None:
+    asked, near = request(), candidates()
+    answers = vector_rows([c.answer_vector for c in near], len(asked.vector))
+    assert np.array_equal(features.rows(asked, near, NOW_S, answers), features.rows(asked, near, NOW_S))
+
+
+def test_an_unknown_vector_is_a_row_of_zeros_and_one_of_another_size_is_refused() -> None:
+    rows = vector_rows([None, unit(1)], len(unit(1)))
+    assert not rows[0].any()
+    assert np.array_equal(rows[1], unit(1))
+    with pytest.raises(ValueError, match="reshape"):
+        vector_rows([unit(1, dimensions=5)], 8)
+
+
+@functools.cache
+def rarity_once() -> Rarity:
+    return rarity()
+
+
+SAID = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "What",
+                "is",
+                "the",
+                "population",
+                "of",
+                "Eastwick",
+                "Westwick",
+                "in",
+                "1999",
+                "QX-410",
+                "b",
+                "I",
+            ),
+            *("O'Brien", "weight", "weights", "`ls --all`", "why", "two", "not", "人口", "Zürich", "launch?"),
+            "\n(Earlier: population of Meomild / It is 5.)",
+        ]
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+def by_definition(words: Rarity, text: str, question: str, answer: str) -> dict[str, float]:
+    """What the names of the compared scalars say, for one pair, set by set."""
+    asked, other = read(text, words), read(question, words)
+
+    def share(some: Mapping[str, float], of: frozenset[str], nothing: float = 1.0) -> float:
+        total = sum(some.values())
+        return sum(weight for word, weight in some.items() if word in of) / total if total else nothing
+
+    def saturated(weights: Iterable[float]) -> float:
+        total = sum(weights)
+        return total / (1 + total)
+
+    mine_only = [excess for word, excess in asked.rare.items() if word not in other.words]
+    theirs_only = [excess for word, excess in other.rare.items() if word not in asked.words]
+
+    common = {word: weight for word, weight in asked.weights.items() if word not in asked.rare}
+    their_common = {word: weight for word, weight in other.weights.items() if word not in other.rare}
+    numbers = (asked.numbers, other.numbers)
+    lost = [not asked.names <= other.every_word, not other.names <= asked.every_word]
+    scalars = {
+        "request_covered": share(asked.weights, other.words, 0.0),
+        "example_covered": share(other.weights, asked.words, 0.0),
+        "request_rare_covered": share(asked.rare, other.words),
+        "example_rare_covered": share(other.rare, asked.words),
+        "turn_covered": share(asked.turn, other.turn_words),
+        "turn_covers": share(other.turn, asked.words),
+        "common_covered": share(common, other.words),
+        "common_covers": share(their_common, asked.words),
+        "rare_shared": saturated(excess for word, excess in asked.rare.items() if word in other.words),
+        "rare_of_request_only": saturated(mine_only),
+        "rare_of_example_only": saturated(theirs_only),
+        "rarest_of_request_only": max(mine_only, default=0.0),
+        "rarest_of_example_only": max(theirs_only, default=0.0),
+        "numbers_equal": numbers[0] == numbers[1] != (),
+        "numbers_conflict": numbers[0] != numbers[1] and () not in numbers,
+        "numbers_one_sided": numbers.count(()) == 1,
+        "other_things": about_other_things(traits(text), traits(question)),
+        "names_disagree": all(lost),
+        "asks_alike": asked.asks == other.asks,
+        "request_in_answer": share(asked.rare, frozenset(traits(answer).words), 0.0),
+    }
+    return {name: float(value) for name, value in scalars.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=SAID, texts=st.lists(st.tuples(SAID, SAID), min_size=1, max_size=6))
+def test_candidates_compared_side_by_side_are_what_each_is_by_definition(
+    text: str, texts: list[tuple[str, str]]
+) -> None:
+    words = rarity_once()
+    near = [
+        Candidate(example(i, question=question, answer=answer), 0.5)
+        for i, (question, answer) in enumerate(texts)
+    ]
+    rows = Features(words).rows(request(text), near, NOW_S)
+    expected = [by_definition(words, text, question, answer) for question, answer in texts]
+    for row, scalars in zip(rows, expected, strict=True):
+        assert {name: float(row[PLACE[name]]) for name in scalars} == pytest.approx(scalars, abs=1e-6)
+    overlap = [e["request_rare_covered"] * e["example_rare_covered"] for e in expected]
+    assert rows[:, PLACE["overlap_lost"]] == pytest.approx([max(overlap) - o for o in overlap], abs=1e-6)
