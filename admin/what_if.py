@@ -68,7 +68,7 @@ class WhatIf:
 
     def __init__(self, store: Memory) -> None:
         self._store = store
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="what-if", initializer=_gently)
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="what-if", initializer=gently)
         self._known: TTLCache[Question, Future[dict[str, Any]]] = TTLCache(64, _KEPT_S)
         self._lock = threading.Lock()
 
@@ -93,8 +93,8 @@ class WhatIf:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _gently() -> None:
-    # Of this thread alone, where the system can: whoever is answered has the cores first.
+def gently() -> None:
+    """Give the calling thread alone a low priority, where the system can: whoever is answered has the cores first."""
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 

@@ -30,6 +30,7 @@ _COMMANDS = {
         "What would another policy, or another dial, have given? From the log.",
     ),
     "models": ("gateway.commands_models", "models", "List, roll back, freeze and export what was learnt."),
+    "map": ("gateway.commands_map", "draw_map", "Draw the bank of examples on a plane, for the admin pages."),
     "admin": ("gateway.commands_admin", "admin", "Who may sign in to the admin pages."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from admin.page import Page
 from admin.pages.audit import AUDIT
 from admin.pages.engines import ENGINES
-from admin.pages.examples import EXAMPLE, EXAMPLES
+from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
 from admin.pages.learning import LEARNING
 from admin.pages.overview import OVERVIEW
 from admin.pages.requests import REQUEST, REQUESTS
@@ -16,7 +16,7 @@ from admin.pages.tenants import TENANTS
 PAGES: tuple[Page, ...] = (
     OVERVIEW,
     *(REQUESTS, REQUEST),
-    *(EXAMPLES, EXAMPLE),
+    *(EXAMPLES, MAP, EXAMPLE),
     ENGINES,
     *(ROUTER, WHAT_IF),
     LEARNING,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from admin.hands import NotDone
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
 from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.example import example, find
+from admin.summaries.example_map import example_map, shared
 from admin.summaries.examples import examples
 from router.digest import cut
 from store.example_edits import ExampleEdits
@@ -126,7 +129,27 @@ _HANGING_ON = {
     "stored_answers": "SELECT count(*) FROM semantic_entries WHERE example_id = ?",
 }
 
+
+def draw_map(sources: Sources, asked: Asked) -> Done:
+    """Form field: `tenant`. Begins; the map's page tells when it is there."""
+    tenant = asked.text("tenant", longest=200)
+    if not sources.store.examples.totals(tenant).examples:
+        raise BadParameter(f"tenant is {tenant[:60]!r}, which has no examples")
+    shared(sources).begin(tenant)
+    return Done("The map is being drawn.", f"/examples-map?tenant={quote(tenant)}", target=tenant)
+
+
 EXAMPLES = Page("/examples", "Examples", "examples.html", examples)
+MAP = Page(
+    "/examples-map",
+    "Map of examples",
+    "example_map.html",
+    example_map,
+    section="/examples",
+    in_menu=False,
+    charts=True,
+    actions=(Action("/examples-map/draw", draw_map),),
+)
 EXAMPLE = Page(
     "/examples/{id}",
     "Example",

@@ -42,6 +42,11 @@
     for (const box of charts) {
       const { traces, layout: given } = JSON.parse(box.dataset.chart);
       Plotly.react(box, traces.map((trace) => themed(trace, given)), layout(given || {}), { displayModeBar: false, responsive: true });
+      const links = box.closest("[data-href]");
+      if (links && !box.dataset.linked) {
+        box.dataset.linked = "yes";
+        box.on("plotly_click", (event) => { location.href = links.dataset.href + event.points[0].customdata; });
+      }
     }
   }
   document.addEventListener("understudy:theme", () => draw(document));

@@ -1,0 +1,59 @@
+"""Draws the maps of tenants' banks, one after another, on a thread beside the pages or for a command."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from admin.what_if import gently
+from router.learning.flat_map import flat_map
+from store.example_places import ExamplePlaces
+from store.memory import Memory
+
+MOST = 50_000
+"""Examples on one map, the latest."""
+_WAIT_S = 60.0
+
+
+def draw(store: Memory, tenant: str) -> int:
+    """Draw one tenant's map anew; gives how many examples are on it. Seconds to a minute.
+
+    Raises MapExtraMissing, and what writing raises.
+    """
+    places = ExamplePlaces(store.db)
+    ids, vectors = places.vectors(tenant, MOST)
+    return places.put(tenant, ids.tolist(), flat_map(vectors), time.time()).result(_WAIT_S)
+
+
+class MapMaker:
+    """One map at a time, on a thread of low priority."""
+
+    def __init__(self, store: Memory) -> None:
+        self._store = store
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="map", initializer=gently)
+        self._lock = threading.Lock()
+        self._drawing: dict[str, Future[int]] = {}
+
+    def begin(self, tenant: str) -> None:
+        """Have a tenant's map drawn, unless it is being drawn."""
+        with self._lock:
+            if not self.drawing(tenant):
+                self._drawing[tenant] = self._threads.submit(draw, self._store, tenant)
+
+    def drawing(self, tenant: str) -> bool:
+        """Whether it is under way."""
+        future = self._drawing.get(tenant)
+        return future is not None and not future.done()
+
+    def problem(self, tenant: str) -> str:
+        """Why the last one did not come about; nothing if it did."""
+        future = self._drawing.get(tenant)
+        if future is None or not future.done() or future.cancelled():
+            return ""
+        error = future.exception()
+        return "" if error is None else str(error) or type(error).__name__
+
+    def close(self) -> None:
+        """Begin no further map."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,95 @@
+"""A tenant's bank as a map: examples about the same stand together, coloured by engine, gain or age."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from admin.map_maker import MapMaker
+from admin.page import Asked, Summary
+from admin.roles import Content
+from admin.sources import Sources
+from store.accounting import decayed
+from store.example_places import ExamplePlaces, Place
+
+SHOWN = 3_000
+"""Points that a browser draws without a stutter: as shapes: plotly's WebGL needs what our security policy forbids."""
+COLOURS = ("engine", "gain", "age")
+
+
+def example_map(sources: Sources, asked: Asked) -> Summary:
+    """For one tenant: `tenant`; `colour`: engine, gain or age."""
+    colour = asked.choice("colour", COLOURS, "engine")
+    names = sources.tenant_names()
+    counts = sorted(sources.store.examples.tenants().items(), key=lambda each: (-each[1], each[0]))
+    tenant = asked.text("tenant", longest=200) or (counts[0][0] if counts else "")
+    places = ExamplePlaces(sources.store.db)
+    made, rows = places.made_at_s(tenant), places.of(tenant, SHOWN)
+    maker = shared(sources)
+    return {
+        "tenant": tenant,
+        "tenants": [(each, names.get(each) or each[:12]) for each, _ in counts],
+        "colour": colour,
+        "made_at_s": made[0] if made else None,
+        "on_it": made[1] if made else 0,
+        "shown": len(rows),
+        "total": sources.store.examples.totals(tenant).examples if tenant else 0,
+        "drawing": maker.drawing(tenant),
+        "problem": maker.problem(tenant),
+        "chart": _chart(rows, colour, asked.now_s) if rows else None,
+    }
+
+
+def shared(sources: Sources) -> MapMaker:
+    """The one that all pages ask."""
+    found = sources.extra.get("map")
+    if found is None:
+        found = sources.extra.setdefault("map", MapMaker(sources.store))
+    assert isinstance(found, MapMaker)
+    return found
+
+
+def _chart(rows: list[Place], colour: str, now_s: float) -> dict[str, Any]:
+    traces = []
+    if colour == "engine":
+        engines = sorted({row.engine for row in rows})
+        for place, engine in enumerate(engines):
+            own = [row for row in rows if row.engine == engine]
+            traces.append(_trace(own, engine, {"color": f"series-{place % 8 + 1}"}))
+    else:
+        values = [
+            decayed(row.gain, row.gain_at_s, now_s) if colour == "gain" else (now_s - row.created_at_s) / 3600
+            for row in rows
+        ]
+        bar = {"title": {"text": "gain" if colour == "gain" else "hours old"}, "thickness": 12}
+        traces.append(
+            _trace(
+                rows,
+                "examples",
+                {"color": values, "colorscale": "Viridis", "showscale": True, "colorbar": bar},
+            )
+        )
+    bare = {"showticklabels": False, "showgrid": False, "zeroline": False}
+    return {
+        "traces": traces,
+        "layout": {
+            "xaxis": bare,
+            "yaxis": {**bare, "scaleanchor": "x"},
+            "margin": {"l": 8, "r": 8, "t": 36, "b": 8},
+            "dragmode": "pan",
+        },
+    }
+
+
+def _trace(rows: list[Place], name: str, marker: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [round(row.x, 4) for row in rows],
+        "y": [round(row.y, 4) for row in rows],
+        "customdata": [row.example_id for row in rows],
+        # Plotly reads a little HTML in hover texts.
+        "text": Content([row.question.replace("<", "‹").replace(">", "›") for row in rows]),
+        "hovertemplate": "%{customdata}: %{text}<extra>%{fullData.name}</extra>",
+        "marker": {"size": 7, "opacity": 0.75, **marker},
+    }
