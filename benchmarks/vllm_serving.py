@@ -29,7 +29,7 @@ STOP_S = 30.0
 CONTEXT_TOKENS = 1024
 _SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{[^}]*\})? (?P<value>\S+)$", re.MULTILINE)
 
-_OFFLINE = {
+OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_HOST_IP": "127.0.0.1",
@@ -113,7 +113,7 @@ def start(environment: Path, model: Path, name: str, folder: Path, *arguments: s
             ],
             stdout=sink,
             stderr=subprocess.STDOUT,
-            env=os.environ | _OFFLINE | {"VLLM_CACHE_ROOT": str(folder / "vllm-cache")},
+            env=os.environ | OFFLINE | {"VLLM_CACHE_ROOT": str(folder / "vllm-cache")},
             # A group of its own: its workers are killed with it, and a Ctrl-C here is not theirs.
             start_new_session=True,
         )

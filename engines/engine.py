@@ -29,7 +29,9 @@ class EngineRequest:
     chat: ChatRequest | None = None
     """The parsed view, where the body is a chat completion."""
     tenant: str = ""
-    """Whose request it is, for engines that keep tenants' caches apart; empty for the gateway's own."""
+    """Whose text it is, for engines that keep tenants' caches apart; empty where nobody's cache may hold it."""
+    background: bool = False
+    """The gateway asks by itself (judging, replay, warming) and no client waits."""
 
 
 @dataclass(slots=True)
@@ -107,8 +109,6 @@ class EngineInfo:
     """Its window, where the configuration or the engine itself tells: it may become known later."""
     continues: bool = False
     """Whether it can go on with an answer that another began (`continue_final_message`)."""
-    caches_prefixes: bool = False
-    """Whether prompts that begin alike are cheaper the second time."""
 
 
 class Engine(Protocol):
@@ -139,4 +139,18 @@ class CountsTokens(Protocol):
 
     async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
         """Of a text, or of messages as its chat template puts them; None when it cannot be told in time."""
+        ...
+
+
+@runtime_checkable
+class Starts(Protocol):
+    """An engine that is brought up here, in the background, and may be down for a while."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot answer now, for a person; None while it can."""
+        ...
+
+    def start(self) -> None:
+        """Begin to bring it up. Inside the running loop."""
         ...

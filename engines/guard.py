@@ -18,7 +18,15 @@ from tenacity import AsyncRetrying, RetryCallState, retry_any, retry_if_exceptio
 from tenacity.wait import wait_random_exponential
 
 from engines.breaker import Breaker
-from engines.engine import CountsTokens, Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest
+from engines.engine import (
+    CountsTokens,
+    Engine,
+    EngineInfo,
+    EngineLoad,
+    EngineReply,
+    EngineRequest,
+    Starts,
+)
 from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut, Unavailable
 from engines.pace import Pace
 from engines.rate_limits import share_left
@@ -126,6 +134,16 @@ class Guard:
         """See engines.engine.Engine.health."""
         return await self._engine.health()
 
+    @property
+    def problem(self) -> str | None:
+        """See engines.engine.Starts; None of an engine that is brought up elsewhere."""
+        return self._engine.problem if isinstance(self._engine, Starts) else None
+
+    def start(self) -> None:
+        """See engines.engine.Starts."""
+        if isinstance(self._engine, Starts):
+            self._engine.start()
+
     async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
         """See engines.engine.CountsTokens; None of an engine that cannot."""
         return await self._engine.count_tokens(what) if isinstance(self._engine, CountsTokens) else None
@@ -192,6 +210,11 @@ class Guard:
             except BaseException:
                 await context.__aexit__(None, None, None)
                 raise
+        except Unavailable:
+            # It says itself that it is not up: no failure to be learnt from, and no reason to wait once it is.
+            if probe:
+                self.breaker.abandoned()
+            raise
         except EngineError as error:
             self.failed += 1
             self.breaker.failed()

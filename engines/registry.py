@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from engines.engine import Engine
+from engines.engine import Engine, Starts
 
 
 class Registry(Mapping[str, Engine]):
@@ -21,6 +21,23 @@ class Registry(Mapping[str, Engine]):
 
     def __len__(self) -> int:
         return len(self._engines)
+
+    def start(self) -> None:
+        """Begin to bring up what runs in this process. Inside the running loop."""
+        for engine in self._engines.values():
+            if isinstance(engine, Starts):
+                engine.start()
+
+    def problem(self, names: Iterable[str]) -> str | None:
+        """Why none of these engines can answer now, in the words of the last; None while one can."""
+        told = None
+        for name in names:
+            engine = self._engines[name]
+            told = engine.problem if isinstance(engine, Starts) else None
+            if told is None:
+                return None
+            told = f"the engine '{name}' {told}"
+        return told
 
     async def aclose(self) -> None:
         """Close every engine, also when one fails to."""

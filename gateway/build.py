@@ -19,7 +19,7 @@ from gateway.config import (
     ModelSettings,
 )
 from gateway.config_memory import MemorySettings
-from gateway.engines_setup import UPSTREAM, Tenants, engines, tells_tenants_apart, upstream
+from gateway.engines_setup import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.health import Health
@@ -67,7 +67,10 @@ class Gateway:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._upstream = upstream(config.upstream) if config.upstream else None
         tenants = self._tenants()
-        self._engines = Registry(engines(config, tenants) | self._upstream_engine())
+        try:
+            self._engines = Registry(engines(config, tenants) | self._upstream_engine())
+        except EngineMissing as error:
+            raise CannotStart(str(error)) from error
         self._keys = self._gatekeeper(tenants)
         self._semantic = self._make_semantic()
         self._learning_metrics: LearningMetrics | None = None
@@ -88,6 +91,7 @@ class Gateway:
 
     def start(self) -> None:
         """Start what works in the background. Inside the running loop."""
+        self._engines.start()
         for follower in self._followers:
             follower.start()
         if self._dials is not None:
@@ -101,7 +105,8 @@ class Gateway:
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
-        return self.memory.problems() if self.memory else []
+        down = (self._engines.problem(model.engines) for model in self._config.models.values())
+        return [*(self.memory.problems() if self.memory else ()), *filter(None, dict.fromkeys(down))]
 
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""

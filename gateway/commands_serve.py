@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gateway.config import Config
+from gateway.config import Config, check_workers
 from gateway.config_file import ConfigError, load_config, parse_config
 
 
@@ -39,6 +39,11 @@ from gateway.config_file import ConfigError, load_config, parse_config
 @click.option(
     "--small", metavar="URL=MODEL", help="Small engine; with --large, the whole line for that model name."
 )
+@click.option(
+    "--engine",
+    metavar="vllm-local:MODEL_DIR",
+    help="An engine in this very process (needs the extra vllm), or vllm:URL=MODEL: the whole line for that model.",
+)
 @click.option("--large", metavar="URL=MODEL", help="Large engine, whose model name clients ask for.")
 def serve(config_path: Path | None, **options: Any) -> None:
     """Run the gateway until SIGTERM or Ctrl-C."""
@@ -66,6 +71,13 @@ def config_of_options(given: dict[str, Any]) -> Config:
         small, large = _engine(given["small"], "--small"), _engine(given["large"], "--large")
         data["engines"] = {"small": {**small, "timeouts": timeouts}, "large": {**large, "timeouts": timeouts}}
         data["models"] = {large["model"]: {"engines": ["small", "large"], "policy": "few_shot"}}
+    if "engine" in given:
+        if "small" in given:
+            raise ConfigError("--engine and --small exclude each other; put both into a file")
+        engine = _one_engine(given["engine"])
+        name = engine.get("model") or engine["model_dir"].rstrip("/").rpartition("/")[2]
+        data["engines"] = {"engine": engine | ({} if "model_dir" in engine else {"timeouts": timeouts})}
+        data["models"] = {name: {"engines": ["engine"]}}
     data["memory"] = _memory(given)
     if "admin" in given:
         data["admin"] = {"enabled": given["admin"] == "on"}
@@ -90,6 +102,18 @@ def _engine(text: str, option: str) -> dict[str, Any]:
     return {"kind": "openai", "base_url": url, "model": model}
 
 
+def _one_engine(text: str) -> dict[str, Any]:
+    kind, _, where = text.partition(":")
+    if kind == "vllm-local" and where:
+        return {"kind": kind, "model_dir": where}
+    if kind == "vllm" and where:
+        return {**_engine(where, "--engine vllm"), "kind": kind}
+    raise ConfigError(
+        f"--engine {text!r}: write vllm-local:MODEL_DIR, e.g. vllm-local:/models/small, "
+        "or vllm:URL=MODEL, e.g. vllm:http://127.0.0.1:8000/v1=my-model"
+    )
+
+
 def _listen(given: dict[str, Any]) -> dict[str, Any]:
     names = {"host": "host", "port": "port", "workers": "workers", "grace": "grace_s"}
     return {key: given[name] for name, key in names.items() if name in given}
@@ -101,7 +125,12 @@ def _with_listen(config: Config, given: dict[str, Any]) -> Config:
         raise ConfigError(
             f"--{extra[0].replace('_', '-')} and --config exclude each other; put it into the file"
         )
-    changes: dict[str, Any] = {"listen": config.listen.model_copy(update=_listen(given))}
+    listen = config.listen.model_copy(update=_listen(given))
+    try:
+        check_workers(listen.workers, config.engines)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    changes: dict[str, Any] = {"listen": listen}
     if "admin" in given:
         changes["admin"] = config.admin.model_copy(update={"enabled": given["admin"] == "on"})
     return config.model_copy(update=changes)

@@ -5,6 +5,7 @@ Units are in the names. `config.example.yaml` shows all of it and a test keeps t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -15,6 +16,7 @@ from gateway.config_engines import (
     SimulatedEngineSettings,
     TimeoutSettings,
     VLLMEngine,
+    VLLMLocalEngine,
     checked_url,
 )
 from gateway.config_learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
@@ -118,7 +120,9 @@ class LogSettings(Settings):
     level: Literal["debug", "info", "warning", "error"] = Field("info", description="For everything else.")
 
 
-AnyEngine = Annotated[OpenAIEngine | VLLMEngine | SimulatedEngineSettings, Field(discriminator="kind")]
+AnyEngine = Annotated[
+    OpenAIEngine | VLLMEngine | VLLMLocalEngine | SimulatedEngineSettings, Field(discriminator="kind")
+]
 """Settings of an engine of any kind."""
 
 
@@ -182,6 +186,7 @@ class Config(Settings):
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
         self._replay_has_what_it_needs(known)
+        check_workers(self.listen.workers, self.engines)
         if self.upstream is None and not self.models:
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
@@ -219,3 +224,13 @@ class Config(Settings):
     def _price_of(self, engine: str) -> float:
         price = self.engines[engine].price
         return price.input_usd_per_mtok + price.output_usd_per_mtok
+
+
+def check_workers(workers: int, engines: Mapping[str, AnyEngine]) -> None:
+    """Raises ValueError where several workers would each bring up an engine of their own."""
+    for name, engine in engines.items():
+        if workers > 1 and isinstance(engine, VLLMLocalEngine):
+            raise ValueError(
+                f"listen.workers is {workers}, but engines.{name} is of kind vllm-local, which lives inside one worker; "
+                "set it to 1, or run `vllm serve` beside the gateway and use kind vllm"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
@@ -80,14 +81,9 @@ class OpenAIEngine(HTTPEngine):
     kind: Literal["openai"] = "openai"
 
 
-class VLLMEngine(HTTPEngine):
-    """A vLLM server: its load is watched, tenants' prefix caches are kept apart, and it can continue broken answers."""
+class TenantSettings(Settings):
+    """How an engine that knows vLLM's ways treats tenants."""
 
-    kind: Literal["vllm"]
-    server_url: str | None = Field(
-        None, description="Where /health, /metrics and /tokenize are; null: base_url without its /v1."
-    )
-    poll_s: float = Field(1, ge=0.1, le=60, description="Between two readings of its load, while it is used.")
     salted: bool = Field(
         True, description="Whether each tenant gets a cache_salt, so that no prompt is cached across tenants."
     )
@@ -102,7 +98,71 @@ class VLLMEngine(HTTPEngine):
         None, description="Sent with the gateway's own requests (judging, replay), e.g. 10."
     )
 
+
+class VLLMEngine(TenantSettings, HTTPEngine):
+    """A vLLM server: its load is watched, tenants' prefix caches are kept apart, and it can continue broken answers."""
+
+    kind: Literal["vllm"]
+    server_url: str | None = Field(
+        None, description="Where /health, /metrics and /tokenize are; null: base_url without its /v1."
+    )
+    poll_s: float = Field(1, ge=0.1, le=60, description="Between two readings of its load, while it is used.")
+
     _valid_server_url = field_validator("server_url")(lambda url: url and checked_url(url))
+
+
+class VLLMLocalEngine(TenantSettings, EngineSettings):
+    """vLLM inside the gateway's own process, for a single box with one worker. Needs the extra `vllm`."""
+
+    kind: Literal["vllm-local"]
+    model_dir: str = Field(
+        min_length=1, description="Folder of the model, or its name on the Hugging Face hub."
+    )
+    args: tuple[str, ...] = Field(
+        (), description='Further arguments of `vllm serve`, e.g. ["--max-model-len", "8192"].'
+    )
+
+    @property
+    def served_name(self) -> str:
+        """The model name its requests carry: `model`, else the folder's own name."""
+        return self.model or self.model_dir.rstrip("/").rpartition("/")[2]
+
+    @field_validator("model_dir")
+    @classmethod
+    def _folder_exists(cls, model_dir: str) -> str:
+        # A name on the hub has at most one slash and begins with neither a dot nor a slash.
+        if model_dir.startswith(("/", ".", "~")) or model_dir.count("/") > 1:
+            folder = Path(model_dir).expanduser()
+            if not (folder / "config.json").is_file():
+                raise ValueError(f"{model_dir!r} is no folder with a config.json; name a model's folder")
+            return str(folder)
+        return model_dir
+
+    @field_validator("args")
+    @classmethod
+    def _ours_are_not_among_them(cls, args: tuple[str, ...]) -> tuple[str, ...]:
+        for argument in args:
+            if argument.partition("=")[0].replace("_", "-") in _GIVEN_BY_US:
+                raise ValueError(
+                    f"{argument!r} is decided here or means nothing without a server; leave it out "
+                    "(the model is `model_dir`, its name `model`)"
+                )
+        return args
+
+
+_GIVEN_BY_US = frozenset(
+    {
+        "--model",
+        "--served-model-name",
+        "--host",
+        "--port",
+        "--uds",
+        "--api-key",
+        "--api-server-count",
+        "--headless",
+    }
+    | {"--disable-log-stats", "--config", "--grpc", "--root-path", "--middleware"}
+)
 
 
 class SimulatedEngineSettings(EngineSettings):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from gateway.config import Config, ModelSettings, Upstream
-from gateway.config_engines import OpenAIEngine, SimulatedEngineSettings, VLLMEngine
+from gateway.config_engines import OpenAIEngine, SimulatedEngineSettings, VLLMEngine, VLLMLocalEngine
 from gateway.config_learning import JudgingSettings
 from gateway.config_memory import MemorySettings
 
@@ -35,6 +35,8 @@ def example() -> str:
                 lines += [f"{name}:", "  small:  # any name", *_group(OpenAIEngine, 2, openai)]
                 vllm = {"kind": "vllm", "base_url": "http://127.0.0.1:8001/v1"}
                 lines += ["  medium:", *_group(VLLMEngine, 2, vllm)]
+                local = {"kind": "vllm-local", "model_dir": "org/model"}
+                lines += ["  local:", *_group(VLLMLocalEngine, 2, local)]
                 lines += [
                     "  large:",
                     *_group(SimulatedEngineSettings, 2, {"kind": "simulated", "role": "lead"}),

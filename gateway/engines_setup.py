@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, Price
 from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
-from engines.vllm_server import Priorities, VLLMServer
+from engines.vllm_dialect import Dialect, Priorities
+from engines.vllm_server import VLLMServer
 from gateway.config import AnyEngine, Config, Upstream
-from gateway.config_engines import EngineSettings, HTTPEngine, OpenAIEngine, TimeoutSettings, VLLMEngine
+from gateway.config_engines import (
+    EngineSettings,
+    HTTPEngine,
+    OpenAIEngine,
+    TenantSettings,
+    TimeoutSettings,
+    VLLMEngine,
+    VLLMLocalEngine,
+)
+from gateway.log import log
 
 if TYPE_CHECKING:
     from engines.simulated_world import World
@@ -37,16 +47,20 @@ class Tenants:
 
 
 def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
-    """Every configured engine by name, each with its guard."""
+    """Every configured engine by name, each with its guard. Raises EngineMissing."""
     return {
         name: _guard(name, _engine(name, settings, tenants), settings)
         for name, settings in config.engines.items()
     }
 
 
+class EngineMissing(Exception):
+    """What an engine stands on is not installed. The text says what to do about it."""
+
+
 def tells_tenants_apart(config: Config) -> bool:
     """Whether some engine treats tenants differently."""
-    return any(isinstance(engine, VLLMEngine) for engine in config.engines.values())
+    return any(isinstance(engine, TenantSettings) for engine in config.engines.values())
 
 
 def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
@@ -60,14 +74,11 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
             authorization=_authorization(settings),
             extra_headers=_extra_headers(settings),
             timeouts=_timeouts(settings.timeouts),
-            secret=tenants.secret if settings.salted else None,
-            priorities=Priorities(
-                settings.priority,
-                tenants.priorities(settings.tenant_priorities),
-                settings.background_priority,
-            ),
+            dialect=_dialect(settings, tenants),
             poll_s=settings.poll_s,
         )
+    if isinstance(settings, VLLMLocalEngine):
+        return _local(info, settings, tenants)
     if isinstance(settings, OpenAIEngine):
         return OpenAIHTTP(
             info,
@@ -115,6 +126,33 @@ def upstream(settings: Upstream) -> OpenAIHTTP:
         authorization=_authorization(settings),
         extra_headers=_extra_headers(settings),
         timeouts=_timeouts(settings.timeouts),
+    )
+
+
+def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Engine:
+    from engines import vllm_core
+    from engines.vllm_local import VLLMLocal
+
+    if not vllm_core.installed():
+        raise EngineMissing(
+            f"engines.{info.name} is of kind vllm-local, but vLLM is not installed: {vllm_core.INSTALL}"
+        )
+    name = settings.served_name
+    return VLLMLocal(
+        replace(info, model=name),
+        start=partial(vllm_core.start_blocking, settings.model_dir, settings.args, name),
+        open_=vllm_core.opened,
+        dialect=_dialect(settings, tenants),
+        tell=lambda level, event, fields: log(level, event, **fields),
+    )
+
+
+def _dialect(settings: TenantSettings, tenants: Tenants) -> Dialect:
+    return Dialect(
+        tenants.secret if settings.salted else None,
+        Priorities(
+            settings.priority, tenants.priorities(settings.tenant_priorities), settings.background_priority
+        ),
     )
 
 

@@ -63,7 +63,7 @@ async def ask(engine: Engine, chat: ChatRequest, *, most_tokens: int, bill: Bill
     info = engine.info
     asked = chat.rewritten(model=info.model)
     headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
-    request = EngineRequest("POST", "/chat/completions", headers, asked.body, asked)
+    request = EngineRequest("POST", "/chat/completions", headers, asked.body, asked, background=True)
     cost_usd = most_usd(info.price, len(asked.body), most_tokens)
     began = time.perf_counter()
     try:

@@ -192,7 +192,7 @@ async def _asked(
     chat = chat_of(fields, messages)
     headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
     # The tenant's name goes along: engines keep tenants' caches apart.
-    request = EngineRequest("POST", "/chat/completions", headers, chat.body, chat, tenant)
+    request = EngineRequest("POST", "/chat/completions", headers, chat.body, chat, tenant, background=True)
     try:
         async with engine.stream(request) as reply:
             body = bytearray()

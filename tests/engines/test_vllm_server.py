@@ -7,6 +7,7 @@ import gzip
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from multidict import CIMultiDict
 from engines.chat import ChatRequest
 from engines.engine import CountsTokens, EngineInfo, EngineLoad, EngineRequest
 from engines.guard import Guard
-from engines.vllm_server import Priorities, VLLMServer
+from engines.vllm_dialect import Dialect, Priorities
+from engines.vllm_server import VLLMServer
 from tests.engines.asking import asked, closed_port, request
 from tests.engines.vllm_pages import Pages, pages
 
@@ -31,7 +33,8 @@ async def server() -> AsyncIterator[Pages]:
 @asynccontextmanager
 async def vllm(url: str, **options: Any) -> AsyncIterator[VLLMServer]:
     info = options.pop("info", EngineInfo("small", model="tiny"))
-    engine = VLLMServer(info, url, **{"secret": SECRET, "poll_s": 0.01} | options)
+    dialect = Dialect(options.pop("secret", SECRET), options.pop("priorities", None))
+    engine = VLLMServer(info, url, **{"dialect": dialect, "poll_s": 0.01} | options)
     try:
         yield engine
     finally:
@@ -83,9 +86,11 @@ class TestWhatIsSent:
     async def test_priorities_are_the_operators(self, server: Pages) -> None:
         priorities = Priorities(clients=0, tenants={"acme": -5}, background=10)
         async with vllm(server.url, priorities=priorities) as engine:
-            for tenant in ("acme", "other", ""):
+            for tenant in ("acme", "other"):
                 await asked(engine, chat(tenant))
+            await asked(engine, replace(chat("acme"), background=True))
         assert [body["priority"] for body in server.asked] == [-5, 0, 10]
+        assert server.asked[0]["cache_salt"] == server.asked[2]["cache_salt"]
 
     async def test_a_compressed_body_is_sent_plain(self, server: Pages) -> None:
         plain = json.dumps({"model": "tiny", "messages": []}).encode()
@@ -100,7 +105,7 @@ class TestWhatIsSent:
             "acme", body=b' {"model": "tiny",  "messages": [ {"role":"user","content":"H\xc3\xa9?"}]}'
         )
         async with vllm(server.url, secret=None) as engine:
-            assert engine._prepared(what) is what
+            assert engine._dialect.prepared(what) is what
 
     async def test_what_is_no_chat_is_passed_on(self, server: Pages) -> None:
         what = request(b'{"cache_salt": "x"}', "/embeddings")
@@ -196,4 +201,4 @@ class TestCountingTokens:
 
 async def test_it_says_what_it_can_do() -> None:
     async with vllm("http://127.0.0.1:1/v1") as engine:
-        assert engine.info.continues and engine.info.caches_prefixes
+        assert engine.info.continues

@@ -1,0 +1,77 @@
+"""What a request to vLLM carries that only the gateway may say: a salt for the tenant's prefix cache, and a priority."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from engines.chat import ChatRequest
+from engines.engine import EngineRequest
+
+_OURS = frozenset({"cache_salt", "priority"})
+"""Body fields that only the gateway may set: a client could read another's cache by its timing, or jump the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priorities:
+    """vLLM's priority of a request, lower is sooner; None sends none (a server without priority scheduling refuses any)."""
+
+    clients: int | None = None
+    tenants: Mapping[str, int] | None = None
+    """By tenant id, before `clients`."""
+    background: int | None = None
+    """Of what the gateway asks by itself."""
+
+    def of(self, request: EngineRequest) -> int | None:
+        """What to send with a request."""
+        if request.background:
+            return self.background
+        return (self.tenants or {}).get(request.tenant, self.clients)
+
+
+class Dialect:
+    """Puts our fields into chat requests. `secret` makes the tenants' salts; None sends none."""
+
+    def __init__(self, secret: bytes | None = None, priorities: Priorities | None = None) -> None:
+        self._priorities = priorities or Priorities()
+        self._salt = lru_cache(maxsize=1024)(lambda tenant: _salt(secret, tenant) if secret else "")
+
+    def prepared(self, request: EngineRequest) -> EngineRequest:
+        """The request with our fields, and without the client's own of these names; itself where nothing changes."""
+        chat = request.chat
+        if chat is None or not isinstance(request.body, bytes):
+            return request
+        ours: dict[str, Any] = {}
+        if request.tenant and (salt := self._salt(request.tenant)):
+            ours["cache_salt"] = salt
+        if (priority := self._priorities.of(request)) is not None:
+            ours["priority"] = priority
+        if not ours and chat.fields.keys().isdisjoint(_OURS):
+            return request
+        headers = request.headers.copy()
+        headers.popall("Content-Length", None)
+        headers.popall("Content-Encoding", None)
+        encoded = request.headers.get("Content-Encoding", "identity").strip().lower() != "identity"
+        return replace(request, headers=headers, body=_with(chat, ours, encoded=encoded))
+
+
+def _salt(secret: bytes, tenant: str) -> str:
+    """HMAC-SHA256 (RFC 2104), 128 bits of it in hex: equal for a tenant's requests, and nothing another could guess."""
+    return hmac.digest(
+        secret, b"vllm cache salt\0" + tenant.encode("utf-8", "surrogatepass"), "sha256"
+    ).hex()[:32]
+
+
+def _with(chat: ChatRequest, ours: Mapping[str, Any], *, encoded: bool) -> bytes:
+    """The body with our fields and without the client's own of these names."""
+    if encoded or not chat.fields or not chat.fields.keys().isdisjoint(_OURS):
+        fields = {name: value for name, value in chat.fields.items() if name not in _OURS}
+        return json.dumps(fields | dict(ours), ensure_ascii=False, separators=(",", ":")).encode()
+    # Put before the first field: the rest of the body, which may be long, stays the bytes it was.
+    return b"{" + orjson.dumps(ours)[1:-1] + b"," + chat.body.lstrip()[1:]
