@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # --no-deps below: every dependency is in the lock, with its hash.
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-slow test-train vllm-env tiny-models test-vllm check format bench lock clean
+.PHONY: help demo screenshots test test-slow test-train vllm-env tiny-models test-vllm check format bench lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,9 @@ tiny-models: $(VENV)/installed ## Two tiny real language models, built on the CP
 # With UNDERSTUDY_VLLM_SMALL and UNDERSTUDY_VLLM_LARGE set to URLs, against those servers instead: nothing is installed or built.
 test-vllm: $(if $(UNDERSTUDY_VLLM_SMALL),$(VENV)/installed,vllm-env tiny-models) ## The whole line with real models in real vLLM servers
 	$(BIN)/python -m pytest -m vllm tests/vllm
+
+screenshots: $(VENV)/installed ## Pictures of every admin page in both themes, in build/screenshots; needs Chromium
+	$(BIN)/python -m tests.browser.screenshots --out build/screenshots
 
 check: $(VENV)/installed     ## Lint, types, import contracts
 	$(BIN)/ruff check .

@@ -1,0 +1,73 @@
+"""A real Chromium in front of a real gateway: one of each for all tests, a fresh profile for every test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.browser.stage import Stage, stage
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+FLAGS = [
+    # A container runs as root, where Chromium has no sandbox.
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/browser/" in item.path.as_posix():
+            item.add_marker("browser")
+            # A loaded machine takes its time to start a browser.
+            item.add_marker(pytest.mark.timeout(300))
+            if CHROMIUM is None:
+                item.add_marker(pytest.mark.skip(reason="no Chromium here: apt-get install chromium"))
+
+
+@pytest.fixture(scope="session")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("stage")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def profile(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
+    """Makes browser profiles; everything is closed with the test."""
+    made: list[BrowserContext] = []
+
+    def make(**options: object) -> BrowserContext:
+        made.append(browser.new_context(**options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for context in made:
+        context.close()
+
+
+@pytest.fixture
+def as_role(staged: Stage, profile: Callable[..., BrowserContext]) -> Callable[..., Page]:
+    """Opens a page, signed in with a role; further options are the profile's."""
+
+    def open_page(role: str, **options: object) -> Page:
+        context = profile(**options)
+        context.add_cookies([staged.cookie(role)])  # type: ignore[list-item]
+        return context.new_page()
+
+    return open_page

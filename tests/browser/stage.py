@@ -1,0 +1,190 @@
+"""What the browser looks at: a real gateway with its admin pages, and a bank and log made by real traffic.
+
+The engines are simulated; one more, `hostile`, answers whatever it is asked with markup that must never come alive.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from admin.passwords import hashed
+from engines.simulated_stream import Stream
+from engines.simulated_world import World
+from store.admin_sessions import AdminSessions
+from store.admin_users import AdminUsers
+from store.database import Database
+from store.secret import load_or_create_secret
+from tests.flow.line import MODELS
+from tests.flow.process import Gateway, running
+
+PASSWORD = "correct horse battery staple"
+HOSTILE = '<script>window.pwned=1</script><img src=x onerror="window.pwned=2">"\'><svg onload=window.pwned=3>{{7*7}}'
+"""Stored as a prompt, an answer, an example, a tenant's name, a note: wherever a page might forget to escape."""
+ROLES = ("viewer", "viewer-content", "operator")
+
+
+class _Hostile(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        message = {"role": "assistant", "content": f"Answer {HOSTILE}"}
+        body = json.dumps(
+            {
+                "id": f"chatcmpl-{time.monotonic_ns()}",
+                "object": "chat.completion",
+                "created": 1,
+                "model": HOSTILE,
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30},
+            }
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
+
+
+def config(folder: Path, hostile_url: str) -> dict[str, Any]:
+    """Two simulated engines that a router chooses between, a judge, and the hostile one."""
+
+    def engine(role: str, price: float, **more: Any) -> dict[str, Any]:
+        prices = {"input_usd_per_mtok": price, "output_usd_per_mtok": 4 * price}
+        return {"kind": "simulated", "role": role, "facts": 300, "pace": 0.02, "price": prices, **more}
+
+    embedding = {"deadline_ms": 10_000, "cache_dir": str(MODELS)}
+    hostile = {
+        "base_url": hostile_url,
+        "model": "h",
+        "price": {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1},
+    }
+    return {
+        "listen": {"grace_s": 1},
+        "engines": {
+            "small": engine("understudy", 0.15, ttft_ms=90, token_ms=5, capacity=64),
+            "large": engine("lead", 2.5, ttft_ms=350, token_ms=18, capacity=96),
+            "judge": engine("judge", 2.5),
+            "hostile": hostile,
+        },
+        "models": {
+            "demo": {
+                "engines": ["small", "large"],
+                "policy": "in_context",
+                "few_shot": {"m": 1, "theta": 0.75},
+            },
+            "hostile": {"engines": ["hostile"]},
+        },
+        "memory": {"data_dir": str(folder / "data"), "examples": {"embedding": embedding}},
+        "judging": {"engine": "judge", "share_offloaded": 1, "share_reference": 0.5},
+        "learning": {"enabled": False},
+        "log": {"requests": False},
+        "admin": {"port": 0},
+    }
+
+
+@dataclass
+class Stage:
+    """Everything running."""
+
+    gateway: Gateway
+    admin_url: str
+    data: Path
+    db: Database
+
+    def ask(self, question: str | list[dict[str, str]], model: str = "demo", **fields: Any) -> dict[str, Any]:
+        """One chat completion, and its headers under "headers"."""
+        messages = [{"role": "user", "content": question}] if isinstance(question, str) else question
+        return self.post("/chat/completions", {"model": model, "messages": messages, **fields})
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """POST JSON to the gateway."""
+        request = urllib.request.Request(
+            self.gateway.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            data = answer.read()
+            found = json.loads(data) if answer.headers.get_content_type() == "application/json" else {}
+            return {**found, "headers": dict(answer.headers)}
+
+    def settle(self, timeout_s: float = 30.0) -> None:
+        """Wait until everything answered so far is committed and can be found."""
+        end = time.monotonic() + timeout_s
+        while True:
+            try:
+                with urllib.request.urlopen(
+                    self.gateway.url.removesuffix("/v1") + "/readyz?settled=1", timeout=10
+                ) as answer:
+                    if answer.status == 200:
+                        return
+            except OSError:
+                pass
+            assert time.monotonic() < end, "the gateway never settled"
+            time.sleep(0.05)
+
+    def cookie(self, role: str) -> dict[str, Any]:
+        """The cookie of somebody signed in with a role, as a browser keeps it."""
+        name = f"a-{role}"
+        if AdminUsers(self.db).get(name) is None:
+            AdminUsers(self.db).put(name, role, "no hash")
+        token = AdminSessions(self.db, load_or_create_secret(self.data)).open(name)
+        port = self.admin_url.rpartition(":")[2]
+        return {"name": f"understudy_admin_{port}", "value": token, "url": self.admin_url}
+
+
+@contextmanager
+def stage(folder: Path, requests: int = 40) -> Iterator[Stage]:
+    """The whole stage, after some traffic; ended afterwards."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hostile)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+    thread.start()
+    try:
+        path = folder / "config.yaml"
+        path.write_text(yaml.safe_dump(config(folder, f"http://127.0.0.1:{server.server_port}/v1")))
+        with running("--config", str(path), "--admin", "on") as gateway:
+            found = re.search(
+                r'"url":"([^"]+)"', gateway.wait_for_log("admin_listening", 60).split("admin_listening")[1]
+            )
+            assert found
+            db = Database.open(folder / "data" / "understudy.db")
+            try:
+                AdminUsers(db).put("ann", "operator", hashed(PASSWORD))
+                made = Stage(gateway, found[1], folder / "data", db)
+                made.settle(60)
+                play(made, requests)
+                yield made
+            finally:
+                db.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def play(made: Stage, requests: int) -> None:
+    """Questions of the simulated world, feedback on some answers, and what hostile people would send."""
+    for number, asked in enumerate(Stream(World(7, 300), requests)):
+        got = made.ask(list(asked.messages), stream=number % 3 == 0)
+        if "id" in got and number % 4 == 0:
+            made.settle()
+            made.post("/feedback", {"completion_id": got["id"], "score": 0.9, "comment": HOSTILE})
+    made.ask(f"Question {HOSTILE}", model="hostile")
+    made.ask(f"Question {HOSTILE}", model="hostile")
+    made.ask(
+        [{"role": "system", "content": HOSTILE}, {"role": "user", "content": f"Another {HOSTILE}"}],
+        model="demo",
+    )
+    made.settle()
