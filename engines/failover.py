@@ -12,7 +12,7 @@ from engines.guard import RETRYABLE_STATUS
 from engines.sse import begins_with_error
 
 _HELD_BYTES = 256 * 1024
-_TOO_LONG = (b"context_length_exceeded", b"maximum context length", b"max_model_len")
+_TOO_LONG = (b"context_length_exceeded", b"maximum context length", b"maximum model length", b"max_model_len")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,15 @@ class Try:
 
     engine: Engine
     request: EngineRequest
+    lengthened: bool = False
+    """Examples of ours made the request longer than it came: too long for this engine, it may fit the next one."""
 
 
 class Failover:
     """Context manager over the answer of the first engine that gives one.
 
-    `larger` is asked when an engine says the request is too long for its context window. When every engine fails, the first
+    A request that our examples made too long for an engine's context window goes to the next try; one that came too long
+    goes to `larger`. When every engine fails, the first
     error *answer* is passed on as it came; without one, the first EngineError is raised.
     """
 
@@ -50,9 +53,17 @@ class Failover:
                 first_error = first_error or error
                 self.failures.append(attempt.engine.info.name)
                 continue
+            another = index + 1 < len(self._tries)
+            if reply.status == 400 and attempt.lengthened and another:
+                reply, too_long = await self._judged(reply)
+                await self._stack.aclose()
+                if not too_long:
+                    return reply
+                self.failures.append(attempt.engine.info.name)
+                held = held or (index, reply)
+                continue
             if reply.status == 400 and self._larger is not None:
                 return await self._or_larger(reply, self._larger)
-            another = index + 1 < len(self._tries)
             if reply.status not in RETRYABLE_STATUS and not (another and await _begins_with_error(reply)):
                 return reply
             self.failures.append(attempt.engine.info.name)
@@ -73,10 +84,9 @@ class Failover:
         await self._stack.aclose()
 
     async def _or_larger(self, reply: EngineReply, larger: Try) -> EngineReply:
-        held = await self._held(reply)
+        held, too_long = await self._judged(reply)
         await self._stack.aclose()
-        body = b"".join([chunk async for chunk in held.chunks])
-        if any(sign in body for sign in _TOO_LONG):
+        if too_long:
             try:
                 bigger = await self._stack.enter_async_context(larger.engine.stream(larger.request))
             except EngineError:
@@ -84,8 +94,14 @@ class Failover:
             else:
                 self.index = len(self._tries)
                 return bigger
-        held.chunks = _once(body)
         return held
+
+    async def _judged(self, reply: EngineReply) -> tuple[EngineReply, bool]:
+        """A refusal, held, and whether it says that the request is too long."""
+        held = await self._held(reply)
+        body = b"".join([chunk async for chunk in held.chunks])
+        held.chunks = _once(body)
+        return held, any(sign in body for sign in _TOO_LONG)
 
     async def _held(self, reply: EngineReply) -> EngineReply:
         """An error answer read into memory, so that its engine can be let go."""

@@ -260,7 +260,8 @@ class Pipeline:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
-        return Try(engine, EngineRequest("POST", target, headers, asked.body, asked, tenant))
+        request = EngineRequest("POST", target, headers, asked.body, asked, tenant)
+        return Try(engine, request, lengthened=bool(attempt.examples))
 
 
 def _forced(plan: Plan, engine: str) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -210,3 +211,37 @@ async def test_timeouts_keep_their_name_through_it(upstream: Upstream) -> None:
             async with Failover(one):
                 pass
     assert late.value.phase == "first chunk" and late.value.status == 504
+
+
+async def test_what_examples_made_too_long_goes_to_the_next_as_it_came(
+    upstream: Upstream, second: Upstream
+) -> None:
+    upstream.plays(lambda call: call.answer(TOO_LONG, 400))
+    async with tries(upstream.port, second.port) as (small, large):
+        failover = Failover([replace(small, lengthened=True), large])
+        async with failover as reply:
+            assert await read(reply) == b"second"
+        assert failover.index == 1 and failover.failures == ["engine0"]
+
+
+async def test_a_request_that_came_too_long_or_is_wrong_is_not_asked_of_another(
+    upstream: Upstream, second: Upstream
+) -> None:
+    for refusal, lengthened in ((TOO_LONG, False), (b'{"error":{"message":"no"}}', True)):
+
+        def refuses(call: Call, refusal: bytes = refusal) -> None:
+            call.answer(refusal, 400)
+
+        upstream.plays(refuses)
+        async with tries(upstream.port, second.port) as (small, large):
+            async with Failover([replace(small, lengthened=lengthened), large]) as reply:
+                assert (reply.status, await read(reply)) == (400, refusal)
+    assert not second.calls
+
+
+async def test_too_long_for_everybody_is_the_first_refusal(upstream: Upstream, second: Upstream) -> None:
+    upstream.plays(lambda call: call.answer(TOO_LONG, 400))
+    second.plays(lambda call: call.answer(b"broken", 500))
+    async with tries(upstream.port, second.port) as (small, large):
+        async with Failover([replace(small, lengthened=True), large]) as reply:
+            assert (reply.status, await read(reply)) == (400, TOO_LONG)
