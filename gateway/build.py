@@ -382,6 +382,7 @@ def _memory(settings: MemorySettings, config: Config) -> Memory:
             settings,
             versions_kept=config.learning.versions_kept,
             scores=any(model.policy == "in_context" for model in config.models.values()),
+            private=config.private,
         )
     except (EmbeddingModelMissing, SchemaError, BadSecretFile, sqlite3.Error, OSError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error

@@ -21,6 +21,7 @@ from gateway.config_engines import (
 )
 from gateway.config_learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
 from gateway.config_memory import MemorySettings
+from gateway.config_private import PrivateSettings
 from gateway.config_replay import ReplaySettings
 from gateway.settings import Settings
 
@@ -144,6 +145,9 @@ class Config(Settings):
         None, description="An engine that judges a sample; null for none."
     )
     feedback: FeedbackSettings = Field(FeedbackSettings(), description="What users say of answers.")
+    private: PrivateSettings = Field(
+        PrivateSettings(), description="Tenants with differentially private banks."
+    )
     replay: ReplaySettings = Field(ReplaySettings(), description="Improving the bank while traffic sleeps.")
     admin: AdminSettings = Field(AdminSettings(), description="The admin pages, on an address of their own.")
     log: LogSettings = Field(LogSettings(), description="Logging.")
@@ -187,6 +191,11 @@ class Config(Settings):
             raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
         self._replay_has_what_it_needs(known)
         check_workers(self.listen.workers, self.engines)
+        if self.private.tenants and (self.memory is None or not self.memory.examples.enabled):
+            raise ValueError(
+                "private.tenants names tenants, but there is no bank to keep private: set `memory`, with "
+                "examples.enabled left on"
+            )
         if self.upstream is None and not self.models:
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from gateway.answer_embedder import AnswerEmbedder
 from gateway.config_memory import ExampleSettings, MemorySettings, RequestTextSettings
+from gateway.config_private import PrivateSettings
 from gateway.housekeeper import Chore, Housekeeper
 from gateway.log import log
+from gateway.private_tenants import make_private
 from gateway.reembedder import Reembedder
 from router.embedder import Embedder
 from store.answer_vectors import AnswerVectors
@@ -18,6 +20,7 @@ from store.compaction import compact
 from store.decisions import DecisionLog
 from store.exact_cache import ExactCache
 from store.memory import Memory as Store
+from store.private_bank import PrivateBank
 from store.secret import tenant_id
 from store.twins import TwinRule
 
@@ -38,8 +41,17 @@ class Memory:
     requests: DecisionLog | None
 
     @classmethod
-    def open(cls, settings: MemorySettings, *, versions_kept: int = 20, scores: bool = False) -> Memory:
+    def open(
+        cls,
+        settings: MemorySettings,
+        *,
+        versions_kept: int = 20,
+        scores: bool = False,
+        private: PrivateSettings | None = None,
+    ) -> Memory:
         """Open or create the data folder. Blocks. `scores`: some policy scores examples, and wants their answers' vectors.
+
+        `private`: tenants that are made private before anything is served of them.
 
         Raises OSError, sqlite3.Error, what store.database.Database.open raises, and EmbeddingModelMissing with its remedy.
         """
@@ -70,6 +82,9 @@ class Memory:
                 twin_rule=TwinRule(settings.examples.twin_similarity, settings.examples.twin_overlap),
                 versions_kept=versions_kept,
             )
+            undo.callback(store.close)
+            if private is not None:
+                make_private(store, private.tenants)
             undo.pop_all()
         reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None
         if reembedder is not None:
@@ -85,7 +100,7 @@ class Memory:
                 share=wanted.share,
             )
             answers.start()
-        housekeeper = Housekeeper(_chores(store, settings))
+        housekeeper = Housekeeper(_chores(store, settings, private or PrivateSettings()))
         housekeeper.start()
         return cls(
             store,
@@ -127,9 +142,10 @@ class Memory:
             self.embedder.close()
 
 
-def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
+def _chores(store: Store, settings: MemorySettings, private: PrivateSettings) -> list[Chore]:
     examples = settings.examples
     kept_s = settings.requests_kept_days * 86_400
+    aside_s = private.kept_days * 86_400
     return [
         Chore("flush_example_uses", 10, store.examples.flush_uses),
         Chore("flush_answer_uses", 10, store.exact.flush_uses),
@@ -140,6 +156,7 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
         Chore("trim_feedback", 60, lambda: store.feedback.trim(time.time() - kept_s)),
         Chore("trim_replays", 3600, lambda: store.replay.trim(time.time() - max(kept_s, _REPLAYS_KEPT_S))),
+        Chore("trim_private", 60, lambda: PrivateBank(store.db).trim(time.time() - aside_s)),
         Chore("sweep_artifacts", 3600, store.artifacts.sweep),
         Chore("make_room", 60, lambda: _make_room(store, examples)),
         Chore("compact", 3600, lambda: compact(store.db, keep_removals_s=examples.keep_removals_s)),

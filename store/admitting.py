@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 
 from store import example_rows
+from store.private_bank import put_aside
 from store.records import Admitted, Example, NewExample
 from store.twins import TwinRule, agrees, same_question
 
@@ -19,6 +20,9 @@ def admit(
     connection: sqlite3.Connection, new: NewExample, blob: bytes | None, now_s: float, rule: TwinRule
 ) -> Admitted:
     """Keep a pair once. Twins are looked for among `new.neighbours` of the same tenant and scope only."""
+    aside = put_aside(connection, new, now_s)
+    if aside is not None:
+        return aside
     known = example_rows.by_request(connection, new.tenant, new.request_id)
     if known is not None:
         return Admitted(known, "known")

@@ -17,6 +17,7 @@ def contributors(db: Database, tenant: str) -> list[str]:
         "SELECT contributor FROM example_accounts WHERE tenant = :tenant AND contributor <> ''"
         " UNION SELECT contributor FROM choices WHERE tenant = :tenant AND contributor <> ''"
         " UNION SELECT contributor FROM feedback WHERE tenant = :tenant AND contributor <> ''"
+        " UNION SELECT contributor FROM private_questions WHERE tenant = :tenant AND contributor <> ''"
         " UNION SELECT contributor FROM request_texts WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
         {"tenant": tenant},
     )
@@ -28,6 +29,7 @@ def tenants(db: Database) -> list[str]:
     rows = db.read().execute(
         "SELECT tenant FROM example_totals UNION SELECT tenant FROM exact_answers"
         " UNION SELECT tenant FROM choices UNION SELECT tenant FROM feedback UNION SELECT tenant FROM request_texts"
+        " UNION SELECT tenant FROM private_questions"
         " ORDER BY 1"
     )
     return [tenant for (tenant,) in rows.fetchall()]

@@ -17,6 +17,7 @@ from store.accounting import Ledger
 from store.admitting import admit
 from store.database import Database
 from store.example_rows import SELECT, as_example
+from store.private_bank import is_private
 from store.records import Admitted, Change, Example, Kind, NewExample, Totals, Unembedded, Vector
 from store.twins import TwinRule
 from store.vectors import from_blob, to_blob
@@ -132,7 +133,8 @@ class ExampleBank:
 
         def change(connection: sqlite3.Connection) -> Example | None:
             found = example_rows.these(connection, tenant, [id])
-            if not found:
+            # Somebody's own words must not get into a private tenant's bank this way either.
+            if not found or (answer is not None and is_private(connection, tenant)):
                 return None
             for column, value in changes.items():
                 if value is not None:

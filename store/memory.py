@@ -17,6 +17,7 @@ from store.feedback import FeedbackLog
 from store.keys import KeyStore
 from store.operator_asks import OperatorAsks
 from store.outcomes import Outcomes
+from store.private_bank import PrivateBank
 from store.quality_floors import QualityFloors
 from store.replay_jobs import ReplayJobs
 from store.request_texts import RequestTextLog
@@ -137,6 +138,7 @@ class Memory:
         self.outcomes.forget_tenant(tenant).result(timeout_s)
         choices = self.choices.forget_tenant(tenant).result(timeout_s)
         QualityFloors(self.db).forget_tenant(tenant).result(timeout_s)
+        PrivateBank(self.db).forget_tenant(tenant).result(timeout_s)
         self.replay.forget_tenant(tenant).result(timeout_s)
         # The empty tenant's versions were learnt from labels that the operator brought.
         versions = self.artifacts.forget_tenant(tenant) if tenant else 0
@@ -173,6 +175,7 @@ class Memory:
         Raises as `forget_contributor` does.
         """
         self.texts.forget_contributor(tenant, contributor).result(timeout_s)
+        PrivateBank(self.db).forget_contributor(tenant, contributor).result(timeout_s)
         self.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
         choices = self.choices.forget_contributor(tenant, contributor).result(timeout_s)

@@ -51,6 +51,8 @@ class NewExample:
     """
     instructions: str = ""
     """What `scope` is the fingerprint of (router.digest.instructions), to ask again under; empty: not kept."""
+    synthetic: bool = False
+    """Written from what was told with noise (docs/private-bank.md): the only kind that enters a private tenant's bank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,9 @@ class Admitted:
 
     example: Example
     """The example that now stands for it."""
-    outcome: Literal["added", "known", "merged", "replaced", "disagrees"]
+    outcome: Literal["added", "known", "merged", "replaced", "disagrees", "private"]
     """known: this request was kept before. merged: an agreeing twin stands for it. replaced: it took the place of its
-    twin's texts. disagrees: added, and flagged with its twin."""
+    twin's texts. disagrees: added, and flagged with its twin. private: put aside (store.private_bank), no example at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,9 @@ class Examples:
             admitted = await asyncio.to_thread(keep, shelf, new)
         except StoreBusy:
             raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
+        if admitted.outcome == "private":
+            # A private tenant's pairs are never shown again, not even to who gave them (docs/private-bank.md).
+            return 202, {"object": "example.put_aside"}
         kept = admitted.example
         same = (kept.question, kept.answer, kept.scope) == (new.question, new.answer, new.scope)
         if admitted.outcome == "known" and kept.request_id == new.request_id and not same:
