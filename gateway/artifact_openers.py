@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gateway.scorer_lineage import features_behind, is_cross_encoder
 from router.bandit import Bandit, BanditOutdated
 from router.example_count import ExampleCounts
 from router.scorer import FallBack, Scorer, ScorerBroken, Scoring
@@ -51,19 +52,40 @@ class ArtifactOpeners:
 
     def prior(self) -> Scorer:
         """The scorer before anything was trained. Written on first use, by a child process. Raises ScorerBroken."""
-        path = self._models_folder / f"scorer-prior-{VERSION}.onnx"
-        if not path.exists():
-            _write_prior(path)
-        return self._opened(path, "prior", PROVIDERS["cpu"])
+        return self._opened(self._prior_model(), "prior", PROVIDERS["cpu"])
 
     def scorer(self, record: ArtifactRecord) -> Scoring:
         """Raises ArtifactBroken, ScorerBroken."""
         # Read first, for the checksum: onnxruntime is then given the path, so as not to hold the bytes twice.
         data = self._artifacts.read(record)
         version, path = f"scorer-{record.id}", self._artifacts.path(record)
-        if not _is_cross_encoder(data):
+        if not is_cross_encoder(data):
             return self._opened(path, version, PROVIDERS["cpu"])
-        return FallBack(self._opened(path, version, self._provider), self.prior())
+        better = self._opened(path, version, self._provider)
+        try:
+            return FallBack(better, self._behind(record))
+        except BaseException:
+            better.close()
+            raise
+
+    def runs_on(self) -> str:
+        """The processor that cross-encoders get, found out by opening the prior there: onnxruntime falls back silently.
+
+        Raises ScorerBroken where it is not the one that was asked for.
+        """
+        scorer = self._opened(self._prior_model(), "prior", self._provider)
+        try:
+            return scorer.provider
+        finally:
+            scorer.close()
+
+    def _behind(self, record: ArtifactRecord) -> Scorer:
+        """What answers where a cross-encoder is late: the fast scorer that it came after, or else the prior."""
+        fast = features_behind(self._artifacts, record)
+        if fast is not None:
+            with contextlib.suppress(ScorerBroken):
+                return self._opened(self._artifacts.path(fast), f"scorer-{fast.id}", PROVIDERS["cpu"])
+        return self.prior()
 
     def bandit(self, record: ArtifactRecord) -> Bandit:
         """Raises ArtifactBroken, BanditError."""
@@ -79,6 +101,12 @@ class ArtifactOpeners:
         """Raises ArtifactBroken, BadCounts."""
         return ExampleCounts.from_bytes(self._artifacts.read(record))
 
+    def _prior_model(self) -> Path:
+        path = self._models_folder / f"scorer-prior-{VERSION}.onnx"
+        if not path.exists():
+            _write_prior(path)
+        return path
+
     def _opened(self, path: Path, version: str, provider: str) -> Scorer:
         return Scorer.open(
             path,
@@ -90,11 +118,6 @@ class ArtifactOpeners:
             embedding_version=self._embedding_version,
             tokenizer=self._tokenizer,
         )
-
-
-def _is_cross_encoder(model: bytes) -> bool:
-    # The metadata stands in the model in the clear; loading it merely to ask would cost a second session.
-    return b"cross_encoder" in model
 
 
 def _write_prior(path: Path) -> None:

@@ -10,9 +10,9 @@ import click
 
 from gateway.commands_store import data_option, store_in
 from gateway.config_file import ConfigError, load_config
-from gateway.config_memory import AnswerVectorSettings, ExampleSettings
+from gateway.config_memory import ExampleSettings
+from gateway.scorer_lineage import features_behind
 from gateway.tenant_option import tenant_named, tenant_option
-from store.artifacts import ArtifactBroken
 from store.memory import Memory
 from store.outcomes import Experience
 from store.records import ArtifactRecord
@@ -35,41 +35,75 @@ _PAGE = 1000
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
-    help="The gateway's configuration: its memory.examples says how answers are embedded.",
+    help="The gateway's configuration: its memory.examples says how questions and answers are embedded.",
+)
+@click.option(
+    "--teacher",
+    "how",
+    flag_value="teacher",
+    help="First train a cross-encoder on the texts, and let it teach the fast scorer. Takes minutes.",
+)
+@click.option(
+    "--cross-encoder",
+    "how",
+    flag_value="cross_encoder",
+    help="Train a cross-encoder to be served itself, on a GPU, with the scorer in use behind it.",
 )
 @click.option("--dry-run", is_flag=True, help="Train and report, publish nothing.")
 def scorer(
-    data: Path, tenant: str | None, model: str, seed: int, loss: Any, config: Path | None, dry_run: bool
+    data: Path,
+    tenant: str | None,
+    model: str,
+    seed: int,
+    loss: Any,
+    config: Path | None,
+    how: str | None,
+    dry_run: bool,
 ) -> None:
     """Train a scorer of examples on logged outcomes. Running gateways take it into use within a second.
 
     The latest outcomes are held out; a scorer that is not better on them than the one in use is kept as rejected, and the
-    exit status is 1. `understudy models rollback scorer` takes back one that was accepted.
+    exit status is 1. `understudy models rollback scorer` takes back one that was accepted. A learner that runs replaces a
+    cross-encoder by what it trains next, unless `understudy models freeze scorer` forbids it.
     """
     # Before anything that may stand on it is imported: onnxruntime first (router.onnx_session).
+    from gateway.learner_setup import vectors_of
+    from gateway.teaching import Lesson
+    from router.embedding_model import EmbeddingModelMissing
+    from router.learning.scorer_rows import rows_from_log
     from router.learning.scorer_training import TooFewOutcomes, TorchMissing, trained
     from router.scorer_prior import prior_model
 
-    answers = _answer_vectors(config)
+    settings = _example_settings(config)
     with store_in(data) as store:
         whose = tenant_named(store.keys, tenant or "default")
         experiences = _experiences(store, whose, model)
         version = next(
             (e.choice.embedding_version for e in reversed(experiences) if e.choice.vector is not None), ""
         )
-        rows = _rows(store, whose, version, experiences, answers)
+        vectors = vectors_of(store, settings.answer_vectors)(whose, version)
+        logged = [(e.choice, e.outcomes) for e in experiences]
+        rows = rows_from_log(logged, vectors, embedding_version=version)
         click.echo(f"{len(experiences)} judged requests, {len(rows)} usable outcomes", err=True)
         active, incumbent = _incumbent(store, whose, model)
+        before = incumbent or prior_model()
+        source = settings.embedding.source
+        lesson = Lesson(store, whose, experiences, vectors, version, before, source, seed, _tell)
         try:
-            made = trained(
-                rows,
-                incumbent or prior_model(),
-                seed=seed,
-                loss=loss,
-                embedding_version=version,
-                tell=lambda line: click.echo(line, err=True),
-            )
-        except (TooFewOutcomes, TorchMissing) as error:
+            if how == "cross_encoder":
+                made = lesson.cross_encoder()
+            else:
+                taught = lesson.soft_labels(rows) if how == "teacher" else []
+                made = trained(
+                    rows,
+                    before,
+                    seed=seed,
+                    loss=loss,
+                    embedding_version=version,
+                    taught=taught,
+                    tell=_tell,
+                )
+        except (TooFewOutcomes, TorchMissing, EmbeddingModelMissing) as error:
             _give_up(str(error))
         _show(made.metrics)
         click.echo(f"{'accepted' if made.accepted else 'rejected'}: {made.reason}")
@@ -98,26 +132,13 @@ def _experiences(store: Memory, tenant: str, model: str) -> list[Experience]:
     return found
 
 
-def _rows(
-    store: Memory, tenant: str, version: str, experiences: list[Experience], answers: AnswerVectorSettings
-) -> list[Any]:
-    from gateway.learner_setup import vectors_of
-    from router.learning.scorer_rows import rows_from_log
-
-    logged = [(e.choice, e.outcomes) for e in experiences]
-    return rows_from_log(logged, vectors_of(store, answers)(tenant, version), embedding_version=version)
-
-
 def _incumbent(store: Memory, tenant: str, model: str) -> tuple[ArtifactRecord | None, bytes | None]:
-    """The version in use with its bytes; without bytes where the prior serves."""
+    """The fast scorer in use, or behind the cross-encoder in use, with its bytes; without bytes where the prior serves."""
     active = store.artifacts.best("scorer", tenant, model)
-    if active is None:
-        return None, None
-    try:
-        return active, store.artifacts.read(active)
-    except ArtifactBroken as broken:
-        click.echo(f"{broken}: compared with the prior instead", err=True)
-        return None, None
+    fast = features_behind(store.artifacts, active)
+    if active is not None and fast is not active:
+        click.echo(f"compared with what stands behind version {active.id}", err=True)
+    return fast, store.artifacts.read(fast) if fast is not None else None
 
 
 def _show(metrics: dict[str, Any]) -> None:
@@ -129,7 +150,11 @@ def _show(metrics: dict[str, Any]) -> None:
     click.echo(f"loss: {metrics['loss']}, outcomes: {metrics['outcomes']}, pairs: {metrics['pairs']}")
 
 
-def _answer_vectors(config: Path | None) -> AnswerVectorSettings:
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _example_settings(config: Path | None) -> ExampleSettings:
     settings = ExampleSettings()
     if config is not None:
         try:
@@ -137,7 +162,7 @@ def _answer_vectors(config: Path | None) -> AnswerVectorSettings:
         except ConfigError as error:
             _give_up(str(error))
         settings = memory.examples if memory else settings
-    return settings.answer_vectors
+    return settings
 
 
 def _give_up(why: str) -> NoReturn:

@@ -126,6 +126,15 @@ def split(ordered: Sequence[TextRow]) -> tuple[list[TextRow], list[TextRow], lis
     return list(ordered[:first]), list(ordered[first:second]), list(ordered[second:])
 
 
+def held_out_from_s(rows: Sequence[Row]) -> float:
+    """The time from which scorer_training would hold these outcomes out: no teacher may have seen later ones.
+
+    Raises TooFewOutcomes.
+    """
+    ordered = sorted(rows, key=lambda row: (row.at_s, row.request_id))
+    return scorer_training._split(ordered)[2][0].at_s
+
+
 def _trained(
     fit: list[TextRow],
     check: list[TextRow],

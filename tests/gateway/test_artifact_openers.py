@@ -120,6 +120,31 @@ def test_a_cross_encoder_has_the_prior_behind_it(artifacts: Artifacts, tmp_path:
         scorer.close()
 
 
+def test_a_cross_encoder_that_is_late_is_stood_in_for_by_the_scorer_it_came_after(
+    artifacts: Artifacts, tmp_path: Path
+) -> None:
+    fast = published(artifacts, "scorer", features_model(tmp_path / "m.onnx").read_bytes())
+    slow = artifacts.publish(
+        "scorer", "t", "m", cross_encoder_model(tmp_path / "x.onnx").read_bytes(), metrics={}, parent=fast.id
+    )
+    scorer = openers(artifacts, tmp_path).scorer(slow)
+    try:
+        assert isinstance(scorer, FallBack)
+        assert scorer.score(request(), candidates()).scorer == f"scorer-{slow.id}"
+        scorer._better.close()
+        scores = scorer.score(request(), candidates())
+        assert scores.scorer == f"scorer-{fast.id}"
+        assert scores.bypassed == ("cross_encoder:ScorerLate",)
+    finally:
+        scorer.close()
+
+
+def test_a_provider_that_is_not_there_is_named_at_start(artifacts: Artifacts, tmp_path: Path) -> None:
+    assert openers(artifacts, tmp_path).runs_on() == "CPUExecutionProvider"
+    with pytest.raises(ScorerBroken, match="CUDAExecutionProvider"):
+        openers(artifacts, tmp_path, provider="cuda").runs_on()
+
+
 def test_a_bandit_of_another_embedder_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:
     made = {
         version: VowpalBandit(BanditSettings(dimensions=DIMENSIONS, embedding_version=version)).save()

@@ -105,6 +105,16 @@ def test_too_few_outcomes_publish_nothing_and_say_how_many_there_are(tmp_path: P
     assert versions(tmp_path) == []
 
 
+@pytest.mark.train
+@pytest.mark.parametrize("how", ["--teacher", "--cross-encoder"])
+def test_requests_whose_texts_are_nowhere_teach_nobody_and_publish_nothing(tmp_path: Path, how: str) -> None:
+    filled(tmp_path, 300)
+    done = run(tmp_path, how)
+    assert done.exit_code == 2
+    assert "0 outcomes to learn from" in done.output
+    assert versions(tmp_path) == []
+
+
 def test_without_torch_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path, 2)
     monkeypatch.setitem(sys.modules, "torch", None)
