@@ -9,6 +9,7 @@ from typing import Any
 from router.admission import Admission
 from router.dials import Dials
 from store.records import Vector
+from store.replay_records import NewStep, ReplayBudget
 
 
 class NotDone(Exception):
@@ -67,5 +68,9 @@ class Hands:
     """Tenant to the tenants whose examples it may use."""
     dials: Mapping[str, Dials] = field(default_factory=dict)
     """As configured, by served model; None for a dial that its policy does not have."""
+    plan_replay: Callable[[str, ReplayBudget], Awaitable[Sequence[NewStep]]] | None = None
+    """(tenant or nothing for all, budget) to what a run would do, best first. Asks no engine. Raises NotDone."""
+    take_back_replay: Callable[[int], Awaitable[tuple[int, int, int]]] | None = None
+    """Undoes a run: answers restored, examples removed, changed since and left alone. Raises NotDone."""
     texts_kept: bool = True
     """Whether texts of requests are kept at all."""

@@ -14,6 +14,7 @@ from store.engine_states import EngineStates
 from store.memory import Memory
 from store.outcome_sums import OutcomeSums
 from store.quality_floors import QualityFloors
+from store.replay_records import ReplayBudget
 from store.request_rollups import RequestRollups
 
 
@@ -70,6 +71,20 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayFacts:
+    """How replay is set."""
+
+    enabled: bool = False
+    """Whether a process runs what is wanted."""
+    schedule: str = ""
+    """When it runs by itself, in a sentence."""
+    lacks: str = ""
+    """What it needs and does not have, in a sentence; empty when nothing."""
+    budget: ReplayBudget = field(default_factory=ReplayBudget)
+    """What one run may spend at most."""
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """What the gateway hands over."""
 
@@ -82,6 +97,7 @@ class Given:
     config_file: str = ""
     """Where the settings came from; empty for a command line."""
     gateway_url: str = ""
+    replay: ReplayFacts = field(default_factory=ReplayFacts)
     judged: bool = False
     """Whether a judge is configured: without one quality is known from feedback only."""
     hands: Hands = field(default_factory=Hands)

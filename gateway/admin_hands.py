@@ -32,6 +32,7 @@ from store.contributors import Standings
 from store.example_rows import by_request
 from store.memory import Memory as Store
 from store.records import Example, Vector
+from store.replay_records import NewStep, ReplayBudget
 
 if TYPE_CHECKING:
     from router.embedder import Embedder
@@ -64,6 +65,8 @@ class AdminHands:
             admission=admission(memory.examples),
             lenders=lenders(self._config.sharing.grants, self._store.keys.tenant_named),
             dials={name: _dials(model) for name, model in self._config.models.items()},
+            plan_replay=self._plan_replay if keeps_examples else None,
+            take_back_replay=self._take_back_replay if keeps_examples else None,
             texts_kept=memory.request_texts.enabled,
         )
 
@@ -140,6 +143,33 @@ class AdminHands:
             secret=store.secret,
             max_json_bytes=0,
         )
+
+    # ---- replay
+
+    async def _plan_replay(self, tenant: str, budget: ReplayBudget) -> Sequence[NewStep]:
+        from gateway.replay_setup import CannotReplay, opened
+        from router.embedding_model import EmbeddingModelMissing
+
+        async def plan() -> Sequence[NewStep]:
+            # A memory with an index of its own, for as long as it takes.
+            async with opened(self._config) as made:
+                return [line.step() for line in await made.plan(budget, tenant)]
+
+        try:
+            # Opening one takes seconds: on a loop of its own, the pages' goes on.
+            return await asyncio.to_thread(asyncio.run, plan())
+        except (CannotReplay, EmbeddingModelMissing) as error:
+            raise NotDone(str(error)) from error
+
+    async def _take_back_replay(self, run_id: int) -> tuple[int, int, int]:
+        from gateway.replay import take_back_run
+        from store.replay_jobs import NotThatRun
+
+        try:
+            done = await take_back_run(self._store, run_id)
+        except NotThatRun as error:
+            raise NotDone(str(error)) from error
+        return done.restored, done.removed, done.left
 
     # ---- engines
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from admin.app import AdminApp, Options
 from admin.hands import Hands
 from admin.pages import PAGES
-from admin.sources import EngineFacts, Given, ServedFacts, Sources
+from admin.sources import EngineFacts, Given, ReplayFacts, ServedFacts, Sources
 from gateway.admin_hands import AdminHands
 from gateway.admin_settings import EffectiveSettings
 from gateway.config import Config
@@ -21,6 +21,7 @@ from store.engine_states import EngineStates
 from store.memory import Memory as Store
 from store.outcome_sums import OutcomeSums
 from store.quality_floors import QualityFloors
+from store.replay_records import ReplayBudget
 from store.request_rollups import RequestRollups
 
 
@@ -82,9 +83,25 @@ def sources(
             check=effective.check,
             config_file=str(config_file or ""),
             gateway_url=gateway_url,
+            replay=_replay(config),
             judged=config.judging is not None,
             hands=hands or Hands(),
         ),
+    )
+
+
+def _replay(config: Config) -> ReplayFacts:
+    settings, lacks = config.replay, ""
+    if config.memory is None or not config.memory.examples.enabled:
+        lacks = "There are no examples to better: set memory.examples.enabled."
+    elif not (settings.judge or config.judging):
+        lacks = "Replay needs a judge: set replay.judge, or judging.engine."
+    when = f"at {settings.cron!r}" if settings.cron else "in the hour that is usually quietest"
+    return ReplayFacts(
+        settings.enabled and not lacks,
+        f"It runs by itself {when} ({settings.time_zone}), for at most {settings.window_h:g} hours, while traffic is low.",
+        lacks,
+        ReplayBudget(settings.budget.usd, settings.budget.tokens, settings.budget.minutes * 60),
     )
 
 

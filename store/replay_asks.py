@@ -91,6 +91,13 @@ class ReplayAsks:
         """What a run has spent so far; what is under way counts as unknown."""
         return _spent(self._db.read(), run_id)
 
+    def cost_by_step(self, run_id: int) -> dict[int, float]:
+        """Dollars that are known to have been spent, by step of a run."""
+        rows = self._db.read().execute(
+            "SELECT step_id, sum(cost_usd) FROM replay_asks WHERE run_id = ? GROUP BY step_id", (run_id,)
+        )
+        return dict(rows.fetchall())
+
     def spend(
         self, *, since_s: float = 0.0, tenant: str | None = None, run_id: int | None = None
     ) -> list[SpendLine]:

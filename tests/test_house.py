@@ -44,6 +44,7 @@ TESTED_BY = {
     "admin/pages/overview.py": "admin/test_access.py",
     "admin/pages/engines.py": "admin/test_access.py",
     "admin/pages/learning.py": "admin/test_access.py",
+    "admin/pages/replay.py": "admin/test_access.py",
     "admin/pages/settings.py": "admin/test_access.py",
     "admin/pages/tenants.py": "admin/test_access.py",
     "admin/sign_in.py": "admin/test_access.py",

@@ -8,6 +8,7 @@ from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
 from admin.pages.learning import LEARNING
 from admin.pages.overview import OVERVIEW
+from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.router import ROUTER, WHAT_IF
 from admin.pages.settings import SETTINGS
@@ -19,6 +20,7 @@ PAGES: tuple[Page, ...] = (
     *(EXAMPLES, MAP, EXAMPLE),
     ENGINES,
     *(ROUTER, WHAT_IF),
+    *(REPLAY, REPLAY_RUN),
     LEARNING,
     TENANTS,
     SETTINGS,

@@ -9,9 +9,9 @@ _LONGEST = 500_000
 
 
 def settings(sources: Sources, asked: Asked) -> Summary:
-    """Filters: `q`, words of a key or its description; `set=1`, only what somebody set."""
+    """Filters: `q`, words of a key or its description; `set`: 1 only what somebody set, 0 all (the default with words)."""
     words = asked.text("q", longest=200).lower().split()
-    only_set = asked.choice("set", ("", "1"), "") == "1"
+    only_set = asked.choice("set", ("0", "1"), "0" if words else "1") == "1"
     rows = sources.given.settings()
     shown = [
         row
@@ -21,7 +21,7 @@ def settings(sources: Sources, asked: Asked) -> Summary:
     ]
     return {
         "q": " ".join(words),
-        "set": "1" if only_set else "",
+        "set": "1" if only_set else "0",
         "file": sources.given.config_file,
         "news": list(sources.given.settings_news()),
         "total": len(rows),

@@ -25,6 +25,8 @@ from engines.simulated_world import World
 from store.admin_sessions import AdminSessions
 from store.admin_users import AdminUsers
 from store.database import Database
+from store.replay_jobs import ReplayJobs
+from store.replay_records import NewStep, ReplayBudget
 from store.secret import load_or_create_secret
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
@@ -165,6 +167,7 @@ def stage(folder: Path, requests: int = 40) -> Iterator[Stage]:
                 made = Stage(gateway, found[1], folder / "data", db)
                 made.settle(60)
                 play(made, requests)
+                replayed(ReplayJobs(db))
                 yield made
             finally:
                 db.close()
@@ -172,6 +175,17 @@ def stage(folder: Path, requests: int = 40) -> Iterator[Stage]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def replayed(jobs: ReplayJobs) -> None:
+    """A run with a plan, as the page of one shows it. Nothing is asked of an engine for it."""
+    run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(10)
+    jobs.begin(run_id).result(10)
+    jobs.plan(
+        run_id, [NewStep("default", "distil", n, 0.4, 0.1, 0.2, 0.01, 300, 2.0) for n in (1, 2, 3)]
+    ).result(10)
+    jobs.finish(jobs.steps(run_id)[0].id, "done", "replaced", {"score": 1.5, "note": HOSTILE}).result(10)
+    jobs.end(run_id, "stopped", "a person said so").result(10)
 
 
 def play(made: Stage, requests: int) -> None:

@@ -21,7 +21,7 @@ WCAG = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "w
 def paths(staged: Stage, page: Page) -> list[str]:
     """Every page, those of one thing too: the newest request and example there are."""
     found = list(MENU)
-    for section in ("/requests", "/examples"):
+    for section in ("/requests", "/examples", "/replay"):
         page.goto(staged.admin_url + section)
         link = page.locator(f"main a[href^='{section}/']").first
         found.append(str(link.get_attribute("href")))

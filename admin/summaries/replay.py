@@ -1,0 +1,252 @@
+"""Replay: what runs there were, how far one is, what each bought and cost; planning, starting, stopping, taking back."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from admin.hands import NotDone
+from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
+from admin.sources import Sources
+from store.replay_records import ReplayBudget, ReplayRun, ReplayStep
+
+_RUNS = 30
+_STEPS = 500
+_WEEK_S = 7 * 86_400.0
+_WRITE_S = 30.0
+
+
+def replay(sources: Sources, asked: Asked) -> Summary:
+    """Every run lately, newest first; `tenant`, an id, for one tenant's only."""
+    tenant = asked.text("tenant", longest=64)
+    names = sources.tenant_names()
+    runs = sources.store.replay.runs(limit=_RUNS, tenant=tenant or None)
+    facts = sources.given.replay
+    week = sources.store.replay.asks.spend(since_s=asked.now_s - _WEEK_S, tenant=tenant or None)
+    return {
+        "tenant": tenant,
+        "enabled": facts.enabled,
+        "schedule": facts.schedule,
+        "lacks": facts.lacks,
+        "budget": {"usd": facts.budget.usd, "tokens": facts.budget.tokens, "seconds": facts.budget.seconds},
+        "can_plan": sources.given.hands.plan_replay is not None,
+        "tenants": sorted(
+            ({"id": of, "name": names.get(of) or of} for of in sources.store.examples.tenants()),
+            key=lambda one: one["name"],
+        ),
+        "runs": [_run(sources, run, names) for run in runs],
+        "week": [
+            {"engine": line.engine, "purpose": line.purpose, "asks": line.asks, "usd": line.spent.usd}
+            for line in week
+        ],
+        "week_usd": sum(line.spent.most_usd for line in week),
+    }
+
+
+def replay_run(sources: Sources, asked: Asked) -> Summary:
+    """One run in full. Raises NotThere."""
+    run = _run_named(sources, asked)
+    names = sources.tenant_names()
+    steps = sources.store.replay.steps(run.id)
+    costs = sources.store.replay.asks.cost_by_step(run.id)
+    return {
+        "run": _run(sources, run, names),
+        "spend": [
+            {
+                "engine": line.engine,
+                "purpose": line.purpose,
+                "asks": line.asks,
+                "usd": line.spent.usd,
+                "unknown_usd": line.spent.unknown_usd,
+                "tokens": line.spent.tokens,
+                "seconds": line.spent.seconds,
+            }
+            for line in sources.store.replay.asks.spend(run_id=run.id)
+        ],
+        "bought": _bought(steps, costs),
+        "more": max(0, len(steps) - _STEPS),
+        "steps": [_step(step, names, costs.get(step.id, 0.0)) for step in steps[:_STEPS]],
+    }
+
+
+def start(sources: Sources, asked: Asked) -> Done:
+    """Ask for a run with a budget: the replayer takes it up within seconds, when traffic is low."""
+    facts = sources.given.replay
+    if not facts.enabled:
+        raise ActionFailed(
+            "Nothing would take it up: set replay.enabled and restart, or use `understudy replay`."
+        )
+    run_id = sources.store.replay.want(
+        _tenant(sources, asked), _budget(sources, asked), asked_by="admin"
+    ).result(_WRITE_S)
+    return Done(
+        f"Run {run_id} is wanted: it is taken up within seconds, and begins when traffic is low.",
+        to=f"/replay/{run_id}",
+        target=str(run_id),
+    )
+
+
+async def plan(sources: Sources, asked: Asked) -> Done:
+    """What a run would do, and what that is expected to cost. Asks no engine."""
+    make = sources.given.hands.plan_replay
+    if make is None:
+        raise ActionFailed("This installation keeps no examples: there is nothing to plan.")
+    budget, tenant = _budget(sources, asked), _tenant(sources, asked)
+    try:
+        steps = await make(tenant, budget)
+    except NotDone as error:
+        raise ActionFailed(f"{error}.") from error
+    names = sources.tenant_names()
+    return Done(
+        f"A plan of {len(steps)} steps. Nothing was asked, and nothing was changed.",
+        detail={"steps": len(steps)},
+        shown={
+            "tenant": tenant,
+            "budget": {"usd": budget.usd, "tokens": budget.tokens, "seconds": budget.seconds},
+            "expected": {
+                "usd": sum(step.expected_usd for step in steps),
+                "tokens": sum(step.expected_tokens for step in steps),
+                "seconds": sum(step.expected_s for step in steps),
+            },
+            "steps": [
+                {
+                    "tenant": step.tenant,
+                    "tenant_name": names.get(step.tenant) or step.tenant,
+                    "kind": step.kind,
+                    "example_id": step.example_id,
+                    "gain": step.gain,
+                    "companion_gain": step.companion_gain,
+                    "expected_effect": step.expected_effect,
+                    "expected_usd": step.expected_usd,
+                    "expected_s": step.expected_s,
+                }
+                for step in steps[:_STEPS]
+            ],
+        },
+    )
+
+
+def stop(sources: Sources, asked: Asked) -> Done:
+    """Have a run stop before its next request to an engine."""
+    run = _run_named(sources, asked)
+    if not sources.store.replay.ask_to_stop(run.id).result(_WRITE_S):
+        raise ActionFailed(f"Run {run.id} does not go on: it is {run.state}.")
+    return Done(f"Run {run.id} stops before its next request.", to=f"/replay/{run.id}", target=str(run.id))
+
+
+async def take_back(sources: Sources, asked: Asked) -> Done:
+    """Undo all that a run did to the bank; what a person changed since stays."""
+    run = _run_named(sources, asked)
+    undo = sources.given.hands.take_back_replay
+    if undo is None:
+        raise ActionFailed("This installation keeps no examples: there is nothing to take back.")
+    try:
+        restored, removed, left = await undo(run.id)
+    except NotDone as error:
+        raise ActionFailed(f"{error}.") from error
+    return Done(
+        f"{restored} answers restored, {removed} written examples removed, {left} changed since and left alone.",
+        to=f"/replay/{run.id}",
+        target=str(run.id),
+        detail={"restored": restored, "removed": removed, "left": left},
+    )
+
+
+def _run(sources: Sources, run: ReplayRun, names: dict[str, str]) -> Summary:
+    progress = sources.store.replay.progress(run.id)
+    spent = sources.store.replay.asks.spent(run.id)
+    steps = sum(progress.values())
+    return {
+        "id": run.id,
+        "tenant": run.tenant,
+        "tenant_name": (names.get(run.tenant) or run.tenant) if run.tenant else "",
+        "asked_by": run.asked_by,
+        "state": run.state,
+        "created_at_s": run.created_at_s,
+        "started_at_s": run.started_at_s,
+        "ended_at_s": run.ended_at_s,
+        "note": run.note,
+        "stop_asked": run.stop_asked,
+        "budget_usd": run.budget.usd,
+        "spent_usd": spent.usd,
+        "unknown_usd": spent.unknown_usd,
+        "tokens": spent.tokens,
+        "seconds": spent.seconds,
+        "steps": steps,
+        "done": progress.get("done", 0) + progress.get("skipped", 0),
+        "share_done": (progress.get("done", 0) + progress.get("skipped", 0)) / steps if steps else None,
+        "goes_on": run.state in ("wanted", "running", "paused"),
+    }
+
+
+def _bought(steps: list[ReplayStep], costs: dict[int, float]) -> list[Summary]:
+    """By kind and result: how often, at what cost, and how much gain was in it."""
+    counts: Counter[tuple[str, str]] = Counter()
+    usd: Counter[tuple[str, str]] = Counter()
+    effect: Counter[tuple[str, str]] = Counter()
+    for step in steps:
+        if step.state in ("done", "skipped"):
+            key = (step.plan.kind, step.result or step.state)
+            counts[key] += 1
+            usd[key] += costs.get(step.id, 0.0)  # type: ignore[assignment]
+            effect[key] += step.plan.expected_effect  # type: ignore[assignment]
+    return [
+        {
+            "kind": kind,
+            "result": result,
+            "steps": n,
+            "usd": usd[kind, result],
+            "expected_effect": effect[kind, result],
+        }
+        for (kind, result), n in sorted(counts.items())
+    ]
+
+
+def _step(step: ReplayStep, names: dict[str, str], usd: float) -> Summary:
+    try:
+        detail: Any = json.loads(step.detail)
+    except ValueError:
+        detail = {}
+    plain = (
+        {k: v for k, v in detail.items() if isinstance(v, bool | int | float | str)}
+        if isinstance(detail, dict)
+        else {}
+    )
+    return {
+        "position": step.position,
+        "tenant": step.plan.tenant,
+        "tenant_name": names.get(step.plan.tenant) or step.plan.tenant,
+        "kind": step.plan.kind,
+        "example_id": step.plan.example_id,
+        "state": step.state,
+        "result": step.result,
+        "expected_effect": step.plan.expected_effect,
+        "expected_usd": step.plan.expected_usd,
+        "usd": usd,
+        "detail": plain,
+    }
+
+
+def _run_named(sources: Sources, asked: Asked) -> ReplayRun:
+    text = asked.path.get("id", "")
+    run = (
+        sources.store.replay.run(int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else None
+    )
+    if run is None:
+        raise NotThere(f"There is no run {text[:40]}.")
+    return run
+
+
+def _tenant(sources: Sources, asked: Asked) -> str:
+    tenant = asked.text("tenant", longest=64)
+    if tenant and tenant not in sources.store.examples.tenants():
+        raise BadParameter(f"tenant is {tenant!r}: it has no examples")
+    return tenant
+
+
+def _budget(sources: Sources, asked: Asked) -> ReplayBudget:
+    """No more than the configuration lets one run spend."""
+    most = sources.given.replay.budget
+    usd = asked.number("usd", most.usd, least=0.0, most=most.usd if most.usd is not None else 1e6)
+    return ReplayBudget(usd, most.tokens, most.seconds)
