@@ -32,6 +32,7 @@ _COMMANDS = {
     "models": ("gateway.commands_models", "models", "List, roll back, freeze and export what was learnt."),
     "map": ("gateway.commands_map", "draw_map", "Draw the bank of examples on a plane, for the admin pages."),
     "admin": ("gateway.commands_admin", "admin", "Who may sign in to the admin pages."),
+    "kv-plan": ("gateway.commands_kv_plan", "kv_plan", "Which prefixes engines keep warm."),
     "private": ("gateway.commands_private", "private", "Differentially private banks: status, build."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }

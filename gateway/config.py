@@ -208,6 +208,10 @@ class Config(Settings):
                 raise ValueError(f"replay.{key} names the engine {engine!r}; known engines: {known}")
         self._order_suits_the_plan()
         if not replay.enabled:
+            if replay.kv_plan.engines:
+                raise ValueError(
+                    "replay.kv_plan.engines names engines, but replay.enabled is false: nobody would make the plan"
+                )
             return
         if self.memory is None or not self.memory.examples.enabled or not self.memory.log_requests:
             raise ValueError(

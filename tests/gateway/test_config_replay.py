@@ -53,6 +53,19 @@ def test_a_wrong_setting_is_named_with_its_value_and_what_would_be_right(
     assert all(text in str(failed.value) for text in told), str(failed.value)
 
 
+def test_a_plan_that_nobody_would_make_is_told() -> None:
+    model = {
+        "engines": ["small", "large"],
+        "policy": "in_context",
+        "in_context": {"examples": {"order": "stable"}},
+    }
+    data = configured({"kv_plan": {"engines": {"small": {"kv_mib": 1}}}}, models={"m": model})
+    with pytest.raises(ConfigError, match="nobody would make the plan"):
+        parse_config(data)
+    data["replay"] |= {"enabled": True, "judge": "large"}
+    assert parse_config(data).replay.kv_plan.engines["small"].kv_mib == 1
+
+
 def test_replay_is_off_unless_it_is_asked_for() -> None:
     assert not parse_config(configured({})).replay.enabled
 
