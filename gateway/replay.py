@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,11 +17,11 @@ from gateway.log import log
 from gateway.replay_asking import MayGoOn, always
 from gateway.replay_candidates import Candidates
 from gateway.replay_run import Progress, ReplayRunner
-from router.learning.replay_plan import Candidate, Line, Rank, plan
+from router.learning.replay_plan import Candidate, Line, plan
 from store.example_versions import Undone, undo_example, undo_run
 from store.memory import Memory as Store
 from store.replay_jobs import AnotherReplayRuns, NotThatRun
-from store.replay_records import ReplayBudget, ReplayRun, RunState, StepKind
+from store.replay_records import ReplayBudget, ReplayRun, RunState
 
 _UNFINISHED: tuple[RunState, ...] = ("interrupted", "stopped", "failed")
 _INDEX_S = 60.0
@@ -39,9 +39,8 @@ class Replay:
         *,
         thin_below: float,
         most_steps: int,
-        rank: Rank | None = None,
     ) -> None:
-        """`lock_file`: the same for every process. `rank`: what comes first (router.learning.replay_plan)."""
+        """`lock_file`: the same for every process."""
         self.store = store
         self.jobs = store.replay
         self._candidates = candidates
@@ -49,7 +48,6 @@ class Replay:
         self._lock_file = lock_file
         self._thin_below = thin_below
         self._most_steps = most_steps
-        self._rank = rank
 
     async def plan(self, budget: ReplayBudget, tenant: str = "") -> list[Line]:
         """What a run would do for a tenant, or for all, best first. Asks no engine and changes nothing."""
@@ -57,18 +55,13 @@ class Replay:
 
     def _plan(self, budget: ReplayBudget, tenant: str) -> list[Line]:
         found: list[Candidate] = []
-        chances: dict[str, Mapping[StepKind, float]] = {}
         for each in [tenant] if tenant else sorted(self.store.examples.tenants()):
             self._wait_for_index(each)
             found += self._candidates.of(each)
-            # How often a step comes to something is each tenant's own.
-            chances[each] = self._candidates.chances(each)
         return plan(
             found,
             budget,
             thin_below=self._thin_below,
-            chance_of=lambda whose, kind: chances[whose][kind],
-            rank=self._rank,
             most=self._most_steps,
         )
 

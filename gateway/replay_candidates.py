@@ -14,7 +14,7 @@ from engines.engine import Engine
 from gateway.replay_judging import Judge
 from gateway.replay_material import Engines, Material
 from router.learning.gain import companion_gain
-from router.learning.replay_plan import Candidate, Cost, chance
+from router.learning.replay_plan import Candidate, Cost, Way, chance, chance_of_better
 from store.gains import GainRow, gain_rows, highest_gains, vectors_of
 from store.records import Example
 from store.replay_jobs import ReplayJobs
@@ -26,7 +26,6 @@ _GENERATE_PROMPT_TOKENS = 300
 _VERDICT_TOKENS = 40
 _ANSWER_S = 2.0
 """Of an engine that has answered nothing lately."""
-_SUCCESS: Mapping[StepKind, str] = {"distil": "replaced", "expand": "expanded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +67,10 @@ class Candidates:
             missing = sorted({id for pairs in near.values() for id, _ in pairs} - set(known))
             known |= {row.id: row for row in gain_rows(self._store.db, tenant, missing, now_s)}
         lately = self._jobs.replayed_since(tenant, now_s - self._scope.again_after_s)
-        return [self._candidate(tenant, known[id], near[id], known, lately) for id in near if id in known]
-
-    def chances(self, tenant: str) -> dict[StepKind, float]:
-        """How often a step of each kind came to something for this tenant."""
-        found: dict[StepKind, float] = {}
-        for kind, success in _SUCCESS.items():
-            results = self._jobs.results(kind, tenant)
-            found[kind] = chance(results.get(success, 0), sum(results.values()))
-        return found
+        past = _Past.read(self._jobs, tenant)
+        return [
+            self._candidate(tenant, known[id], near[id], known, lately, past) for id in near if id in known
+        ]
 
     def _near(self, tenant: str, ids: Sequence[int]) -> dict[int, list[tuple[int, float]]]:
         """Each with its nearest others. What has no vector yet is left out: it is retrieved by nobody either."""
@@ -95,6 +89,7 @@ class Candidates:
         near: Sequence[tuple[int, float]],
         known: Mapping[int, GainRow],
         lately: set[tuple[StepKind, int]],
+        past: _Past,
     ) -> Candidate:
         example = self._store.examples.get(tenant, row.id)
         distil = expand = None
@@ -104,9 +99,9 @@ class Candidates:
         engines = None if example is None else self._material.engines_for(example)
         if example is not None and engines is not None and self._material.instructions(example) is not None:
             if row.kind == "observed" and not row.pinned and ("distil", row.id) not in lately:
-                distil = self._distil_cost(example, engines)
+                distil = Way(self._distil_cost(example, engines), past.distil(example, engines))
             if self._scope.expand and engines.small is not None and ("expand", row.id) not in lately:
-                expand = self._expand_cost(example, engines)
+                expand = Way(self._expand_cost(example, engines), past.expand())
         nearest = max((similarity for _, similarity in near), default=0.0)
         return Candidate(tenant, row.id, row.gain, companion, nearest, distil, expand, row.created_at_s)
 
@@ -131,6 +126,32 @@ class Candidates:
 
     def _verdict(self, asked: int, answer: int) -> Cost:
         return _cost(self._judge.engine, _VERDICT_PROMPT_TOKENS + asked + 2 * answer, _VERDICT_TOKENS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What came of a tenant's replays so far."""
+
+    distilled: Mapping[tuple[str, str], int]
+    expanded: Mapping[tuple[str, str], int]
+
+    @classmethod
+    def read(cls, jobs: ReplayJobs, tenant: str) -> _Past:
+        return cls(jobs.results("distil", tenant), jobs.results("expand", tenant))
+
+    def distil(self, example: Example, engines: Engines) -> float:
+        """How likely asking again betters this answer: by whose it is, and by what was said of answers made with it."""
+        source = example.source_engine
+        tries = sum(count for (whose, _), count in self.distilled.items() if whose == source)
+        # The engine that is to be asked gave this answer itself: another of its answers is rarely better.
+        own = source == engines.reference.info.name
+        before = chance(self.distilled.get((source, "replaced"), 0), tries, rarely=own)
+        return chance_of_better(before, example.quality_sum, example.quality_count)
+
+    def expand(self) -> float:
+        """How likely anything new comes of expanding."""
+        new = sum(count for (_, result), count in self.expanded.items() if result == "expanded")
+        return chance(new, sum(self.expanded.values()))
 
 
 def _question_tokens(example: Example) -> int:

@@ -121,7 +121,11 @@ class Distil:
 
     async def _apply(self, step: ReplayStep, example: Example, best: _Champion) -> str:
         """Change the bank and say so in one transaction: a kill between the two would do it again, or never."""
-        detail = {"judged": best.judged, "incumbent_quality": round(best.incumbent_quality, 4)}
+        detail = {
+            "judged": best.judged,
+            "incumbent_quality": round(best.incumbent_quality, 4),
+            "source": example.source_engine,
+        }
         if best.incumbent:
             result = "kept" if best.judged else "agreed"
             await asyncio.wrap_future(self._jobs.finish(step.id, "done", result, detail))

@@ -8,7 +8,7 @@ from typing import Any
 from engines.engine import Engine
 from gateway.judging_asking import NotAnswered, Said, chat_of
 from gateway.replay_asking import Asking
-from router.learning.judge import TIE_BAND, Judgement, judge_prompt, judgement, read_verdict, vote
+from router.learning.judge import TIE_BAND, Judgement, Vote, judge_prompt, judgement, read_verdict, vote
 
 _UNREAD = "unread"
 
@@ -37,7 +37,7 @@ class Judge:
 
     @property
     def verdicts(self) -> int:
-        """Requests per comparison."""
+        """Requests per comparison, at most."""
         return 2 * self._votes
 
     async def compare(
@@ -45,10 +45,16 @@ class Judge:
     ) -> Judgement | None:
         """How much better `ours` is than `other`; None unless a verdict in each order could be read.
 
-        Raises what Asking.ask raises, but NotAnswered: a verdict that does not come is none.
+        One verdict in each order, and only if `ours` wins by them the further ones: what changes nothing need not be known
+        any better. Raises what Asking.ask raises, but NotAnswered: a verdict that does not come is none.
         """
-        votes, unread = [], 0
+        votes: list[Vote] = []
+        unread = 0
         for number in range(self.verdicts):
+            if number and number % 2 == 0:
+                found = judgement(votes, unread, tie=self._tie)
+                if found is not None and found.result != "win":
+                    return found
             ours_first = number % 2 == 0
             first, second = (ours, other) if ours_first else (other, ours)
             said = await self._verdict(asking, f"{key}/{number}", messages, first, second, number // 2 + 1)

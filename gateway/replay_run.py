@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.judging_asking import NotAnswered
@@ -48,6 +48,34 @@ class StepWork(Protocol):
         ...
 
 
+class Order(Protocol):
+    """Which step comes next; see gateway.replay_order. Its methods may block."""
+
+    def __len__(self) -> int: ...
+
+    def take(self) -> ReplayStep | None: ...
+
+    def came_of(self, step: ReplayStep, result: str) -> None: ...
+
+
+class AsPlanned:
+    """One step after another."""
+
+    def __init__(self, steps: Sequence[ReplayStep]) -> None:
+        """`steps`: all of the run, done or not."""
+        self._left = deque(step for step in steps if step.state not in ("done", "skipped"))
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self) -> ReplayStep | None:
+        """The next."""
+        return self._left.popleft() if self._left else None
+
+    def came_of(self, step: ReplayStep, result: str) -> None:
+        """Changes nothing."""
+
+
 class ReplayRunner:
     """`run` one run at a time, on the event loop. Whoever calls it holds the lock of replay (gateway.alone)."""
 
@@ -57,14 +85,17 @@ class ReplayRunner:
         work: Mapping[StepKind, StepWork],
         metrics: ReplayMetrics,
         *,
+        order: Callable[[Sequence[ReplayStep]], Order] = AsPlanned,
         in_flight: int = 4,
         pause_above: float = 0.8,
         heartbeat_s: float = _HEARTBEAT_S,
     ) -> None:
-        """`in_flight`: steps at once. `pause_above`: utilisation above which an engine is not asked."""
+        """`order`: from all steps of a run to their order. `in_flight`: steps at once. `pause_above`: utilisation above
+        which an engine is not asked."""
         self._jobs = jobs
         self._work = dict(work)
         self._metrics = metrics
+        self._order = order
         self._in_flight = in_flight
         self._pause_above = pause_above
         self._heartbeat_s = heartbeat_s
@@ -82,7 +113,7 @@ class ReplayRunner:
         """
         run = await asyncio.wrap_future(self._jobs.begin(run_id))
         steps = await asyncio.to_thread(self._jobs.steps, run_id)
-        left = deque(step for step in steps if step.state not in ("done", "skipped"))
+        left = await asyncio.to_thread(self._order, steps)
         state = _Under(run, left, len(steps), Gate(may_go_on, self._pause_above))
         log("info", "replay_began", run=run_id, steps=len(steps), left=len(left))
         ended: tuple[RunState, str] = ("interrupted", "its process was stopped")
@@ -110,8 +141,10 @@ class ReplayRunner:
         return found
 
     async def _work_off(self, state: _Under) -> None:
-        while state.left and not state.over and state.unanswered < _GIVE_UP_AFTER:
-            step = state.left.popleft()
+        while not state.over and state.unanswered < _GIVE_UP_AFTER:
+            step = await state.next()
+            if step is None:
+                return
             work = self._work.get(step.plan.kind)
             if work is None:
                 continue
@@ -137,6 +170,7 @@ class ReplayRunner:
                 log("error", "replay_step_failed", run=state.run.id, step=step.id, error=error)
                 continue
             state.done += 1
+            await state.note(step, result)
             self._metrics.steps.labels(step.plan.kind, result).inc()
 
     async def _watch(self, state: _Under, progress: Callable[[Progress], Awaitable[None]] | None) -> None:
@@ -171,7 +205,7 @@ class _Under:
     """A run under way."""
 
     run: ReplayRun
-    left: deque[ReplayStep]
+    left: Order
     steps: int
     gate: Gate
     done: int = 0
@@ -181,6 +215,18 @@ class _Under:
     over: str = ""
     """Why nothing more is begun."""
     short_of: str = ""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Whoever asks for the next step, or changes the order: one at a time, on a thread."""
+
+    async def next(self) -> ReplayStep | None:
+        """The step to take up now."""
+        async with self.turn:
+            return await asyncio.to_thread(self.left.take)
+
+    async def note(self, step: ReplayStep, result: str) -> None:
+        """What came of a step may change which comes next."""
+        async with self.turn:
+            await asyncio.to_thread(self.left.came_of, step, result)
 
     def ended(self) -> tuple[RunState, str]:
         """How it ended, and why in a few words."""

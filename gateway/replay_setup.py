@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -19,9 +20,9 @@ from gateway.replay_expand import Expand
 from gateway.replay_judging import Judge
 from gateway.replay_material import Material
 from gateway.replay_metrics import ReplayMetrics
+from gateway.replay_order import Order
 from gateway.replay_run import ReplayRunner
 from router.learning.judge import TIE_BAND
-from router.learning.replay_plan import Rank
 from store.replay_records import ReplayBudget
 from store.twins import TwinRule
 
@@ -37,8 +38,6 @@ def replay(
     memory: Memory,
     engines: Mapping[str, Engine],
     registry: CollectorRegistry,
-    *,
-    rank: Rank | None = None,
 ) -> Replay:
     """Over an open memory with an embedder. Raises CannotReplay."""
     remembered, settings, judging = config.memory, config.replay, config.judging
@@ -105,13 +104,13 @@ def replay(
             jobs,
             {"distil": distil, "expand": expanding},
             ReplayMetrics(registry),
+            order=partial(Order, memory.store),
             in_flight=settings.in_flight,
             pause_above=pause_above,
         ),
         remembered.data_dir / LOCK_FILE,
         thin_below=expand.thin_below,
         most_steps=settings.most_steps,
-        rank=rank,
     )
 
 

@@ -210,13 +210,17 @@ class ReplayJobs:
         )
         return dict(rows.fetchall())
 
-    def results(self, kind: StepKind, tenant: str) -> dict[str, int]:
-        """What came of all steps of a kind for a tenant so far, by result: what a planner may expect of the next."""
+    def results(self, kind: StepKind, tenant: str) -> dict[tuple[str, str], int]:
+        """What came of all steps of a kind for a tenant so far: what a planner may expect of the next.
+
+        By (engine whose answer it was, result); the engine is empty where the step did not note it.
+        """
         rows = self._db.read().execute(
-            "SELECT result, count(*) FROM replay_steps WHERE tenant = ? AND kind = ? AND state = 'done' GROUP BY result",
+            "SELECT coalesce(json_extract(detail, '$.source'), ''), result, count(*) FROM replay_steps"
+            " WHERE tenant = ? AND kind = ? AND state = 'done' GROUP BY 1, 2",
             (tenant, kind),
         )
-        return dict(rows.fetchall())
+        return {(source, result): count for source, result, count in rows.fetchall()}
 
     def replayed_since(self, tenant: str, since_s: float) -> set[tuple[StepKind, int]]:
         """(kind, example id) of what was done since then, and so need not be done again."""

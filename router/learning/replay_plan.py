@@ -5,7 +5,7 @@ Pure: candidates in, an ordered plan out. Nothing is asked and nothing changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from store.replay_records import NewStep, ReplayBudget, StepKind
@@ -26,6 +26,15 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """A way to replay an example."""
+
+    cost: Cost
+    chance: float
+    """That it comes to something, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """An example that could be replayed."""
 
@@ -37,9 +46,9 @@ class Candidate:
     """G(e+), as of now (router.learning.gain.companion_gain)."""
     nearest: float
     """Cosine similarity of the nearest other example; 0 without any."""
-    distil: Cost | None
+    distil: Way | None
     """None where it must not be distilled: given by a person, pinned, or replayed lately."""
-    expand: Cost | None
+    expand: Way | None
     """None where it must not be expanded."""
     created_at_s: float = 0.0
 
@@ -52,7 +61,7 @@ class Line:
     candidate: Candidate
     cost: Cost
     effect: float
-    """Gain that it is expected to take away: G(e), or G(e+), times how often such a step has come to something."""
+    """Gain that it is expected to take away: G(e), or G(e+), times the chance that it comes to something."""
     per_cost: float
     """Effect per share of the budget, of the scarcest of dollars, tokens and minutes."""
 
@@ -72,10 +81,6 @@ class Line:
         )
 
 
-Rank = Callable[[Line], float]
-"""What comes first: the highest. For comparing ways to plan."""
-
-
 def kind_of(candidate: Candidate, thin_below: float) -> StepKind | None:
     """Expand where the companion promises more and nothing else is near; else distil; None where nothing is to be gained.
 
@@ -92,27 +97,23 @@ def plan(
     budget: ReplayBudget,
     *,
     thin_below: float,
-    chance_of: Callable[[str, StepKind], float] = lambda tenant, kind: 0.5,
-    rank: Rank | None = None,
     most: int = 10_000,
 ) -> list[Line]:
     """The lines worth their cost, best first, as many as the budget is expected to allow and at most `most`.
 
     Greedy by gain per unit of cost: a line that does not fit any more is passed over for cheaper ones behind it.
-    `chance_of`: (tenant, kind) to how often such a step comes to something, 0 to 1. `rank`: another order.
     """
     lines = []
     for candidate in candidates:
         kind = kind_of(candidate, thin_below)
         if kind is None:
             continue
-        cost = candidate.distil if kind == "distil" else candidate.expand
-        assert cost is not None
-        gained = candidate.gain if kind == "distil" else candidate.companion_gain
-        effect = gained * chance_of(candidate.tenant, kind)
-        lines.append(Line(kind, candidate, cost, effect, effect / max(_share(cost, budget), 1e-12)))
-    worth = rank or _per_cost
-    lines.sort(key=lambda line: (-worth(line), line.candidate.tenant, line.candidate.example_id))
+        way = candidate.distil if kind == "distil" else candidate.expand
+        assert way is not None
+        effect = (candidate.gain if kind == "distil" else candidate.companion_gain) * way.chance
+        per_cost = effect / max(_share(way.cost, budget), 1e-12)
+        lines.append(Line(kind, candidate, way.cost, effect, per_cost))
+    lines.sort(key=lambda line: (-line.per_cost, line.candidate.tenant, line.candidate.example_id))
     chosen: list[Line] = []
     usd = seconds = 0.0
     tokens = 0
@@ -131,13 +132,20 @@ def plan(
     return chosen
 
 
-def chance(successes: int, tries: int) -> float:
-    """How often such a step comes to something, from how often it did: 1/2 before any (Laplace's rule of succession)."""
-    return (successes + 1) / (tries + 2)
+def chance(successes: float, tries: float, *, rarely: bool = False) -> float:
+    """How often such a step comes to something, from how often it did: before any 1/2 (Laplace's rule of succession).
+
+    `rarely`: where there is reason to expect little, 1/10.
+    """
+    return (successes + 1.0) / (tries + (10.0 if rarely else 2.0))
 
 
-def _per_cost(line: Line) -> float:
-    return line.per_cost
+def chance_of_better(before: float, quality_sum: float, quality_count: int, *, weight: float = 2.0) -> float:
+    """That asking again betters an answer: what is expected of its like, moved by what was said of answers made with it.
+
+    `before` counts as `weight` observations; each judgement of quality q says 1 - q.
+    """
+    return (weight * before + quality_count - quality_sum) / (weight + quality_count)
 
 
 def _share(cost: Cost, budget: ReplayBudget) -> float:

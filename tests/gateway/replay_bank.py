@@ -104,7 +104,6 @@ async def bank_of(
     folder: Path,
     pairs: Sequence[tuple[Fact, str]],
     *,
-    rank: Any = None,
     used: float = 1.0,
     tenant_of: Callable[[int], str] = lambda number: TENANT,
     **replay: Any,

@@ -32,16 +32,22 @@ async def test_companions_gain_is_the_mean_of_related_neighbours(tmp_path: Path)
         assert one.nearest == pytest.approx(max(s for _, s in near))
         assert one.distil is not None
         assert one.expand is not None
-        assert one.expand.usd > 0 < one.distil.usd
+        assert one.expand.cost.usd > 0 < one.distil.cost.usd
 
 
 async def test_what_came_of_replays_before_says_what_to_expect_and_what_to_leave(tmp_path: Path) -> None:
     some = kin(4)
     pairs = [(f, wrong(f) if n < 3 else right(f)) for n, f in enumerate(some)]
-    async with bank_of(tmp_path, pairs, expand={"enabled": False}, samples=1) as (made, _):
-        assert made._candidates.chances(TENANT) == {"distil": 0.5, "expand": 0.5}
+    async with bank_of(tmp_path, pairs, expand={"enabled": False}, samples=1) as (made, examples):
+        ways = [c.distil for c in made._candidates.of(TENANT)]
+        assert {way.chance for way in ways if way} == {0.1}, "the engine's own answers"
+        made.store.examples.update(TENANT, examples[0].id, contributor="k").result()
+        made.store.examples.ledger.note_quality(examples[0].id, 0.0)
+        made.store.examples.flush_uses().result()  # type: ignore[union-attr]
+        told = {c.example_id: c.distil for c in made._candidates.of(TENANT)}[examples[0].id]
+        assert told is not None
+        assert told.chance == pytest.approx((2 * 0.1 + 1) / 3), "somebody said that it was of no use"
         await made.run(ReplayBudget(usd=5.0))
-        chances = made._candidates.chances(TENANT)
-        assert chances["distil"] >= 4 / 6
-        assert chances["expand"] == 0.5
         assert all(c.distil is None for c in made._candidates.of(TENANT)), "all were replayed lately"
+        results = made.jobs.results("distil", TENANT)
+        assert results["large", "replaced"] == 3

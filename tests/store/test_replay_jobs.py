@@ -158,11 +158,11 @@ def test_texts_go_when_the_step_is_done_and_when_the_example_goes(jobs: ReplayJo
         id = jobs.asks.note(NewAsk(run, planned.id, "a1", "k", "lead", "answer", 0.1, 5)).result()
         jobs.asks.answered(id, "paid", cost_usd=0.1, text=f"secret {number}").result()
     first, second = jobs.steps(run)
-    jobs.finish(first.id, "done", "replaced", {"score": 2.5}).result()
+    jobs.finish(first.id, "done", "replaced", {"source": "old"}).result()
     bank.remove("a1", [examples[1].id]).result()
     assert set(jobs.asks.paid(first.id).values()) | set(jobs.asks.paid(second.id).values()) == {""}
     assert jobs.progress(run) == {"done": 1, "asked": 1}
-    assert jobs.results("distil", "a1") == {"replaced": 1}
+    assert jobs.results("distil", "a1") == {("old", "replaced"): 1}
     assert jobs.replayed_since("a1", 0.0) == {("distil", examples[0].id)}
 
 
