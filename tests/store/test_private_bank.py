@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from store.contributors import contributors
 from store.database import Database
 from store.example_rows import remove
 from store.examples import ExampleBank
+from store.memory import Memory
 from store.private_bank import BudgetMoved, PrivateBank, PrivateQuestion
 from store.restoring import Restored, restore_many
 from tests.store.rows import new_example
@@ -96,6 +98,19 @@ def test_what_was_told_is_booked_once_and_outlives_what_it_was_told_of(db: Datab
     assert private.tenants() == {"a1"}
     with pytest.raises(ValueError, match="nobody"):
         private.forget_contributor("a1", "")
+
+
+def test_who_is_forgotten_leaves_nothing_put_aside(tmp_path: Path) -> None:
+    store = Memory.open(tmp_path)
+    begin(store.db, "a1")
+    for number, contributor in enumerate(("k/ann", "k/bob", "k/bob")):
+        store.examples.admit(new_example(number, contributor=contributor)).result(5)
+    assert contributors(store.db, "a1") == ["k/ann", "k/bob"]
+    store.forget_contributor("a1", "k/bob")
+    assert PrivateBank(store.db).counts("a1") == (1, 1)
+    store.forget_tenant("a1")
+    assert PrivateBank(store.db).counts("a1") == (0, 0)
+    store.close()
 
 
 def test_what_is_put_aside_is_not_kept_for_ever(db: Database) -> None:
