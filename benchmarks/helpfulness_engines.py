@@ -1,0 +1,372 @@
+"""Is what helps chosen, rather than what is similar, when real models answer? With any two engines that speak OpenAI's API.
+
+    python benchmarks/helpfulness_engines.py --engines URL_SMALL URL_LARGE [--requests 300] [--seed 7] [--json FILE]
+
+Made for the tiny models (docs/tiny-models.md; `make tiny-models`, then one `vllm serve` for each): their world is where the
+questions come from, and its judge is exact. The large engine answers every fact once, in some phrasing: that is the bank.
+Requests ask in another phrasing. The scorer learns from graded answers of the small engine to requests about some of the
+towns, served with varying examples; what is compared is asked about towns of other families. Every quality here is of an
+answer the small engine gave; nothing is simulated but the world. Greedy decoding, so the same prompt is asked once.
+
+The oracle tries the 20 candidates one by one, those about the asked fact first, and sends the first that makes the
+answer right; none where the engine is right alone, or no candidate makes it so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from router.onnx_session import import_onnxruntime
+
+import_onnxruntime()
+
+import aiohttp  # noqa: E402
+
+from benchmarks.tiny_models.world import PHRASINGS, Fact, World  # noqa: E402
+from router.combiner import Knobs, combine, with_gains  # noqa: E402
+from router.embedder import Embedder  # noqa: E402
+from router.embedding_model import prepare  # noqa: E402
+from router.learning.scorer_rows import Row  # noqa: E402
+from router.learning.scorer_training import trained  # noqa: E402
+from router.plan import Candidate  # noqa: E402
+from router.prompt import example_tokens, with_examples  # noqa: E402
+from router.rarity import Rarity  # noqa: E402
+from router.scorer import Scorer  # noqa: E402
+from router.scorer_features import Features, RequestView  # noqa: E402
+from router.scorer_prior import prior_model  # noqa: E402
+from store.records import Example, Vector  # noqa: E402
+
+CANDIDATES, MOST, BUDGET_TOKENS, ANSWER_TOKENS = 20, 5, 2000, 24
+NUMBERS, EXCHANGED, COUNTERFACTUAL = (1, 2, 3, 5), 0.3, 0.4
+"""Of what is learnt from: how many examples, how often one is exchanged, how often "without" is asked too."""
+LEARNT_FAMILIES = 0.6
+"""Share of the families of towns that the scorer learns about."""
+FAMILY = 4
+AT_ONCE, PATIENCE_S = 16, 300.0
+NOW_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question and what could be sent along with it."""
+
+    fact: Fact
+    question: str
+    vector: Vector
+    near: tuple[Candidate, ...]
+    """Nearest first."""
+
+
+Prompt = tuple[str, tuple[int, ...]]
+"""A question, and the ids of the examples sent with it, in order."""
+
+
+class Engine:
+    """One engine, asked greedily; no prompt twice."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: with /v1, as an OpenAI client would be given it. Raises OSError where nobody answers."""
+        self.url = url.rstrip("/")
+        with urllib.request.urlopen(self.url + "/models", timeout=PATIENCE_S) as listed:
+            self.model: str = json.load(listed)["data"][0]["id"]
+        self.said: dict[Prompt, str] = {}
+
+    def ask(self, prompts: Sequence[tuple[str, Sequence[Candidate]]]) -> None:
+        """Fetches what it says to each of `prompts` (a question and its examples, in order) into `said`."""
+        asyncio.run(self._ask(prompts))
+
+    async def _ask(self, prompts: Sequence[tuple[str, Sequence[Candidate]]]) -> None:
+        new = {key(question, examples): (question, examples) for question, examples in prompts}
+        waiting = [(k, *new[k]) for k in new if k not in self.said]
+        gate = asyncio.Semaphore(AT_ONCE)
+        timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
+        async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as group:
+            for name, question, examples in waiting:
+                group.create_task(self._one(session, gate, name, question, examples))
+
+    async def _one(
+        self,
+        session: aiohttp.ClientSession,
+        gate: asyncio.Semaphore,
+        name: Prompt,
+        question: str,
+        examples: Sequence[Candidate],
+    ) -> None:
+        messages = with_examples([{"role": "user", "content": question}], examples)
+        body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": ANSWER_TOKENS}
+        async with gate, session.post(self.url + "/chat/completions", json=body) as response:
+            response.raise_for_status()
+            self.said[name] = (await response.json())["choices"][0]["message"]["content"]
+
+
+def key(question: str, examples: Sequence[Candidate]) -> Prompt:
+    """What tells two prompts apart."""
+    return question, tuple(c.example.id for c in examples)
+
+
+class Town:
+    """The world, the bank that the large engine's answers make, and the small engine's graded answers."""
+
+    def __init__(self, small: Engine, large: Engine, embed: Callable[[str], Vector], seed: int) -> None:
+        self.world, self.small = World(), small
+        self._rng = random.Random(seed)
+        self._embed = embed
+        self._phrased = [self._rng.randrange(len(PHRASINGS)) for _ in self.world.facts]
+        asked = [fact.question(p) for fact, p in zip(self.world.facts, self._phrased, strict=True)]
+        large.ask([(question, ()) for question in asked])
+        answers = [large.said[question, ()] for question in asked]
+        self.large_right = float(np.mean([self._right(q, a) for q, a in zip(asked, answers, strict=True)]))
+        self._vectors = np.stack([embed(question) for question in asked])
+        self._answer_vectors = np.stack([embed(answer) for answer in answers])
+        self._examples = [
+            Example(i + 1, i + 1, "t", "", question, answer, "large", 0.0)
+            for i, (question, answer) in enumerate(zip(asked, answers, strict=True))
+        ]
+
+    def requests(self, count: int, *, learnt: bool, relevant: bool = True) -> list[Asked]:
+        """Drawn among the towns that are learnt about, or the others; with the 20 nearest of the bank.
+
+        Without `relevant`, the bank is without the fact that is asked about.
+        """
+        families = len(self.world.facts) // FAMILY
+        bound = round(families * LEARNT_FAMILIES) * FAMILY
+        there = range(bound) if learnt else range(bound, len(self.world.facts))
+        found = []
+        for _ in range(count):
+            place = self._rng.choice(there)
+            others = [p for p in range(len(PHRASINGS)) if p != self._phrased[place]]
+            fact = self.world.facts[place]
+            question = fact.question(self._rng.choice(others))
+            vector = self._embed(question)
+            similarity = self._vectors @ vector
+            order = [i for i in np.argsort(-similarity, kind="stable").tolist() if relevant or i != place]
+            near = tuple(self._candidate(i, float(similarity[i])) for i in order[:CANDIDATES])
+            found.append(Asked(fact, question, vector, near))
+        return found
+
+    def quality(self, asked: Asked, examples: Sequence[Candidate]) -> float:
+        """1 if the small engine answered right with these, which it must have been asked; else 0."""
+        return float(self._right(asked.question, self.small.said[key(asked.question, examples)]))
+
+    def draw(self, near: Sequence[Candidate]) -> list[Candidate]:
+        """A set to learn from: some of the nearest, now and then one exchanged."""
+        chosen = list(near[: self._rng.choice(NUMBERS)])
+        if self._rng.random() < EXCHANGED:
+            chosen[self._rng.randrange(len(chosen))] = self._rng.choice(near[len(chosen) :])
+        return chosen
+
+    def sample(self, near: Sequence[Candidate], count: int) -> list[Candidate]:
+        """Any of them."""
+        return self._rng.sample(list(near), count)
+
+    def also_without(self) -> bool:
+        """Whether a request that is learnt from is asked without examples too."""
+        return self._rng.random() < COUNTERFACTUAL
+
+    def _right(self, question: str, answer: str) -> bool:
+        return self.world.is_right(question, answer)
+
+    def _candidate(self, i: int, similarity: float) -> Candidate:
+        return Candidate(self._examples[i], similarity, self._vectors[i], self._answer_vectors[i])
+
+
+def view(asked: Asked) -> RequestView:
+    """As the scorer sees it."""
+    return RequestView(asked.question, asked.vector, "large", 0.3)
+
+
+def outcomes(town: Town, requests: Sequence[Asked], features: Features) -> list[Row]:
+    """Graded answers to requests served with varying examples."""
+    drawn = [(asked, town.draw(asked.near)) for asked in requests]
+    served = [
+        pair for asked, sent in drawn for pair in ((asked, sent), (asked, []))[: 1 + town.also_without()]
+    ]
+    town.small.ask([(asked.question, sent) for asked, sent in served])
+    rows = []
+    for place, (asked, sent) in enumerate(served):
+        scalars = features.rows(view(asked), asked.near, NOW_S)
+        at = {c.example.id: k for k, c in enumerate(asked.near)}
+        chosen = [at[c.example.id] for c in sent]
+        none = np.zeros((len(sent), len(asked.vector)), np.float32)
+        row = Row(
+            request_id=f"{place:06}",
+            at_s=float(place),
+            request=asked.vector,
+            questions=np.stack([c.vector for c in sent if c.vector is not None]) if sent else none,
+            answers=np.stack([c.answer_vector for c in sent if c.answer_vector is not None])
+            if sent
+            else none,
+            scalars=scalars[chosen],
+            quality=town.quality(asked, sent),
+        )
+        rows.append(row if sent else replace(row, weight=1 / COUNTERFACTUAL))
+    return rows
+
+
+def by_scorer(scorer: Scorer, asked: Asked, knobs: Knobs) -> list[Candidate]:
+    """What the scorer and the combiner send."""
+    scores = scorer.score(view(asked), asked.near)
+    scored = with_gains(asked.near, scores.gains.tolist())
+    alone = scores.quality_alone
+    found = combine(scored, quality_alone=alone, most=MOST, budget_tokens=BUDGET_TOKENS, knobs=knobs)
+    return list(found.chosen)
+
+
+def oracle(town: Town, requests: Sequence[Asked]) -> list[list[Candidate]]:
+    """For each the best of no example and any one of the candidates, found by asking."""
+    town.small.ask([(asked.question, []) for asked in requests])
+    best: list[list[Candidate]] = [[] for _ in requests]
+    orders = [
+        sorted(asked.near, key=lambda c, a=asked: c.example.answer != a.fact.answer) for asked in requests
+    ]  # type: ignore[misc]
+    wrong = [i for i, asked in enumerate(requests) if not town.quality(asked, [])]
+    for n in range(CANDIDATES):
+        town.small.ask([(requests[i].question, [orders[i][n]]) for i in wrong])
+        for i in wrong:
+            if town.quality(requests[i], [orders[i][n]]):
+                best[i] = [orders[i][n]]
+        wrong = [i for i in wrong if not best[i]]
+    return best
+
+
+def compared(
+    town: Town, requests: Sequence[Asked], scorers: Mapping[str, Scorer], knobs: Knobs, *, with_oracle: bool
+) -> dict[str, Any]:
+    """Every way to choose on the same requests: quality, examples and their tokens per request."""
+    ways: dict[str, list[list[Candidate]]] = {
+        "none": [[] for _ in requests],
+        "random 5": [town.sample(asked.near, MOST) for asked in requests],
+        **{f"nearest {k}": [list(asked.near[:k])[::-1] for asked in requests] for k in (1, 3, 5)},
+        **{name: [by_scorer(scorer, asked, knobs) for asked in requests] for name, scorer in scorers.items()},
+    }
+    if with_oracle:
+        ways["oracle"] = oracle(town, requests)
+    found: dict[str, dict[str, float]] = {}
+    for name, sets in ways.items():
+        town.small.ask([(asked.question, sent) for asked, sent in zip(requests, sets, strict=True)])
+        found[name] = {
+            "quality": float(np.mean([town.quality(a, s) for a, s in zip(requests, sets, strict=True)])),
+            "examples": float(np.mean([len(sent) for sent in sets])),
+            "tokens": float(np.mean([sum(map(example_tokens, sent)) for sent in sets])),
+        }
+    return {"requests": len(requests), "ways": found}
+
+
+def correlations(town: Town, requests: Sequence[Asked], scorers: Mapping[str, Scorer]) -> dict[str, float]:
+    """Of similarity and of each predicted gain with the true gain of each candidate by itself."""
+    town.small.ask([(asked.question, [c]) for asked in requests for c in asked.near])
+    town.small.ask([(asked.question, []) for asked in requests])
+    true = [town.quality(a, [c]) - town.quality(a, []) for a in requests for c in a.near]
+    said = {"similarity": [c.similarity for asked in requests for c in asked.near]}
+    for name, scorer in scorers.items():
+        said[name] = [g for asked in requests for g in scorer.score(view(asked), asked.near).gains.tolist()]
+    return {name: float(np.corrcoef(values, true)[0, 1]) for name, values in said.items()}
+
+
+def table(title: str, figures: Mapping[str, Any]) -> str:
+    """Markdown."""
+    lines = [f"\n### {title} ({figures['requests']} requests)\n", "| chosen by | right | examples | tokens |"]
+    lines.append("|---|---|---|---|")
+    lines += [
+        f"| {name} | {m['quality']:.3f} | {m['examples']:.2f} | {m['tokens']:.0f} |"
+        for name, m in figures["ways"].items()
+    ]
+    return "\n".join(lines)
+
+
+def run(
+    small: str,
+    large: str,
+    *,
+    requests: int,
+    seed: int,
+    knobs: Knobs,
+    cache: Path,
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    """Everything, in order; `requests` to learn from, two thirds as many to compare by."""
+    features = Features(Rarity.read(prepare("package", cache).tokenizer))
+    embedder = Embedder.open("package", cache, cache_entries=50_000)
+    with ExitStack() as stack:
+        stack.callback(embedder.close)
+        town = Town(Engine(small), Engine(large), embedder.embed_blocking, seed)
+        tell(f"the large engine is right about {town.large_right:.3f} of the facts")
+        rows = outcomes(town, town.requests(requests, learnt=True), features)
+        made = trained(rows, prior_model(), seed=seed, tell=tell)
+        tell(made.reason)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        scorers = {}
+        for name, model in (("prior", prior_model()), ("trained", made.model)):
+            path = folder / f"{name}.onnx"
+            path.write_bytes(model)
+            dimensions = embedder.dimensions
+            opened = Scorer.open(
+                path, version=name, dimensions=dimensions, features=features, deadline_s=60.0
+            )
+            stack.callback(opened.close)
+            scorers[name] = opened
+        later = town.requests(requests * 2 // 3, learnt=False)
+        strange = town.requests(requests // 3, learnt=False, relevant=False)
+        found = {
+            "large_right": town.large_right,
+            "training": made.metrics | {"accepted": made.accepted, "rows": len(rows)},
+            "later": compared(town, later, scorers, knobs, with_oracle=True),
+            "nothing_relevant": compared(town, strange, scorers, knobs, with_oracle=False),
+            "correlation_with_true_gain": correlations(town, later[: requests // 6], scorers),
+        }
+    tell(table("Towns it never saw", found["later"]))
+    tell(table("A bank without the fact", found["nothing_relevant"]))
+    for name, value in found["correlation_with_true_gain"].items():
+        tell(f"Correlation of {name} with true gain: {value:.3f}")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--engines", nargs=2, metavar=("SMALL", "LARGE"), help="their URLs, with /v1")
+    parser.add_argument("--requests", type=int, default=300, help="to learn from [%(default)s]")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--min-gain", type=float, default=Knobs().min_gain)
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-helpfulness")
+    parser.add_argument(
+        "--data", type=Path, help="taken for the sake of `make bench`; nothing is read from it"
+    )
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    asked = parser.parse_args(arguments)
+    if not asked.engines:
+        print(
+            "skipped: no engines given; --engines URL_SMALL URL_LARGE (docs/tiny-models.md says how to serve some)"
+        )
+        return 0
+    found = run(
+        *asked.engines,
+        requests=asked.requests,
+        seed=asked.seed,
+        knobs=Knobs(min_gain=asked.min_gain),
+        cache=asked.cache / "models",
+        tell=lambda line: print(line, flush=True),
+    )
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
