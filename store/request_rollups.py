@@ -1,4 +1,4 @@
-"""Sums over requests by minute and by hour: what pages over a day or a week are made from, whatever the log's length.
+"""Sums over requests by minute, hour and day: what pages over a day or a week are made from, whatever the log's length.
 
 Derived from the log by whoever shows it (`catch_up`), in its own time: a request pays nothing for it. Holds no content.
 """
@@ -17,8 +17,8 @@ import orjson
 from store.database import Database
 from store.rollup_rows import LatencyCount, RequestSums, StageSums
 
-MINUTE_S, HOUR_S = 60, 3600
-_KEPT_S = {MINUTE_S: 3 * 3600, HOUR_S: 40 * 24 * 3600}
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+_KEPT_S = {MINUTE_S: 3 * HOUR_S, HOUR_S: 40 * DAY_S, DAY_S: 400 * DAY_S}
 _BATCH = 5_000
 _STEPS_PER_DOUBLING = 8
 _TABLES = ("request_rollups", "stage_rollups", "latency_rollups")
@@ -70,7 +70,7 @@ class RequestRollups:
         return max(0, int(row[0]))
 
     def trim(self, now_s: float) -> Future[int]:
-        """Drop minutes after some hours, and hours after some weeks; gives how many rows."""
+        """Drop minutes after some hours, hours after some weeks, days after a year; gives how many rows."""
 
         def delete(connection: sqlite3.Connection) -> int:
             gone = 0
@@ -99,21 +99,21 @@ class RequestRollups:
         )
         return [RequestSums(*row) for row in rows.fetchall()]
 
-    def stages(self, span_s: int, since_s: float, tenant: str | None = None) -> list[StageSums]:
-        """Milliseconds per stage since a time, by engine; the empty engine is an exact hit's."""
+    def stages(self, span_s: int, since_s: float) -> list[StageSums]:
+        """Milliseconds per stage since a time, by engine; the empty engine is an exact hit's. Of all tenants together."""
         rows = self._db.read().execute(
-            "SELECT engine, stage, sum(requests), sum(sum_ms) FROM stage_rollups"  # noqa: S608 - constants
-            f" WHERE span_s = :span AND start_s >= :since {_OF_TENANT} GROUP BY 1, 2 ORDER BY 1, 2",
-            {"span": span_s, "since": int(since_s), "tenant": tenant},
+            "SELECT engine, stage, sum(requests), sum(sum_ms) FROM stage_rollups"
+            " WHERE span_s = ? AND start_s >= ? GROUP BY 1, 2 ORDER BY 1, 2",
+            (span_s, int(since_s)),
         )
         return [StageSums(*row) for row in rows.fetchall()]
 
-    def latencies(self, span_s: int, since_s: float, tenant: str | None = None) -> list[LatencyCount]:
-        """Histograms since a time, by engine and measure: see `percentile`."""
+    def latencies(self, span_s: int, since_s: float) -> list[LatencyCount]:
+        """Histograms since a time, by engine and measure: see `percentile`. Of all tenants together."""
         rows = self._db.read().execute(
-            "SELECT engine, measure, bucket, sum(requests) FROM latency_rollups"  # noqa: S608 - constants
-            f" WHERE span_s = :span AND start_s >= :since {_OF_TENANT} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
-            {"span": span_s, "since": int(since_s), "tenant": tenant},
+            "SELECT engine, measure, bucket, sum(requests) FROM latency_rollups"
+            " WHERE span_s = ? AND start_s >= ? GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+            (span_s, int(since_s)),
         )
         return [LatencyCount(*row) for row in rows.fetchall()]
 
@@ -161,7 +161,7 @@ def forget_sums(connection: sqlite3.Connection, tenant: str, key_id: str | None 
     if key_id is not None:
         connection.execute("DELETE FROM key_rollups WHERE tenant = ? AND key_id = ?", (tenant, key_id))
         return
-    for table in (*_TABLES, "key_rollups"):
+    for table in ("request_rollups", "key_rollups"):
         connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
 
 
@@ -188,13 +188,13 @@ class _Sums:
             *(prompt, completion, total_ms, overhead_ms),
             *(streams, first_ms if streams else 0.0, streamed_ms if timed else 0.0, max(0, timed - 1)),
         )
-        for span_s in (MINUTE_S, HOUR_S):
+        for span_s in _KEPT_S:
             start_s = int(at_s) // span_s * span_s
             _into(self._requests[span_s, start_s, tenant, model, engine, outcome, examples > 0], values)
             for stage, took_ms in _stages(stages).items():
-                _into(self._stages[span_s, start_s, tenant, engine, stage], (1, took_ms))
+                _into(self._stages[span_s, start_s, engine, stage], (1, took_ms))
             if outcome in ("answered", "hit"):
-                where = (span_s, start_s, tenant, engine)
+                where = (span_s, start_s, engine)
                 self._latencies[*where, "total", _bucket(total_ms)] += 1
                 if streams:
                     self._latencies[*where, "first_chunk", _bucket(first_ms)] += 1
@@ -246,11 +246,11 @@ _ADD_REQUESTS = (
     " ON CONFLICT DO UPDATE SET " + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
 )
 _ADD_STAGES = (
-    "INSERT INTO stage_rollups VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    "INSERT INTO stage_rollups VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     " requests = requests + excluded.requests, sum_ms = sum_ms + excluded.sum_ms"
 )
 _ADD_LATENCIES = (
-    "INSERT INTO latency_rollups VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO latency_rollups VALUES (?, ?, ?, ?, ?, ?)"
     " ON CONFLICT DO UPDATE SET requests = requests + excluded.requests"
 )
 _ADD_KEYS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
-from store.request_rollups import HOUR_S, MINUTE_S, percentile
+from store.request_rollups import DAY_S, HOUR_S, MINUTE_S, percentile
 from store.rollup_rows import LatencyCount
 
-_SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
+_SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, DAY_S)}
 _WRITE_S = 30.0
 
 

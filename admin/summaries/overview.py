@@ -9,7 +9,7 @@ from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, quality
-from store.request_rollups import HOUR_S, MINUTE_S, percentile
+from store.request_rollups import DAY_S, HOUR_S, MINUTE_S, percentile
 from store.rollup_rows import LatencyCount, RequestSums, StageSums
 
 SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
@@ -34,7 +34,14 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     judged = sources.outcome_sums.judged(since_s, tenant)
     feedback_count, feedback_mean = sources.outcome_sums.feedback(since_s, tenant)
     names = sources.tenant_names()
-    latencies = rollups.latencies(width_s, since_s, tenant)
+    # Of all tenants, whoever was chosen: see store.request_rollups.
+    # A week of them is read by days, whole ones: their pictures say the same as by hours, in a tenth of the time.
+    wide_s = DAY_S if span == "week" else width_s
+    wide_since_s = since_s // wide_s * wide_s
+    everyone = rollups.requests(wide_s, wide_since_s, by_time=False)
+    traffic = _traffic(rows, references, since_s, asked.now_s, width_s)
+    stages = _stages(everyone, rollups.stages(wide_s, wide_since_s))
+    latencies = rollups.latencies(wide_s, wide_since_s)
     return {
         "span": span,
         "since_s": since_s,
@@ -59,12 +66,12 @@ def overview(sources: Sources, asked: Asked) -> Summary:
             }
             for measure in ("total", "first_chunk")
         },
-        "stages": _stages(rows, rollups.stages(width_s, since_s, tenant)),
-        "traffic": _traffic(rows, references, since_s, asked.now_s, width_s),
+        "stages": stages,
+        "traffic": traffic,
         "engines": engine_load(sources, asked.now_s),
         "charts": {
-            "traffic": _traffic_chart(rows, references, since_s, asked.now_s, width_s),
-            "stages": _stages_chart(rows, rollups.stages(width_s, since_s, tenant)),
+            "traffic": _traffic_chart(traffic),
+            "stages": _stages_chart(stages),
         },
     }
 
@@ -162,10 +169,7 @@ def _traffic(
     return [{"start_s": start, **kinds} for start, kinds in counts.items()]
 
 
-def _traffic_chart(
-    rows: Sequence[RequestSums], references: dict[str, str], since_s: float, now_s: float, width_s: int
-) -> Summary:
-    bars = _traffic(rows, references, since_s, now_s, width_s)
+def _traffic_chart(bars: Sequence[Summary]) -> Summary:
     return stacked(
         [bar["start_s"] for bar in bars],
         [(kind, [bar[kind] for bar in bars], colour) for kind, colour in _KINDS],
@@ -174,8 +178,7 @@ def _traffic_chart(
     )
 
 
-def _stages_chart(rows: Sequence[RequestSums], stages: Sequence[StageSums]) -> Summary:
-    groups = _stages(rows, stages)
+def _stages_chart(groups: Sequence[Summary]) -> Summary:
     names = sorted({name for group in groups for name in group["stages_ms"]}, key=_place)
     series = [
         (name, [group["stages_ms"].get(name, 0.0) for group in groups], f"series-{i % 7 + 1}")

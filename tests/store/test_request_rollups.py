@@ -9,7 +9,7 @@ import pytest
 
 from store.database import Database
 from store.decisions import DecisionLog
-from store.request_rollups import HOUR_S, MINUTE_S, RequestRollups, percentile
+from store.request_rollups import DAY_S, HOUR_S, MINUTE_S, RequestRollups, percentile
 from store.rollup_rows import LatencyCount
 from tests.store.rows import request_record
 
@@ -48,8 +48,8 @@ def test_sums_are_the_logs_whatever_the_size_of_a_batch(db: Database, batch: int
             example_ids=(1,) if i % 3 == 0 else (),
         )
     rollups = caught_up(db, batch)
-    for span_s in (MINUTE_S, HOUR_S):
-        rows = rollups.requests(span_s, NOW)
+    for span_s in (MINUTE_S, HOUR_S, DAY_S):
+        rows = rollups.requests(span_s, NOW // span_s * span_s)
         assert sum(row.requests for row in rows) == 40
         assert sum(row.requests for row in rows if row.outcome == "hit") == 10
         assert sum(row.requests for row in rows if row.with_examples) == 14
@@ -120,8 +120,11 @@ def test_trimming_the_log_keeps_the_sums_and_old_sums_go_in_their_time(db: Datab
     rollups.trim(NOW + 5 * HOUR_S).result(5)
     assert rollups.requests(MINUTE_S, NOW) == []
     assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 4
-    rollups.trim(NOW + 50 * 24 * HOUR_S).result(5)
+    rollups.trim(NOW + 50 * DAY_S).result(5)
     assert rollups.requests(HOUR_S, 0) == [] and rollups.by_key(0) == []
+    assert sum(row.requests for row in rollups.requests(DAY_S, 0)) == 4
+    rollups.trim(NOW + 500 * DAY_S).result(5)
+    assert rollups.requests(DAY_S, 0) == []
 
 
 def test_names_that_clients_make_up_share_one_row(db: Database) -> None:
@@ -148,7 +151,7 @@ def test_no_sum_is_read_by_a_scan_of_the_log(db: Database) -> None:
     db.read().set_trace_callback(asked.append)
     rollups.requests(HOUR_S, NOW)
     rollups.stages(HOUR_S, NOW)
-    rollups.latencies(HOUR_S, NOW, "a1")
+    rollups.latencies(HOUR_S, NOW)
     rollups.by_tenant(NOW)
     rollups.by_key(NOW)
     db.read().set_trace_callback(None)

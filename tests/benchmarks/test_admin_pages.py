@@ -1,0 +1,15 @@
+"""The benchmark of the admin pages runs, on a log that takes a second to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from admin.pages import PAGES
+from benchmarks.admin_pages import measured
+
+
+async def test_every_page_is_asked_for_and_timed(tmp_path: Path) -> None:
+    figures = await measured(tmp_path, requests=300, examples=20)
+    assert figures["requests"] == 300
+    assert {page.path for page in PAGES if "{" not in page.path} <= set(figures["pages"])
+    assert all(took["median_ms"] > 0 for took in figures["pages"].values())
