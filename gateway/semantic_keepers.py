@@ -13,6 +13,7 @@ from gateway.answer import Answer
 from gateway.assemble import Assembled
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeper, Keeping, decoded
+from gateway.near_misses import NearMiss, Take
 from gateway.semantic_metrics import SemanticMetrics
 from router.semantic_equivalence import Equivalence
 from store.records import ExactAnswer
@@ -81,7 +82,16 @@ class Entries(Protocol):
 class EntryKeeper:
     """Keeps the whole answer of a pair that has become an example, so that it can be given out as it was."""
 
-    def __init__(self, entries: Entries, *, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        entries: Entries,
+        *,
+        max_bytes: int,
+        clock: Callable[[], float] = time.time,
+        near_miss: Take | None = None,
+    ) -> None:
+        """`near_miss` is handed what was compared and is not the same, once it is an example of its own."""
+        self._near_miss = near_miss
         self._entries = entries
         self._max_bytes = max_bytes
         self._clock = clock
@@ -111,6 +121,21 @@ class EntryKeeper:
                 ask.tenant, journey.id, ask.same_otherwise(), ask.question, kept, assembled.text()
             ),
         )
+        if self._near_miss is not None and stage.comparison is not None:
+            entry = stage.comparison.entry
+            # Jobs are written in order: whatever comes of it finds the example and its entry there.
+            self._near_miss(
+                NearMiss(
+                    tenant=ask.tenant,
+                    request_id=journey.id,
+                    messages=tuple(ask.chat.messages),
+                    question=ask.question,
+                    same_otherwise=ask.same_otherwise(),
+                    entry_id=entry.id,
+                    remembered=entry.text,
+                    fresh=assembled.text(),
+                )
+            )
 
 
 def _answered_by_the_reference(journey: Journey, answer: Answer) -> bool:

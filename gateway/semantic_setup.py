@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from engines.engine import Engine
+from gateway.config import Config
 from gateway.config_memory import MemorySettings
+from gateway.judging_spend import Spend
 from gateway.keepers.keeper import Keeper
 from gateway.memory import Memory
 from gateway.metrics import Metrics
+from gateway.near_misses import NearMisses
 from gateway.semantic import Knobs, SemanticAnswers
 from gateway.semantic_keepers import Comparer, EntryKeeper, UnlessAgreed
 from gateway.semantic_metrics import SemanticMetrics
 from router.semantic_equivalence import same_text
+from store.semantic_aliases import SemanticAliases
 from store.semantic_entries import SemanticEntries
 from store.semantic_observations import SemanticObservations
 
@@ -26,19 +32,24 @@ class SemanticParts:
     answers: SemanticAnswers
     before: Keeper
     behind: Keeper
+    near_misses: NearMisses | None = None
+    """Started and stopped with the gateway."""
 
     def around(self, examples: Keeper) -> list[Keeper]:
         """The keeper of examples between the two that belong to reuse, in the order in which they must run."""
         return [self.before, UnlessAgreed(examples), self.behind]
 
 
-def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -> SemanticParts | None:
+def semantic_parts(
+    memory: Memory, settings: MemorySettings, metrics: Metrics, near_misses: NearMisses | None = None
+) -> SemanticParts | None:
     """None without examples, since a candidate is an example."""
     store, embedder, reuse = memory.store, memory.embedder, settings.semantic_reuse
     if embedder is None or store.indexes is None:
         return None
     counters = SemanticMetrics(metrics.registry)
-    entries = SemanticEntries(store.db, ttl_s=settings.exact.ttl_s)
+    aliases = SemanticAliases(store.db) if near_misses is not None else None
+    entries = SemanticEntries(store.db, ttl_s=settings.exact.ttl_s, aliases=aliases)
     knobs = Knobs(
         dict(reuse.deltas),
         reuse.audit_share,
@@ -56,4 +67,28 @@ def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -
         knobs,
     )
     max_bytes = int(settings.exact.max_entry_kib * 1024)
-    return SemanticParts(answers, Comparer(same_text, counters), EntryKeeper(entries, max_bytes=max_bytes))
+    take = near_misses.take if near_misses else None
+    return SemanticParts(
+        answers,
+        Comparer(same_text, counters),
+        EntryKeeper(entries, max_bytes=max_bytes, near_miss=take),
+        near_misses,
+    )
+
+
+def near_misses(
+    config: Config, memory: Memory, engines: Mapping[str, Engine], metrics: Metrics
+) -> NearMisses | None:
+    """Judged as replay judges, for at most what one run of replay may cost, per day. None unless asked for."""
+    replay, judging = config.replay, config.judging
+    name = replay.judge or (judging.engine if judging else None)
+    if not replay.near_misses or name is None:
+        return None
+    return NearMisses(
+        engines[name],
+        SemanticAliases(memory.store.db),
+        Spend(replay.budget.usd / config.listen.workers),
+        metrics.registry,
+        votes=replay.votes,
+        fields=judging.judge_fields if judging else {},
+    )

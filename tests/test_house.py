@@ -35,6 +35,7 @@ TESTED_BY = {
     "gateway/engines_setup.py": "flow/line.py",
     "gateway/example_shelf.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
+    "gateway/near_misses.py": "flow/test_line_near_misses.py",
     "gateway/own_response.py": "flow/test_line_exact.py",
     "engines/registry.py": "flow/line.py",
     "gateway/admin_process.py": "flow/test_admin_process.py",
