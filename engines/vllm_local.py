@@ -27,6 +27,7 @@ _STEADY_S = 300.0
 """An engine that lived this long was healthy: what went before does not count against its successor."""
 _TELL_S = 10.0
 _WORDS = 500
+_DIED = "is starting again, its processes died"
 
 
 class Running(Protocol):
@@ -152,7 +153,7 @@ class VLLMLocal:
             began, again = time.monotonic(), "is starting again, it failed to start"
             try:
                 core = await self._up()
-                again = "is starting again, its processes died"
+                again = _DIED
                 self._tell("info", "engine_up", self._fields(took_s=round(time.monotonic() - began, 1)))
                 await self._until_dead(core)
             except CannotStartEngine as error:
@@ -203,6 +204,8 @@ class VLLMLocal:
                 await asyncio.sleep(_LOOK_S)
             self._tell("error", "engine_died", self._fields())
         finally:
+            # Before anybody can see that it is gone: ending what is left of it takes seconds.
+            self._why, self._since = _DIED, time.monotonic()
             self._core = self._api = self._tokens = None
             await asyncio.to_thread(core.shutdown)
 

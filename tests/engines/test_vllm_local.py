@@ -30,12 +30,15 @@ class Life:
     figures: Figures = field(default_factory=Figures)
     dead: bool = False
     ended: bool = False
+    gate: threading.Event = field(default_factory=threading.Event)
 
     async def application(self, scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": scope["path"].encode()})
 
     def shutdown(self) -> None:
+        # Ending what is left of a dead engine takes its time.
+        assert self.gate.wait(10)
         self.ended = True
 
 
@@ -54,6 +57,7 @@ class Lives:
         if self.says is not None:
             raise self.says
         self.all.append(Life())
+        self.all[-1].gate.set()
         return self.all[-1]
 
     async def open(self, started: Life) -> Life:
@@ -128,8 +132,13 @@ async def test_one_that_dies_is_reported_and_brought_up_again(lives: Lives) -> N
         engine.start()
         await until(lambda: engine.problem is None)
         lives.gate.clear()
+        lives.all[0].gate.clear()
         lives.all[0].dead = True
         assert engine.problem == "its processes died" and not engine.load().open
+        await until(lambda: "engine_died" in lives.events())
+        with pytest.raises(Unavailable, match="starting again"):
+            await asked(engine)
+        lives.all[0].gate.set()
         await until(lambda: lives.all[0].ended)
         with pytest.raises(Unavailable, match="starting again"):
             await asked(engine)
