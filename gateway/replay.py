@@ -23,7 +23,8 @@ from store.memory import Memory as Store
 from store.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.replay_records import ReplayBudget, ReplayRun, RunState
 
-_UNFINISHED: tuple[RunState, ...] = ("interrupted", "stopped", "failed")
+_UNFINISHED: tuple[RunState, ...] = ("interrupted", "stopped", "failed", "running", "paused")
+"""A run that goes on is told from one whose process was killed by its lock alone: see `take_up`."""
 _INDEX_S = 60.0
 
 
@@ -109,7 +110,7 @@ class Replay:
             return await self._planned_and_run(run_id, budget or run.budget, run.tenant, may_go_on, progress)
 
     def unfinished(self, tenant: str | None = None) -> ReplayRun | None:
-        """The latest run that ended before its plan did. Blocks."""
+        """The latest run that ended before its plan did, or still goes on. Blocks."""
         for run in self.jobs.runs(limit=20, tenant=tenant, states=_UNFINISHED):
             left = self.jobs.progress(run.id)
             if any(left.get(state) for state in ("planned", "asked", "paid")):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import yaml
@@ -11,8 +14,11 @@ from click.testing import CliRunner, Result
 
 from gateway.__main__ import main
 from gateway.commands_replay_show import plan_table
+from store.database import Database
 from store.replay_records import ReplayBudget
-from tests.gateway.replay_bank import bank_of, facts, settings, wrong
+from tests.gateway.replay_bank import WORLD, bank_of, facts, settings, wrong
+
+ROOT = Path(__file__).parents[2]
 
 
 def told(*words: str) -> Result:
@@ -61,6 +67,48 @@ def test_the_whole_of_it_from_a_plan_to_taking_it_back(tmp_path: Path) -> None:
     assert undone.exit_code == 0
     assert f"{run['results']['replaced']} answers restored" in undone.stdout
     assert "undone" in told("list", "--data", data).stdout
+
+
+def test_killed_in_the_middle_it_goes_on_and_pays_for_nothing_twice(tmp_path: Path) -> None:
+    file = filled(tmp_path)
+    data = yaml.safe_load(file.read_text())
+    for name in ("large", "judge"):
+        # Slow enough to be killed between any two commits.
+        data["engines"][name] |= {"pace": 0.5, "ttft_ms": 60, "token_ms": 0}
+    file.write_text(yaml.safe_dump(data))
+    db = Database.open(tmp_path / "data" / "understudy.db")
+
+    def paid() -> int:
+        (count,) = db.read().execute("SELECT count(*) FROM replay_asks WHERE state = 'paid'").fetchone()
+        return int(count)
+
+    child = subprocess.Popen(
+        [sys.executable, "-m", "gateway", "replay", "--config", str(file)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while paid() < 4:
+        assert child.poll() is None, "it ended before it could be killed"
+        time.sleep(0.005)
+    child.kill()
+    child.wait()
+    before = paid()
+    again = told("--config", str(file), "--resume", "--json")
+    assert again.exit_code == 0, again.output
+    run = json.loads(again.stdout.splitlines()[-1])
+    assert (run["state"], run["steps_by_state"]) == ("done", {"done": 5})
+    assert paid() > before
+    twice = db.read().execute(
+        "SELECT key FROM replay_asks WHERE state = 'paid' GROUP BY step_id, key HAVING count(*) > 1"
+    )
+    assert twice.fetchall() == []
+    (unknown,) = db.read().execute("SELECT count(*) FROM replay_asks WHERE state = 'unknown'").fetchone()
+    assert unknown <= 4, "what four workers had under way"
+    assert (run["spent"]["unknown_usd"] > 0) == (unknown > 0), "and it is said"
+    answers = db.read().execute("SELECT question, answer FROM examples").fetchall()
+    assert all(WORLD.grade(question, answer) == 1.0 for question, answer in answers)
+    db.close()
 
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
