@@ -134,6 +134,10 @@ class AdminApp:
             except (ActionFailed, BadParameter, NotThere) as error:
                 await self._access.note(request, action.path, outcome="failed", detail={"why": str(error)})
                 raise
+            except Exception as error:
+                why = type(error).__name__
+                await self._access.note(request, action.path, outcome="failed", detail={"why": why})
+                raise
             await self._access.note(request, action.path, target=done.target, detail=dict(done.detail))
             shown = revealed(done.shown, asked.viewer.role) if done.shown is not None else None
             if wants_json(request):

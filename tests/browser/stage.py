@@ -184,7 +184,7 @@ def replayed(jobs: ReplayJobs) -> None:
     jobs.plan(
         run_id, [NewStep("default", "distil", n, 0.4, 0.1, 0.2, 0.01, 300, 2.0) for n in (1, 2, 3)]
     ).result(10)
-    jobs.finish(jobs.steps(run_id)[0].id, "done", "replaced", {"score": 1.5, "note": HOSTILE}).result(10)
+    jobs.finish(jobs.steps(run_id)[0].id, "done", "replaced", {"score": 1.5, "samples": 2}).result(10)
     jobs.end(run_id, "stopped", "a person said so").result(10)
 
 
