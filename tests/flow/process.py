@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-START_S = 30.0
+START_S = 180.0
+"""Importing takes seconds, on a machine with much else to do more than half a minute."""
 _STATUS = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB$", re.MULTILINE)
 
 

@@ -66,7 +66,7 @@ class Said:
 
 @dataclass
 class Guide:
-    """Asks a gateway, blocking. `key` is the client's credential, and so its tenant."""
+    """Asks a gateway, blocking. `key` is the client's credential, and so its tenant; without one, the default tenant."""
 
     gateway: Gateway
     key: str = "sk-traveller"
@@ -117,9 +117,15 @@ class Guide:
         self.teach(fact.question(phrasing), fact.answer)
 
     def bank(self) -> list[dict[str, Any]]:
-        """This tenant's first hundred examples."""
-        listed: list[dict[str, Any]] = self.send("GET", "/examples?limit=100").json["data"]
-        return listed
+        """This tenant's examples, oldest first."""
+        found: list[dict[str, Any]] = []
+        after = ""
+        while True:
+            page = self.send("GET", f"/examples?limit=100{after}").json
+            found += page["data"]
+            if not page["has_more"]:
+                return found
+            after = f"&after={page['last_id']}"
 
     def score(self, said: Said, quality: float) -> None:
         """Feedback on an answer."""
@@ -152,7 +158,8 @@ class Guide:
         return http.client.HTTPConnection("127.0.0.1", self.gateway.port, timeout=WAIT_S)
 
     def _headers(self) -> dict[str, str]:
-        return {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"}
+        whose = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        return {"Content-Type": "application/json"} | whose
 
 
 class Stream:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -102,10 +104,17 @@ def test_a_gateway_killed_without_warning_loses_no_example(
     top = {"memory": _memory(folder)}
     first = open_guide(top=top, **STILL)
     first.teach_fact(FACT, 0)
-    first.gateway.process.kill()
+    _kill_all(first.gateway.process.pid)
     first.gateway.process.wait()
     second = open_guide(top=top, **STILL)
     until(lambda: second.ask(FACT.question(1), fresh=True, engine="small").examples == 1, "its example")
+
+
+def _kill_all(pid: int) -> None:
+    """A process and its children at once, as a power cut would: supervisor, workers, learner."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    for each in (pid, *map(int, listed.stdout.split())):
+        os.kill(each, signal.SIGKILL)
 
 
 def _memory(folder: object) -> dict[str, object]:

@@ -1,0 +1,95 @@
+"""Starting and stopping servers, with a small program in vLLM's place: what is real about vLLM is tested in tests/vllm."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import vllm_environment, vllm_serving
+
+SERVER = f"""#!{sys.executable}
+import http.server, subprocess, sys
+port = int(sys.argv[sys.argv.index("--port") + 1])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open(sys.argv[2] + "/child", "w").write(str(child.pid))
+PAGES = {{
+    "/health": "",
+    "/metrics": 'vllm:num_requests_running{{engine="0"}} 1.0\\nvllm:num_requests_running{{engine="1"}} 2\\n# HELP x y\\n',
+    "/v1/models": '{{"data": [{{"id": "one"}}]}}',
+}}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(PAGES[self.path].encode())
+    def log_message(self, *_): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+def environment(folder: Path, program: str) -> Path:
+    (folder / "bin").mkdir(parents=True)
+    command = vllm_environment.command(folder)
+    command.write_text(program)
+    command.chmod(0o755)
+    return folder
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_what_was_started_serves_is_read_and_leaves_no_process_behind(tmp_path: Path) -> None:
+    fake = environment(tmp_path / "env", SERVER)
+    with vllm_serving.serving(fake, {"one": tmp_path}, tmp_path) as servers:
+        served = servers["one"]
+        assert served.is_well() and served.running() == 3
+        assert vllm_serving.remote(served.url + "/").model == "one"
+        child = int((tmp_path / "child").read_text())
+        assert is_alive(child)
+    assert not served.is_well()
+    end = time.monotonic() + 10
+    while is_alive(child):
+        assert time.monotonic() < end, "its child lives on"
+        time.sleep(0.02)
+
+
+def test_a_server_that_ends_at_once_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> None:
+    fake = environment(tmp_path / "env", "#!/bin/sh\necho no memory left\nexit 3\n")
+    server = vllm_serving.start(fake, tmp_path, "one", tmp_path)
+    with pytest.raises(RuntimeError, match=r"one ended with 3:\n(?s:.*)no memory left"):
+        vllm_serving.wait(server)
+    server.stop()
+
+
+def test_a_server_of_somebody_else_is_never_stopped() -> None:
+    for end in (vllm_serving.Served("http://127.0.0.1:1/v1", "m").stop, vllm_serving.Served("u", "m").kill):
+        with pytest.raises(AssertionError, match="somebody else's"):
+            end()
+
+
+def test_an_installation_counts_only_when_it_was_finished_and_is_of_this_release(tmp_path: Path) -> None:
+    folder = tmp_path / "env"
+    assert not vllm_environment.is_installed(folder)
+    environment(folder, "#!/bin/sh\n")
+    assert not vllm_environment.is_installed(folder), "interrupted"
+    (folder / "installed").write_text("0.1.0\n")
+    assert not vllm_environment.is_installed(folder)
+    (folder / "installed").write_text(vllm_environment.RELEASE)
+    assert vllm_environment.is_installed(folder)
+    vllm_environment.install(folder)
+    assert sorted(os.listdir(folder)) == ["bin", "installed", "lock"], "nothing is done twice"
+
+
+def test_the_folders_are_those_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_ENV", "/somewhere")
+    assert vllm_environment.folder() == Path("/somewhere")
+    monkeypatch.delenv("VLLM_ENV")
+    assert vllm_environment.folder().parts[-2:] == (".cache", "vllm")
