@@ -4,7 +4,8 @@ recorded data.
     python benchmarks/helpfulness.py [--requests 3000] [--seed 7] [--worlds 7 11] [--json FILE] [--data DIR] [--no-recorded]
 
 A stream is served with varying sets of examples (their number drawn, now and then one exchanged), each answer is graded
-once, for some requests also an answer without examples: that is all the scorer is trained on. Then, on later requests
+once, for some requests also an answer without examples; the scorer is trained on that and on which of the bank's own answers
+agree. Then, on later requests
 of the same world and on another world whose facts it never saw, the understudy's true expected quality under each way
 to choose: no examples, random, the nearest, by the prior, by the trained scorer and the combiner, and the best set
 there is. And, with a bank that holds nothing about what is asked, whether choosing does harm.
@@ -49,6 +50,7 @@ from engines.simulated_world import World  # noqa: E402
 from router.combiner import Knobs, combine  # noqa: E402
 from router.embedder import Embedder  # noqa: E402
 from router.embedding_model import prepare  # noqa: E402
+from router.learning.bank_lessons import Lesson, lessons  # noqa: E402
 from router.learning.scorer_rows import Row  # noqa: E402
 from router.learning.scorer_training import Trained, trained  # noqa: E402
 from router.plan import Candidate  # noqa: E402
@@ -120,6 +122,12 @@ def collected(played: Played, upto: int, features: Features, seed: int) -> list[
         if is_remembered(i, seed):
             bank.add(i)
     return rows
+
+
+def taught(played: Played, upto: int, features: Features, seed: int) -> list[Lesson]:
+    """What the bank of the first `upto` requests teaches by itself: texts and the lead's answers, no outcome, no truth."""
+    bank = remembered(played, upto, seed)
+    return lessons(bank.everything(), features, lambda c: view(played, c.example.id - 1), seed=seed)
 
 
 def _row(
@@ -235,7 +243,13 @@ def run(
         embedder.close()
     upto = requests * 4 // 5
     rows = collected(played[0], upto, features, SEED)
-    made: Trained = trained(rows, prior_model(), seed=seed, tell=lambda line: print(line, flush=True))
+    made: Trained = trained(
+        rows,
+        prior_model(),
+        seed=seed,
+        lessons=taught(played[0], upto, features, SEED),
+        tell=lambda line: print(line, flush=True),
+    )
     print(made.reason)
     found: dict[str, Any] = {
         "settings": {

@@ -87,6 +87,10 @@ class Bank:
             known.add(self._played.texts[i])
             self._of_scope.setdefault(scope, []).append(i)
 
+    def everything(self) -> list[Candidate]:
+        """All that is remembered, oldest first, as candidates of no request."""
+        return [self._candidate(i, 0.0) for i in sorted(i for ids in self._of_scope.values() for i in ids)]
+
     def near(self, i: int, count: int, of: Played | None = None) -> list[Candidate]:
         """Candidates for request `i` (of another stream, if named), nearest first; never the very same question."""
         asked, played = of or self._played, self._played
@@ -97,15 +101,12 @@ class Bank:
         order = [
             j for j in np.argsort(-similarity, kind="stable") if played.texts[there[j]] != asked.texts[i]
         ]
-        return [
-            Candidate(
-                played.example(there[j]),
-                float(similarity[j]),
-                played.vectors[there[j]],
-                None if played.answer_vectors is None else played.answer_vectors[there[j]],
-            )
-            for j in order[:count]
-        ]
+        return [self._candidate(there[j], float(similarity[j])) for j in order[:count]]
+
+    def _candidate(self, i: int, similarity: float) -> Candidate:
+        played = self._played
+        answer = None if played.answer_vectors is None else played.answer_vectors[i]
+        return Candidate(played.example(i), similarity, played.vectors[i], answer)
 
 
 def remembered(played: Played, upto: int, seed: int) -> Bank:

@@ -67,6 +67,7 @@ def scorer(
     cross-encoder by what it trains next, unless `understudy models freeze scorer` forbids it.
     """
     # Before anything that may stand on it is imported: onnxruntime first (router.onnx_session).
+    from gateway.bank_lessons import lessons_of
     from gateway.learner_setup import vectors_of
     from gateway.teaching import Lesson
     from router.embedding_model import EmbeddingModelMissing
@@ -81,7 +82,8 @@ def scorer(
         version = next(
             (e.choice.embedding_version for e in reversed(experiences) if e.choice.vector is not None), ""
         )
-        vectors = vectors_of(store, settings.answer_vectors)(whose, version)
+        tenants_vectors = vectors_of(store, settings.answer_vectors)
+        vectors = tenants_vectors(whose, version)
         logged = [(e.choice, e.outcomes) for e in experiences]
         rows = rows_from_log(logged, vectors, embedding_version=version)
         click.echo(f"{len(experiences)} judged requests, {len(rows)} usable outcomes", err=True)
@@ -94,6 +96,8 @@ def scorer(
                 made = lesson.cross_encoder()
             else:
                 taught = lesson.soft_labels(rows) if how == "teacher" else []
+                embedded = [e.choice for e in experiences if e.choice.vector is not None]
+                agreed = lessons_of(store, source, tenants_vectors)(whose, embedded[-1]) if embedded else []
                 made = trained(
                     rows,
                     before,
@@ -101,6 +105,7 @@ def scorer(
                     loss=loss,
                     embedding_version=version,
                     taught=taught,
+                    lessons=agreed,
                     tell=_tell,
                 )
         except (TooFewOutcomes, TorchMissing, EmbeddingModelMissing) as error:

@@ -17,7 +17,7 @@ class ExampleChoiceSettings(Settings):
         2000, ge=1, description="Token budget of all examples together (estimated)."
     )
     min_gain: float = Field(
-        0.02, ge=0, le=1, description="An example must raise the expected quality by this much, or stays out."
+        0.01, ge=0, le=1, description="An example must raise the expected quality by this much, or stays out."
     )
     gain_per_ktok: float = Field(
         0.0, ge=0, description="And by this much per thousand tokens it adds: the price of a longer prompt."

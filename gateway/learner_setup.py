@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gateway.answer_embedder import version_of
+from gateway.bank_lessons import lessons_of
 from gateway.config import Config, ModelSettings
 from gateway.config_memory import AnswerVectorSettings
 from gateway.learner import Learner, Pace, Trainer
@@ -69,8 +70,10 @@ def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
         from router.scorer_prior import prior_model
 
         assert config.memory is not None
-        vectors = vectors_of(store, config.memory.examples.answer_vectors)
-        found.append(ScorerTrainer(learning.scorer_min_outcomes, vectors, prior_model))
+        examples = config.memory.examples
+        vectors = vectors_of(store, examples.answer_vectors)
+        lessons = lessons_of(store, examples.embedding.source, vectors)
+        found.append(ScorerTrainer(learning.scorer_min_outcomes, vectors, prior_model, lessons))
     return found
 
 

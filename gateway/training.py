@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.learner import Incumbent, Trained
 from router.example_count import learnt
@@ -13,6 +14,9 @@ from router.learning.count_rows import observed_from_log
 from router.learning.scorer_rows import VectorsOf, rows_from_log
 from store.outcomes import Experience
 from store.records import ChoiceRecord
+
+if TYPE_CHECKING:
+    from gateway.bank_lessons import LessonsOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class ScorerTrainer:
     vectors_of: Callable[[str, str], VectorsOf]
     """By tenant and embedding version."""
     prior: Callable[[], bytes]
+    lessons_of: LessonsOf | None = None
+    """What a tenant's bank teaches by itself."""
     kind: str = "scorer"
 
     @staticmethod
@@ -85,19 +91,21 @@ class ScorerTrainer:
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
         """See gateway.learner.Trainer."""
-        from router.learning.scorer_training import TooFewOutcomes, trained
+        from router.learning.scorer_training import LEAST_ROWS, TooFewOutcomes, trained
 
         latest = _latest_embedded(experiences)
         if latest is None:
             return None
-        rows = []
+        rows, taught = [], []
         for tenant in dict.fromkeys(each.choice.tenant for each in experiences):
             of_tenant = [(e.choice, e.outcomes) for e in experiences if e.choice.tenant == tenant]
             vectors = self.vectors_of(tenant, latest.embedding_version)
             rows += rows_from_log(of_tenant, vectors, embedding_version=latest.embedding_version)
+            if self.lessons_of is not None and len(rows) >= LEAST_ROWS:
+                taught += self.lessons_of(tenant, latest)
         try:
             before = incumbent.data if incumbent else self.prior()
-            made = trained(rows, before, embedding_version=latest.embedding_version)
+            made = trained(rows, before, embedding_version=latest.embedding_version, lessons=taught)
         except TooFewOutcomes:
             return None
         return Trained(made.model, made.metrics, made.accepted, made.reason)

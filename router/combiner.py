@@ -30,7 +30,7 @@ chosen ones, for its tokens."""
 class Knobs:
     """What an example must add to be sent along."""
 
-    min_gain: float = 0.02
+    min_gain: float = 0.01
     """Expected quality that each further example must add, 0 to 1. Where none does, none is sent."""
     gain_per_ktok: float = 0.0
     """Price of a thousand prompt tokens, in quality: an example must add more than its tokens cost."""

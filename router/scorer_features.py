@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from router import unlisted_words
 from router.plan import Candidate
 from router.rarity import Rarity
 from router.scorer_reading import ROWS, Pair, Readings, Text, read, word_keys
@@ -24,7 +25,7 @@ from store.records import Vector
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = "2"
+VERSION = "3"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
@@ -53,6 +54,7 @@ NAMES: tuple[str, ...] = (
     "request_in_answer",  # share of the request's words, weighted by excess rarity, that the answer says
     "answer_spelled",  # how far a code in the answer is spelled from the example's question: it shows a rule
     "spelled_alike",  # the same, times request_covered: a rule that the request may be asking for
+    *unlisted_words.NAMES,
     "request_length",  # logarithms of characters
     "question_length",
     "answer_length",
@@ -127,6 +129,7 @@ class Features:
         cosines = (answers @ request.vector).tolist()
         nearest = max([c.similarity for c in candidates])
         rare, request_length = tuple(asked.rare.items()), log1p(asked.length)
+        unlisted, alike = unlisted_words.unlisted(rare), unlisted_words.Alike()
         reference, relative_price = request.reference_engine, request.relative_price
         packed: list[bytes] = []
         # Number by number: a loop runs faster than array operations of which each is called but once.
@@ -138,7 +141,10 @@ class Features:
             gain = decayed(example.gain, example.gain_at_s, now_s) if example.gain else 0.0
             packed += (
                 _PACK_NEAR(similarity, cosine, candidate.answer_vector is not None),
-                _PACK_TEXTS(*_compared(asked, rare, pair, sums)),
+                _PACK_TEXTS(
+                    *_compared(asked, rare, pair, sums),
+                    *unlisted_words.compared(unlisted, unlisted_words.unlisted(pair.rare), alike),
+                ),
                 _PACK_REST(
                     request_length,
                     pair.question_length,

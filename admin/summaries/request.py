@@ -52,8 +52,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
         ],
         "outcomes": [_outcome(outcome) for outcome in store.outcomes.of(record.tenant, record.id)],
         "example": None if made is None else made.id,
-        # Whoever asks again wants to hear another one.
-        "engines": sorted((e.name for e in sources.given.engines), key=lambda name: name == record.engine),
+        "engines": [engine.name for engine in sources.given.engines],
         "can": {
             "give": sources.given.hands.say is not None and record.outcome in ("answered", "aborted", "hit"),
             "correct": sources.given.hands.say is not None

@@ -133,9 +133,14 @@ class Network:
 
     def effects(self, batch: Batch, *, dropout: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Quality alone (rows,), and shares mended and spoilt by each example (examples,)."""
+        w = self.weights
+        alone = torch.sigmoid((self._topic(batch) @ w["alone"] + w["alone_bias"]).squeeze(1))
+        helps, harms = torch.sigmoid(self.effect_logits(batch, dropout=dropout))
+        return alone, helps, harms
+
+    def effect_logits(self, batch: Batch, *, dropout: bool = False) -> Tensor:
+        """Log-odds of the shares mended and spoilt by each example, (2, examples)."""
         w, q = self.weights, batch.requests
-        topic = torch.tanh(q * self._d**0.5 @ w["topics"])
-        alone = torch.sigmoid((topic @ w["alone"] + w["alone_bias"]).squeeze(1))
         asked = q[batch.owner]
         # Brought to the order of 1: coordinates of a unit vector are of the order of d to the power -1/2.
         pairs = torch.cat(
@@ -147,7 +152,7 @@ class Network:
             1,
         )
         scalars = ((batch.scalars - self.mean) / self.spread).clamp(-MOST_SPREADS, MOST_SPREADS)
-        pair, about = pairs @ w["low_rank"], topic[batch.owner]
+        pair, about = pairs @ w["low_rank"], self._topic(batch)[batch.owner]
         if dropout:
             pair, about = self._dropped(pair), self._dropped(about)
         hidden = torch.relu(
@@ -158,8 +163,10 @@ class Network:
         )
         if dropout:
             hidden = self._dropped(hidden)
-        helps, harms = torch.sigmoid(hidden @ w["out"] + scalars @ w["direct"] + w["out_bias"]).T
-        return alone, helps, harms
+        return (hidden @ w["out"] + scalars @ w["direct"] + w["out_bias"]).T
+
+    def _topic(self, batch: Batch) -> Tensor:
+        return torch.tanh(batch.requests * self._d**0.5 @ self.weights["topics"])
 
     def exported(self) -> dict[str, np.ndarray[Any, Any]]:
         """Weights for router.learning.scorer_graph.side_by_side."""

@@ -10,7 +10,6 @@ their difference is expected quality. Needs torch (extra `train`).
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,8 @@ from router.set_quality import set_quality
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from router.learning.scorer_network import Batch, Committee, Network
+    from router.learning.bank_lessons import Lesson
+    from router.learning.scorer_network import Batch, Committee
     from router.onnx_session import Infer
 
     Floats = npt.NDArray[np.float64]
@@ -43,14 +43,7 @@ LEAST_HELD_OUT = 40
 FAMILIAR_FROM, LEAST_NOVEL = 0.8, 40
 """Cosine from which a request counts as seen before; and how many unseen ones are enough to go by."""
 HELD_OUT, VALIDATION = 0.15, 0.15
-MOST_EPOCHS, PATIENCE = 60, 8
-BATCH_ROWS, BATCH_PAIRS = 128, 128
-RATE, EMBEDDING_RATE = 4e-3, 1e-3
-EMBEDDING_DECAY, DECAY = 0.5, 0.01
-"""Weight decay of what reads embeddings, and of the rest (AdamW: Loshchilov, Hutter 2019, section 2)."""
 MEMBERS = 5
-ANCHOR = 0.3
-"""Share of the pointwise loss in the pairwise one."""
 MOST_DISAGREEMENT = 1e-3
 """Between torch and onnxruntime, in quality."""
 
@@ -84,14 +77,16 @@ def trained(
     embedding_version: str = "",
     members: int = MEMBERS,
     taught: Sequence[Row] = (),
+    lessons: Sequence[Lesson] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Trained:
     """A scorer trained on `rows`, against `incumbent` (an ONNX scorer: the one in use, or the prior). Takes seconds to
     minutes.
 
-    `members`: how many networks are fitted and averaged. `taught`: a teacher's opinions
-    (router.learning.distillation), which are fitted beside the outcomes and never decide; of requests older than the
-    held-out ones. The same rows, incumbent and seed give the same weights on the
+    `members`: how many networks are fitted and averaged. `taught`: a teacher's opinions (router.learning.distillation),
+    which are fitted beside the outcomes and never decide; of requests older than the held-out ones. `lessons`: what the
+    bank knows by itself (router.learning.bank_lessons), fitted beside them, by default with the pointwise loss only; those
+    of requests as late as the held-out ones are left aside. The same rows, incumbent and seed give the same weights on the
     same machine. `tell` gets a line now and then. Raises TooFewOutcomes, TorchMissing, and RuntimeError should the
     written model not agree with the trained one.
     """
@@ -101,7 +96,10 @@ def trained(
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _trained(fit, taught, check, held, incumbent, seed, loss, embedding_version, members, tell)
+        earlier = [lesson for lesson in lessons if lesson.at_s < held[0].at_s]
+        return _trained(
+            fit, taught, earlier, check, held, incumbent, seed, loss, embedding_version, members, tell
+        )
     finally:
         torch.set_num_threads(before)
 
@@ -109,6 +107,7 @@ def trained(
 def _trained(
     fit: list[Row],
     taught: Sequence[Row],
+    lessons: Sequence[Lesson],
     check: list[Row],
     held: list[Row],
     incumbent: bytes,
@@ -118,6 +117,8 @@ def _trained(
     members: int,
     tell: Callable[[str], None],
 ) -> Trained:
+    from router.learning.scorer_fitting import fitted
+    from router.learning.scorer_lessons import taught_by
     from router.learning.scorer_network import Committee, batch_of
 
     fit_pairs, check_pairs, held_pairs = (comparable_pairs(part) for part in (fit, check, held))
@@ -125,17 +126,21 @@ def _trained(
     # Pairs are of outcomes alone, and so of the rows that come first.
     fit_batch, check_batch, novel_batch = batch_of([*fit, *taught]), batch_of(check), batch_of(novel)
     wanted: list[Loss] = ["pointwise", "pairwise"] if loss == "auto" else [loss]
-    if not len(fit_pairs):
+    if not len(fit_pairs) or (lessons and loss == "auto"):
         wanted = ["pointwise"]
+    learnt = taught_by(lessons) if lessons else None
     tell(
-        f"{len(fit)} outcomes to fit, {len(check)} to choose by, {len(held)} held out; {len(fit_pairs)} pairs"
+        f"{len(fit)} outcomes to fit, {len(check)} to choose by, {len(held)} held out; {len(fit_pairs)} pairs, "
+        f"{len(lessons)} lessons"
     )
     best: tuple[float, Loss, bytes] | None = None
     compared: dict[str, dict[str, float]] = {}
     for kind in wanted:
-        fitted = [_fitted(fit_batch, novel_batch, fit_pairs, kind, seed + 1000 * m) for m in range(members)]
-        network = Committee(tuple(one for one, _ in fitted))
-        epochs = max(count for _, count in fitted)
+        networks = [
+            fitted(fit_batch, novel_batch, fit_pairs, kind, seed + 1000 * m, learnt) for m in range(members)
+        ]
+        network = Committee(tuple(one for one, _ in networks))
+        epochs = max(count for _, count in networks)
         slope, offset = _calibration(network, check_batch)
         model = scorer_model(network.exported(slope, offset), embedding_version=embedding_version)
         _require_parity(model, network, check, slope, offset)
@@ -166,6 +171,7 @@ def _trained(
         "validation": {kind: _plain(values) for kind, values in compared.items()},
         "loss": chosen,
         "seed": seed,
+        "lessons": len(lessons),
         "outcomes": {"fit": len(fit), "validation": len(check), "held_out": len(held)},
         "pairs": {"fit": len(fit_pairs), "validation": len(check_pairs), "held_out": len(held_pairs)},
     }
@@ -232,114 +238,15 @@ def _boundary(ordered: list[Row], place: float) -> int:
     return at
 
 
-def _fitted(
-    fit: Batch, check: Batch, pairs: npt.NDArray[np.int64], kind: Loss, seed: int
-) -> tuple[Network, int]:
-    """Weights with the lowest validation loss, and after how many epochs they were reached."""
-    import torch
-
-    from router.learning.scorer_network import Network, set_quality_of
-
-    network = Network(fit, seed)
-    network.fit_alone(fit)
-    shuffle = torch.Generator().manual_seed(seed + 1)
-    pair_places = torch.from_numpy(pairs)
-
-    def predicted(batch: Batch, *, dropout: bool) -> Any:
-        alone, with_one = network.qualities(batch, dropout=dropout)
-        return set_quality_of(alone, with_one, batch.owner)
-
-    def pointwise(batch: Batch, quality: Any) -> Any:
-        p = quality.clamp(1e-5, 1 - 1e-5)
-        each = torch.nn.functional.binary_cross_entropy(p, batch.quality, reduction="none")
-        return (each * batch.weight).sum() / batch.weight.sum()
-
-    def pairwise(which: Any) -> Any:
-        # A row is in several pairs: its examples are looked at once.
-        rows, place = torch.unique(which, return_inverse=True)
-        some = fit.rows(rows)
-        quality = predicted(some, dropout=True).clamp(1e-5, 1 - 1e-5)
-        better, worse = torch.logit(quality)[place].T
-        observed = some.quality[place]
-        margin = observed[:, 0] - observed[:, 1]
-        ranking = (torch.nn.functional.softplus(worse - better) * margin).sum() / margin.sum()
-        return ranking + ANCHOR * pointwise(some, quality)
-
-    best, best_loss, best_epoch, epoch = network.kept(), float("inf"), 0, 0
-    # First the scalars by themselves, which hold for any request; then the embeddings, as far as they add to it. Together,
-    # embeddings would learn the commonest requests by heart before the scalars are fitted.
-    for stage in ("scalars", "embeddings"):
-        if stage == "embeddings":
-            network.restore(best)
-            network.open_embeddings()
-        optimiser = torch.optim.AdamW(_groups(network, stage))
-        stage_best, last = epoch, epoch + MOST_EPOCHS
-        while epoch < last and epoch - stage_best < PATIENCE:
-            epoch += 1
-            for paired, which in _steps(fit, pair_places, kind, shuffle):
-                optimiser.zero_grad()
-                if paired:
-                    value = pairwise(which)
-                else:
-                    batch = fit.rows(which)
-                    value = pointwise(batch, predicted(batch, dropout=True))
-                value.backward()
-                optimiser.step()
-            with torch.no_grad():
-                now = pointwise(check, predicted(check, dropout=False)).item()
-            if now < best_loss:
-                best, best_loss, best_epoch, stage_best = network.kept(), now, epoch, epoch
-    network.restore(best)
-    return network, best_epoch
-
-
-def _groups(network: Network, stage: str) -> list[dict[str, Any]]:
-    # Quality alone (topics, alone, alone_bias) is fitted by then, from the rows that show it.
-    others = [w for n, w in network.weights.items() if n not in ("low_rank", "topics", "alone", "alone_bias")]
-    if stage == "scalars":
-        return [{"params": others, "lr": RATE, "weight_decay": DECAY}]
-    embeddings = [network.weights["low_rank"]]
-    return [
-        {"params": others, "lr": RATE / 4, "weight_decay": DECAY},
-        {"params": embeddings, "lr": EMBEDDING_RATE, "weight_decay": EMBEDDING_DECAY},
-    ]
-
-
-def _steps(fit: Batch, pairs: Any, kind: Loss, shuffle: Any) -> list[tuple[bool, Any]]:
-    """One epoch: whether a step is of pairs, and of which."""
-    import torch
-
-    rows = torch.randperm(len(fit.quality), generator=shuffle).split(BATCH_ROWS)
-    if kind == "pointwise":
-        return [(False, which) for which in rows]
-    order = torch.randperm(len(pairs), generator=shuffle)
-    steps: list[tuple[bool, Any]] = [(True, pairs[which]) for which in order.split(BATCH_PAIRS)]
-    return steps + [(False, which) for which in rows[: max(1, len(steps) // 3)]]
-
-
 def _calibration(network: Committee, check: Batch) -> tuple[float, float]:
     """Slope and offset of the log-odds that fit the validation rows best, held near 1 and 0 where these are few."""
     import torch
 
-    from router.learning.scorer_network import calibrated, set_quality_of
+    from router.learning.calibration import fitted_line
 
     with torch.no_grad():
         alone, with_one = network.qualities(check)
-    line = torch.zeros(2, requires_grad=True)
-    optimiser = torch.optim.LBFGS([line], lr=0.5, max_iter=60)
-
-    def closure() -> Any:
-        optimiser.zero_grad()
-        a, w = (calibrated(quality, line[0].exp(), line[1]) for quality in (alone, with_one))
-        quality = set_quality_of(a, w, check.owner).clamp(1e-5, 1 - 1e-5)
-        each = torch.nn.functional.binary_cross_entropy(quality, check.quality, reduction="none")
-        value = (each * check.weight).sum() / check.weight.mean() + 2.0 * (line**2).sum()
-        value.backward()
-        return value
-
-    optimiser.step(closure)
-    slope, offset = line.detach().tolist()
-    return (math.exp(slope), offset) if math.isfinite(slope + offset) else (1.0, 0.0)
+    return fitted_line(alone, with_one, check.owner, check.quality, check.weight)
 
 
 def _require_parity(model: bytes, network: Committee, rows: list[Row], slope: float, offset: float) -> None:

@@ -17,6 +17,7 @@ from router.bandit import Option, Scene
 from router.bandit_vw import VowpalBandit
 from router.example_count import DEFAULT, ExampleCounts
 from router.example_count import Knobs as CountKnobs
+from router.learning.bank_lessons import Lesson
 from router.scorer import Scorer
 from router.scorer_features import NAMES, PLACE
 from router.scorer_prior import prior_model
@@ -190,11 +191,17 @@ def test_a_scorer_is_trained_that_a_worker_can_open(store: Memory, tmp_path: Pat
 
         return vectors
 
-    trainer = ScorerTrainer(50, vectors_of, prior_model)
+    taught: list[tuple[str, str]] = []
+
+    def lessons_of(tenant: str, latest: ChoiceRecord) -> list[Lesson]:
+        taught.append((tenant, latest.embedding_version))
+        return []
+
+    trainer = ScorerTrainer(50, vectors_of, prior_model, lessons_of)
     experiences = store.outcomes.experiences("a1", "gpt-4o")
     made = trainer.train(experiences, None)
     assert made is not None and made.accepted, made and made.reason
-    assert asked == [("a1", "mini@1")]
+    assert asked == taught == [("a1", "mini@1")]
     path = tmp_path / "scorer.onnx"
     path.write_bytes(made.data)
     scorer = Scorer.open(

@@ -196,10 +196,10 @@ def test_each_candidate_that_was_not_chosen_has_the_reason_that_kept_it_out() ->
         candidate(1, 0.5, **twin),
         candidate(2, 0.45, **twin),
         candidate(3, None),
-        candidate(4, 0.01),
+        candidate(4, 0.005),
         candidate(5, 0.3, characters=4000),
     ]
-    assert put(others, budget=200).left_out == {
+    assert put(others, budget=200, min_gain=0.02).left_out == {
         2: "redundant",
         3: "not_scored",
         4: "helps_too_little",

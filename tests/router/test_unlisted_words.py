@@ -1,0 +1,70 @@
+"""Near misses of names: a slip of the finger looks like its word, another name does not, and numbers are left out."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.scorer_features import NAMES
+from router.scorer_reading import read
+from router.unlisted_words import NAMES as VALUES
+from router.unlisted_words import Alike, compared, unlisted
+from tests.router.scoring import rarity
+
+WORDS = st.lists(st.text("abcdefxyz", min_size=1, max_size=9), max_size=4, unique=True).map(tuple)
+
+
+def words(text: str) -> tuple[str, ...]:
+    return unlisted(read(text, rarity()).rare.items())
+
+
+def test_only_words_that_the_vocabulary_lists_nowhere_are_compared() -> None:
+    assert set(words("What is the capital of Quoustland in 1999, and the weight of the QX-410?")) == {
+        "quoustland",
+        "qx-410",
+        "qx",
+    }
+    assert words("What is the capital?") == ()
+
+
+def test_a_slip_of_the_finger_looks_more_like_its_word_than_another_name_does() -> None:
+    asked = words("capital of Quoustland?")
+    slip, other = (
+        compared(asked, words(f"capital of {name}?"), Alike()) for name in ("Quostland", "Vermaxia")
+    )
+    assert 0.7 < slip[0] < 1.0
+    assert other[0] < 0.3
+
+
+def test_a_name_beside_the_one_asked_for_counts_as_strange_and_not_as_missed() -> None:
+    found = compared(words("Quoustland?"), words("Quoustland or Vermaxia?"), Alike())
+    assert found[:2] == (1.0, 0.0)
+    assert found[3] > 0.7
+
+
+def test_nothing_asked_by_name_is_told_apart_from_a_name_that_is_covered() -> None:
+    assert compared((), (), Alike()) == (1.0, 0.0, 1.0, 0.0, True)
+    assert compared(("a",), ("a",), Alike()) == (1.0, 0.0, 1.0, 0.0, False)
+
+
+@given(WORDS, WORDS)
+def test_turning_the_two_texts_around_turns_the_values_around(
+    mine: tuple[str, ...], theirs: tuple[str, ...]
+) -> None:
+    there, back = compared(mine, theirs, Alike()), compared(theirs, mine, Alike())
+    assert len(there) == len(VALUES)
+    assert all(0.0 <= value <= 1.0 for value in there)
+    assert there[:2] == back[2:4] and there[2:4] == back[:2]
+
+
+@given(WORDS, WORDS, WORDS)
+def test_what_was_compared_before_changes_nothing(
+    asked: tuple[str, ...], one: tuple[str, ...], other: tuple[str, ...]
+) -> None:
+    alike = Alike()
+    compared(asked, one, alike)
+    assert compared(asked, other, alike) == compared(asked, other, Alike())
+
+
+def test_the_scorer_is_given_them() -> None:
+    assert set(VALUES) <= set(NAMES)
