@@ -21,6 +21,7 @@ from typing import Any
 
 import aiohttp
 import numpy as np
+from admin_content import content_paths, fill_content
 from aiohttp import web
 from yarl import URL
 
@@ -147,8 +148,8 @@ def paths(sources: Sources) -> list[str]:
     newest = sources.store.decisions.recent(1)[0]
     found = [page.path for page in PAGES if "{" not in page.path]
     found += ["/overview?span=day", "/overview?span=week", "/engines?span=week", "/tenants?span=month"]
-    found += [f"/requests/{newest.id}", "/requests?engine=small", "/requests?outcome=failed"]
-    return found
+    found += [f"/requests/{newest.id}", "/requests?engine=small"]
+    return found + content_paths(sources.store)
 
 
 async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]:
@@ -159,6 +160,9 @@ async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]
         with admin(config, port) as (app, sources):
             began = time.monotonic()
             await asyncio.to_thread(fill, sources.store, requests, examples)
+            await asyncio.to_thread(
+                fill_content, sources.store, decisions=requests // 20, examples=10 * examples
+            )
             filled_s = time.monotonic() - began
             began = time.monotonic()
             while await asyncio.to_thread(sources.rollups.catch_up):
