@@ -21,7 +21,18 @@ UNBOUNDED = re.compile(rf"^SCAN ({LONG})(?: AS \w+)?$")
 QUERIES = {
     "/overview": ("?span=hour", "?span=day", "?span=week", "?tenant=a1"),
     "/engines": ("?span=hour", "?span=week"),
-    "/requests": ("", "?engine=small", "?outcome=failed", "?tenant=a1", "?q=question"),
+    "/requests": (
+        "",
+        "?engine=small",
+        "?way=failed",
+        "?tenant=a1&status=5",
+        "?q=question",
+        "?example=1",
+        "?within=week",
+    ),
+    "/examples": ("?tenant=a1", "?sort=oldest", "?sort=gain", "?sort=uses", "?which=pinned", "?q=question"),
+    "/examples-map": ("?colour=gain",),
+    "/router": ("?span=week",),
     "/tenants": ("?span=month",),
 }
 
