@@ -188,7 +188,8 @@ def _over_time(found: Logged, preference: float) -> list[dict[str, Any]]:
     taken = found.expected_quality[np.arange(len(found.log)), found.log.chosen]
     known = np.isfinite(quality)
     rows = []
-    for block in np.array_split(np.arange(len(found.log)), min(_BLOCKS, max(1, len(found.log) // 10))):
+    order = np.argsort([choice.at_s for choice in found.choices], kind="stable")
+    for block in np.array_split(order, min(_BLOCKS, max(1, len(found.log) // 10))):
         seen = block[known[block]]
         rows.append(
             {

@@ -21,7 +21,8 @@ Which = Literal["", "demonstration", "observed", "pinned", "flagged", "held_back
 HELD_BACK_S = 4_102_444_800.0
 """An example that is served from here on (the year 2100) is quarantined by a person, until a person lets it go."""
 _LOOKED_THROUGH = 20_000
-_MOST_VECTORS = 200_000
+MOST_VECTORS = 200_000
+"""About a second."""
 _VECTORS_AT_ONCE = 5_000
 _MOST_GAINS = 200_000
 _WORDS = 2_000
@@ -114,12 +115,19 @@ class ExampleSearch:
         )
 
     def nearest(
-        self, tenant: str, vector: Vector, version: str, *, which: Which = "", limit: int = 50
+        self,
+        tenant: str,
+        vector: Vector,
+        version: str,
+        *,
+        which: Which = "",
+        limit: int = 50,
+        among: int = MOST_VECTORS,
     ) -> FoundExamples:
-        """The tenant's examples whose questions are nearest, by exact search; of a huge bank the latest ones."""
+        """The tenant's examples whose questions are nearest, by exact search among the latest so many."""
         best: list[tuple[float, int]] = []
         read, before, seen = self._db.read(), 2**62, 0
-        while seen < _MOST_VECTORS:
+        while seen < among:
             rows = read.execute(_VECTORS, (tenant, before, _VECTORS_AT_ONCE)).fetchall()
             if not rows:
                 break
@@ -133,7 +141,7 @@ class ExampleSearch:
         similarity = {id: score for score, id in best}
         now_s = time.time()
         found = [e for e in these(read, tenant, list(similarity)) if _is(e, which, now_s)][:limit]
-        return FoundExamples(tuple(found), tuple(similarity[e.id] for e in found), None, seen < _MOST_VECTORS)
+        return FoundExamples(tuple(found), tuple(similarity[e.id] for e in found), None, seen < among)
 
     def tenant_of(self, id: int) -> str | None:
         """Whose example this is; None if it is nobody's."""

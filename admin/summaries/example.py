@@ -15,14 +15,17 @@ from store.records import Example
 from store.request_search import RequestSearch, Wanted
 
 _USES = 20
-_NEAR = 8
+_LOOKED_THROUGH = 10_000
+_NEAR, _NEAR_AMONG = 8, 5_000
 _PREVIEW_CHARACTERS = 200
 
 
 def example(sources: Sources, asked: Asked) -> Summary:
     """The example that the path names. Raises NotThere."""
     found = find(sources, asked)
-    uses = RequestSearch(sources.store.db).page(Wanted(example=found.id), limit=_USES)
+    uses = RequestSearch(sources.store.db, looked_through=_LOOKED_THROUGH).page(
+        Wanted(example=found.id), limit=_USES
+    )
     outcomes, versions = sources.store.outcomes, ExampleVersions(sources.store.db)
     used = []
     names = sources.tenant_names()
@@ -79,7 +82,7 @@ def _near(sources: Sources, found: Example) -> list[dict[str, Any]]:
     if known is None:
         return []
     vector, version = known
-    near = search.nearest(found.tenant, vector, version, limit=_NEAR + 1)
+    near = search.nearest(found.tenant, vector, version, limit=_NEAR + 1, among=_NEAR_AMONG)
     return [
         {
             "id": other.id,

@@ -68,7 +68,7 @@ def _chart(rows: list[Place], colour: str, now_s: float) -> dict[str, Any]:
                 {"color": values, "colorscale": "Viridis", "showscale": True, "colorbar": bar},
             )
         )
-    bare = {"showticklabels": False, "showgrid": False, "zeroline": False}
+    bare = {"visible": False}
     return {
         "traces": traces,
         "layout": {

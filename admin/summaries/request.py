@@ -52,7 +52,8 @@ def request(sources: Sources, asked: Asked) -> Summary:
         ],
         "outcomes": [_outcome(outcome) for outcome in store.outcomes.of(record.tenant, record.id)],
         "example": None if made is None else made.id,
-        "engines": [engine.name for engine in sources.given.engines],
+        # Whoever asks again wants to hear another one.
+        "engines": sorted((e.name for e in sources.given.engines), key=lambda name: name == record.engine),
         "can": {
             "give": sources.given.hands.say is not None and record.outcome in ("answered", "aborted", "hit"),
             "correct": sources.given.hands.say is not None

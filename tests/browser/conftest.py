@@ -6,10 +6,12 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.stage import Stage, stage
 
+# A loaded machine may take a while to draw a chart.
+expect.set_options(timeout=30_000)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 FLAGS = [
     # A container runs as root, where Chromium has no sandbox.

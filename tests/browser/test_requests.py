@@ -1,0 +1,104 @@
+"""Requests in a real Chromium: they appear by themselves, are found, explained, judged, corrected and asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.stage import HOSTILE, Stage
+
+OpenPage = Callable[..., Page]
+
+
+def newest(page: Page, staged: Stage, query: str = "") -> None:
+    """Open the latest request of a list."""
+    page.goto(f"{staged.admin_url}/requests?{query}")
+    page.locator("table.requests tbody a").first.click()
+    expect(page.get_by_role("heading", name="The way it went")).to_be_visible()
+
+
+def test_a_request_appears_in_the_list_without_loading_it_anew(staged: Stage, as_role: OpenPage) -> None:
+    page = as_role("viewer-content")
+    page.goto(staged.admin_url + "/requests")
+    expect(page.locator("#live-state")).to_have_text("live")
+    page.evaluate("window.stays = true")
+    staged.ask("How many wheels has the flying tandem of tomorrow?", model="hostile")
+    first = page.locator("table.requests tbody tr").first
+    expect(first).to_contain_text("flying tandem", timeout=20_000)
+    assert page.evaluate("window.stays")
+
+
+def test_filters_and_words_narrow_the_list_and_all_brings_it_back(staged: Stage, as_role: OpenPage) -> None:
+    staged.ask("Is a zeppelin lighter than its shadow?", model="hostile")
+    staged.settle()
+    page = as_role("viewer-content")
+    page.goto(staged.admin_url + "/requests")
+    page.keyboard.press("/")
+    page.keyboard.type('zeppelin "its shadow"')
+    page.keyboard.press("Enter")
+    rows = page.locator("table.requests tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("zeppelin")
+    page.get_by_role("link", name="All", exact=True).click()
+    assert rows.count() > 5
+    page.locator("select[name=engine]").select_option("hostile")
+    page.locator("select[name=way]").select_option("alone")
+    page.get_by_role("button", name="Show").click()
+    assert set(page.locator("table.requests tbody td:nth-child(3)").all_inner_texts()) == {
+        "hostile\nfor hostile"
+    }
+    page.get_by_text("More filters").click()
+    page.get_by_label("Cost at least").fill("1000000")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("None found")).to_be_visible()
+
+
+def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: OpenPage) -> None:
+    page = as_role("viewer-content")
+    newest(page, staged, "way=offloaded")
+    expect(page.locator("#stages .main-svg").first).to_be_visible(timeout=30_000)
+    added = page.locator("li.message.added")
+    assert added.count() >= 2
+    expect(added.first).to_contain_text("added from")
+    expect(page.locator("tr.chosen", has_text="with examples")).to_contain_text("taken")
+    added.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Where it was used, and what came of it")).to_be_visible()
+
+
+def test_what_was_sent_to_attack_the_reader_is_read_as_text(staged: Stage, as_role: OpenPage) -> None:
+    page = as_role("operator")
+    newest(page, staged, "q=pwned")
+    expect(page.locator("#answer")).to_contain_text(HOSTILE)
+    assert page.evaluate("window.pwned") is None
+    expect(page.locator("textarea[name=correction]")).to_have_value(f"Answer {HOSTILE}")
+    page.locator("select[name=engine]").select_option("hostile")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#replayed")).to_contain_text(HOSTILE)
+    expect(page.locator("#served")).to_contain_text(HOSTILE)
+    assert page.evaluate("window.pwned") is None
+
+
+def test_feedback_and_corrections_are_given_with_a_click(staged: Stage, as_role: OpenPage) -> None:
+    asked = staged.ask("Which bird tunes the organ of Lower Thrang?", model="demo")
+    staged.settle()
+    page = as_role("operator")
+    page.goto(f"{staged.admin_url}/requests/{asked['headers']['x-understudy-decision-id']}")
+    page.get_by_label("no", exact=True).check()
+    page.get_by_label("Comment").fill("No bird does.")
+    page.get_by_role("button", name="Give feedback").click()
+    expect(page.locator("main > .flash")).to_contain_text("Feedback kept")
+    expect(page.locator("#judgements")).to_contain_text("No bird does.")
+    page.locator("textarea[name=correction]").fill("The wren does, on Sundays.")
+    page.get_by_role("button", name="Correct").click()
+    expect(page.locator("main > .flash")).to_contain_text("Corrected")
+    page.goto(f"{staged.admin_url}/examples?q=wren+sundays")
+    expect(page.locator("table.examples tbody tr")).to_have_count(1)
+
+
+def test_a_reader_is_offered_no_button_that_changes_anything(staged: Stage, as_role: OpenPage) -> None:
+    for role in ("viewer", "viewer-content"):
+        page = as_role(role)
+        newest(page, staged)
+        assert page.locator("main form").count() == 0, role
+    assert as_role("viewer").request.get(staged.admin_url + "/requests?q=pwned").status == 400
