@@ -30,6 +30,7 @@ from store.engine_log import first_chunks, uses_of_examples
 from store.examples import ExampleBank
 from store.kv_plans import KvPlanExample, KvPlans
 from store.records import Example
+from store.replay_side_costs import ReplaySideCosts
 
 _LOOK_BACK_S = 72 * 3600.0
 """Uses this old count 0.9^72, half a thousandth."""
@@ -178,6 +179,8 @@ class KvPlanner:
                 name, tokens=warmed.tokens, cached_tokens=warmed.cached_tokens, usd=usd
             )
         )
+        costs = ReplaySideCosts(self.db)
+        await asyncio.wrap_future(costs.book(example.tenant, name, "warm", usd, warmed.tokens))
 
 
 @dataclass(frozen=True, slots=True)

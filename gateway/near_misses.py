@@ -50,6 +50,13 @@ class Aliases(Protocol):
     ) -> Future[bool]: ...
 
 
+PURPOSE = "near_miss"
+"""What its requests are called in the report of costs."""
+
+Book = Callable[[str, str, str, float], object]
+"""(tenant, engine, purpose, US dollars): a row of store.replay_side_costs, written behind."""
+
+
 class NearMisses:
     """`take` from any thread between `start` and `aclose`; those two on the event loop."""
 
@@ -59,16 +66,18 @@ class NearMisses:
         aliases: Aliases,
         spend: Spend,
         registry: CollectorRegistry,
+        book: Book,
         *,
         votes: int = 2,
         tie: float = TIE_BAND,
         fields: Mapping[str, Any] | None = None,
         pause_above: float = 0.8,
     ) -> None:
-        """`votes` per order. `fields`: further ones of the judge's requests."""
+        """`book` notes what a vote cost. `votes` per order. `fields`: further ones of the judge's requests."""
         self._judge = judge
         self._aliases = aliases
         self._spend = spend
+        self._book = book
         self._votes = votes
         self._tie = tie
         self._fields = dict(fields or {})
@@ -164,10 +173,11 @@ class NearMisses:
             return None
         bill = Bill({})
         try:
-            said = await ask(engine, chat, most_tokens=_VERDICT_TOKENS, bill=bill, purpose="near_miss")
+            said = await ask(engine, chat, most_tokens=_VERDICT_TOKENS, bill=bill, purpose=PURPOSE)
         finally:
             self._spend.settle(most, bill.usd)
             self._cost.labels(info.name).inc(bill.usd)
+            self._book(near.tenant, info.name, PURPOSE, bill.usd)
         verdict = read_verdict(said.text, prompt.code)
         return [] if verdict is None else [vote(verdict, ours_first=ours_first)]
 

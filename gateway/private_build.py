@@ -154,6 +154,7 @@ class PrivateBuilder:
 
 @dataclass(slots=True)
 class _Purse:
+    tenant: str
     max_usd: float
     bill: Bill = field(default_factory=lambda: Bill({}))
     short: bool = False
@@ -175,9 +176,13 @@ class PrivateWriter:
         nearest: Callable[[str, Vector, int], list[tuple[int, float]]],
         fields_of: Callable[[str, str], Mapping[str, Any]],
         *,
+        book: Callable[[str, str, str, float], object],
         count: int,
     ) -> None:
-        """`fields_of`: from (instructions, question) to the fields of a request under them."""
+        """`fields_of`: from (instructions, question) to the fields of a request under them.
+
+        `book`: (tenant, engine, purpose, US dollars) of each request, for the report of costs.
+        """
         self._private = private
         self._bank = bank
         self._admission = admission
@@ -187,11 +192,12 @@ class PrivateWriter:
         self._embedding_version = embedding_version
         self._nearest = nearest
         self._fields_of = fields_of
+        self._book = book
         self._count = count
 
     async def write(self, release: Release, max_usd: float) -> Written:
         """Ask and keep until every topic was asked about or the money is spent. What was kept before is not kept twice."""
-        purse = _Purse(max_usd)
+        purse = _Purse(release.tenant, max_usd)
         questions = kept = refused = 0
         instructions = await asyncio.to_thread(self._instructions, release.tenant)
         for scope_, cell, words in release.told:
@@ -239,11 +245,14 @@ class PrivateWriter:
         if purse.bill.usd + most_usd(engine.info.price, len(chat.body), tokens) > purse.max_usd:
             purse.short = True
             return None
+        before_usd = purse.bill.usd
         try:
             said = await ask(engine, chat, most_tokens=tokens, bill=purse.bill, purpose=purpose)
         except NotAnswered as error:
             log("warning", "private_unanswered", engine=engine.info.name, reason=str(error))
             return None
+        finally:
+            self._book(purse.tenant, engine.info.name, f"private_{purpose}", purse.bill.usd - before_usd)
         return said.text if said.finish_reason == "stop" and said.text.strip() else None
 
     def _example(

@@ -73,6 +73,7 @@ def writer(
         memory.embedder.version,
         store.indexes.nearest,
         _fields,
+        book=store.replay.side_costs.book,
         count=config.private.questions,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from gateway.judging_spend import Spend
 from gateway.keepers.keeper import Keeper
 from gateway.memory import Memory
 from gateway.metrics import Metrics
-from gateway.near_misses import NearMisses
+from gateway.near_misses import PURPOSE, NearMisses
 from gateway.semantic import Knobs, SemanticAnswers
 from gateway.semantic_keepers import Comparer, EntryKeeper, UnlessAgreed
 from gateway.semantic_metrics import SemanticMetrics
@@ -84,11 +85,18 @@ def near_misses(
     name = replay.judge or (judging.engine if judging else None)
     if not replay.near_misses or name is None:
         return None
+    workers = config.listen.workers
+    spent_usd = sum(
+        line.spent.usd
+        for line in memory.store.replay.side_costs.spend(since_s=time.time() - 86_400)
+        if line.purpose == PURPOSE
+    )
     return NearMisses(
         engines[name],
         SemanticAliases(memory.store.db),
-        Spend(replay.budget.usd / config.listen.workers),
+        Spend(replay.budget.usd / workers, spent_usd=spent_usd / workers),
         metrics.registry,
+        memory.store.replay.side_costs.book,
         votes=replay.votes,
         fields=judging.judge_fields if judging else {},
     )

@@ -21,9 +21,11 @@ from store.replay_records import (
     ReplayRun,
     ReplayStep,
     RunState,
+    SpendLine,
     StepKind,
     StepState,
 )
+from store.replay_side_costs import ReplaySideCosts
 
 _GOES_ON = ("running", "paused")
 
@@ -43,6 +45,15 @@ class ReplayJobs:
         self._db = db
         self.asks = ReplayAsks(db)
         """What the runs asked of engines, and what that cost."""
+        self.side_costs = ReplaySideCosts(db)
+        """What was paid off-peak outside any run."""
+
+    def spend(self, *, since_s: float = 0.0, tenant: str | None = None) -> list[SpendLine]:
+        """Everything that was paid off-peak, in runs and outside them, by engine and purpose."""
+        return [
+            *self.asks.spend(since_s=since_s, tenant=tenant),
+            *self.side_costs.spend(since_s=since_s, tenant=tenant),
+        ]
 
     # ---- runs
 
@@ -239,24 +250,25 @@ class ReplayJobs:
         )
 
     def trim(self, before_s: float) -> Future[int]:
-        """Delete runs that ended before then, with all that is known of them; gives how many.
+        """Delete runs that ended, and costs outside runs that were paid, before then; gives how many runs.
 
         What they did can still be undone, example by example.
         """
-        return self._db.write(
-            lambda connection: (
-                connection.execute(
-                    "DELETE FROM replay_runs WHERE ended_at_s < ? AND state NOT IN ('running', 'paused')",
-                    (before_s,),
-                ).rowcount
-            )
-        )
+
+        def trim(connection: sqlite3.Connection) -> int:
+            connection.execute("DELETE FROM replay_side_costs WHERE asked_at_s < ?", (before_s,))
+            return connection.execute(
+                "DELETE FROM replay_runs WHERE ended_at_s < ? AND state NOT IN ('running', 'paused')",
+                (before_s,),
+            ).rowcount
+
+        return self._db.write(trim)
 
     def forget_tenant(self, tenant: str) -> Future[None]:
-        """Delete a tenant's steps with what was asked for them, and runs that were the tenant's alone."""
+        """Delete a tenant's steps and what was asked for them, runs that were the tenant's alone, costs outside runs."""
 
         def forget(connection: sqlite3.Connection) -> None:
-            for table in ("replay_asks", "replay_steps", "replay_runs"):
+            for table in ("replay_asks", "replay_steps", "replay_runs", "replay_side_costs"):
                 connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608
 
         return self._db.write(forget)

@@ -100,9 +100,7 @@ def _money(sources: Sources, rows: Sequence[RequestSums], since_s: float, tenant
     reckoned = paid - sum(row.unreckoned_usd for row in rows)
     always_large = sum(row.reference_cost_usd for row in rows)
     judging = sources.outcome_sums.spent_usd(since_s, tenant)
-    replay = sum(
-        line.spent.most_usd for line in sources.store.replay.asks.spend(since_s=since_s, tenant=tenant)
-    )
+    replay = sum(line.spent.most_usd for line in sources.store.replay.spend(since_s=since_s, tenant=tenant))
     saved = always_large - reckoned - judging - replay
     return {
         "paid_usd": paid,

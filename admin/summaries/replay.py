@@ -23,7 +23,7 @@ def replay(sources: Sources, asked: Asked) -> Summary:
     names = sources.tenant_names()
     runs = sources.store.replay.runs(limit=_RUNS, tenant=tenant or None)
     facts = sources.given.replay
-    week = sources.store.replay.asks.spend(since_s=asked.now_s - _WEEK_S, tenant=tenant or None)
+    week = sources.store.replay.spend(since_s=asked.now_s - _WEEK_S, tenant=tenant or None)
     return {
         "tenant": tenant,
         "enabled": facts.enabled,

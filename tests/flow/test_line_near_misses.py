@@ -86,6 +86,8 @@ async def test_a_pair_that_the_judge_passes_becomes_an_alias_and_goes_with_its_e
         memory = gate.gateway.memory
         assert memory is not None
         store = memory.store
+        (paid,) = store.replay.spend()
+        assert (paid.purpose, paid.asks) == ("near_miss", 4), "each vote has its line in the report of costs"
         first, second = store.examples.page(next(iter(store.examples.tenants())))
         row = store.db.read().execute("SELECT same_otherwise, example_id FROM semantic_entries").fetchall()
         assert [id for _, id in row] == [first.id], "its own entry gave way"

@@ -108,6 +108,8 @@ async def test_many_are_told_of_one_is_not_and_a_spent_promise_is_refused(
         if table != "private_questions":
             rows = repr(store.db.read().execute(f"SELECT * FROM {table}").fetchall()).lower()
             assert "zanzibar" not in rows and USUAL.lower() not in rows, table
+    paid = {line.purpose for line in store.replay.spend(tenant=tenant)}
+    assert paid == {"private_questions", "private_answer"}, "in the same report of costs as replay"
     before = store.examples.count(tenant)
 
     again = await told(config, "write", "--tenant", "acme")

@@ -23,6 +23,7 @@ from store.database import Database
 from store.decisions import DecisionLog
 from store.examples import ExampleBank
 from store.kv_plans import KvPlans
+from store.replay_jobs import ReplayJobs
 from tests.flow.line import Asked, Upstream, completion, upstream
 from tests.store.rows import new_example, request_record
 
@@ -104,6 +105,9 @@ async def test_the_most_used_stands_first_and_is_warmed_last(scene: Scene, serve
     assert row.warmed_usd == pytest.approx(2 * (40 * 1.0 + 2.0) / 1e6)
     cost = scene.registry.get_sample_value("understudy_kv_warm_cost_usd_total", {"engine": "small"})
     assert cost == pytest.approx(row.warmed_usd)
+    lines = ReplayJobs(scene.db).spend()
+    assert [(line.purpose, line.asks) for line in lines] == [("warm", 2)]
+    assert lines[0].spent.usd == pytest.approx(row.warmed_usd)
 
 
 async def test_what_was_warmed_is_not_warmed_again_within_the_hour(scene: Scene, server: Upstream) -> None:
