@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -160,4 +161,13 @@ def _forget_gauges_of(process: BaseProcess) -> None:
 def _run_child(run: Callable[[], int]) -> None:
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
     raise SystemExit(run())
+
+
+def _end_with_parent() -> None:
+    """A supervisor that was killed stops nobody: its children would hold the port, and the data folder, for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

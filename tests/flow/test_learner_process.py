@@ -144,3 +144,19 @@ raise SystemExit(Supervisor(work, 1, grace_s=300, helpers={{"learner": learn}}).
     finally:
         run.kill()
         run.communicate()
+
+
+def test_nobody_outlives_a_killed_supervisor(tmp_path: Path) -> None:
+    with started(tmp_path, workers=2) as run:
+        wait_for(lambda: run.events("learning"), "the learner learning", 60)
+        children = [learner_of(run), *(event["pid"] for event in run.events("listening"))]
+        run.process.kill()
+        wait_for(lambda: not any(_lives(pid) for pid in children), "all gone", 60)
+
+
+def _lives(pid: int) -> bool:
+    """Whether it still does anything: one that has ended may wait for somebody to ask how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
