@@ -41,11 +41,15 @@ class OperatorAsks:
 
         return self._db.write(insert)
 
-    def spent_usd(self, since_s: float) -> float:
-        """What asking by hand has cost since then. Reads an index only."""
+    def spent_usd(self, since_s: float, tenant: str | None = None) -> float:
+        """What asking by hand has cost since then in US dollars, about one tenant's requests or all. Reads by an index."""
         row: tuple[float] = (
             self._db.read()
-            .execute("SELECT coalesce(sum(cost_usd), 0.0) FROM operator_asks WHERE at_s >= ?", (since_s,))
+            .execute(
+                "SELECT coalesce(sum(cost_usd), 0.0) FROM operator_asks WHERE at_s >= :since"
+                " AND (:tenant IS NULL OR tenant = :tenant)",
+                {"since": since_s, "tenant": tenant},
+            )
             .fetchone()
         )
         return row[0]

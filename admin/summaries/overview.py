@@ -9,6 +9,7 @@ from admin.page import Asked, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, quality
+from store.operator_asks import OperatorAsks
 from store.request_rollups import DAY_S, HOUR_S, MINUTE_S, percentile
 from store.rollup_rows import LatencyCount, RequestSums, StageSums
 
@@ -101,12 +102,14 @@ def _money(sources: Sources, rows: Sequence[RequestSums], since_s: float, tenant
     always_large = sum(row.reference_cost_usd for row in rows)
     judging = sources.outcome_sums.spent_usd(since_s, tenant)
     replay = sum(line.spent.most_usd for line in sources.store.replay.spend(since_s=since_s, tenant=tenant))
-    saved = always_large - reckoned - judging - replay
+    by_hand = OperatorAsks(sources.store.db).spent_usd(since_s, tenant)
+    saved = always_large - reckoned - judging - replay - by_hand
     return {
         "paid_usd": paid,
         "always_large_usd": always_large,
         "judging_usd": judging,
         "replay_usd": replay,
+        "by_hand_usd": by_hand,
         "saved_usd": saved,
         "saved_share": saved / always_large if always_large else None,
         "unreckoned": sum(row.unreckoned for row in rows if row.outcome in ("hit", "answered")),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from admin.summaries.overview import SPANS
+from store.operator_asks import OperatorAsk, OperatorAsks
 from store.records import OutcomeRecord
 from tests.admin.site import Site, site
 from tests.store.rows import request_record
@@ -80,6 +81,15 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
     assert got["money"]["saved_usd"] == pytest.approx(0.38)
     # Outcomes without a choice name no model: nobody knows which reference they are held against.
     assert got["quality"] is None
+
+    for tenant in ("a1", "b2"):
+        asked = OperatorAsk(time.time(), "ann", tenant, "req-10", "large", False, 0.08, 10, 10, 0.5)
+        OperatorAsks(pages.sources.store.db).note(asked).result(5)
+    pages.sources.store.replay.side_costs.book("a1", "large", "near_miss", 0.05).result(5)
+    got = (await viewer.get("/overview.json?tenant=a1")).json
+    assert got["money"]["by_hand_usd"] == pytest.approx(0.08)
+    assert got["money"]["replay_usd"] == pytest.approx(0.05)
+    assert got["money"]["saved_usd"] == pytest.approx(0.25)
 
 
 async def test_nothing_of_another_tenant_is_in_a_tenants_figures(pages: Site) -> None:
