@@ -1,4 +1,4 @@
-"""A real Chromium in front of a real gateway: one of each for all tests, a fresh profile for every test."""
+"""A real Chromium in front of a real gateway: one gateway for all, a browser per file, a fresh profile for every test."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield made
 
 
-@pytest.fixture(scope="session")
+# Per file, not per session: while it is open, Playwright's own event loop runs in this thread, and no other could.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
