@@ -187,7 +187,7 @@ def test_a_bank_from_before_waits_for_all_its_answers(tmp_path: Path) -> None:
     folder = tmp_path / "migrations"
     folder.mkdir()
     for file in MIGRATIONS_FOLDER.glob("*.sql"):
-        if file.name < "0022":
+        if not file.name.startswith("0022"):
             (folder / file.name).write_text(file.read_text())
     path = tmp_path / "u.db"
     with closing(Database.open(path, migrations=folder)) as db:
