@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -23,6 +24,8 @@ T = TypeVar("T")
 _BUSY_TIMEOUT_MS = 30_000
 """Longer than another process's VACUUM of a large file should take."""
 _SCRUB_TIMEOUT_MS = 1_000
+_OPENING_TIMEOUT_MS = 60_000
+_SWITCH_AGAIN_S = 0.01
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
 
@@ -199,12 +202,27 @@ class Database:
 def _prepare(path: Path, migrations: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        connection.execute("PRAGMA busy_timeout = 60000")
-        if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+        connection.execute(f"PRAGMA busy_timeout = {_OPENING_TIMEOUT_MS}")
+        if _switch_to_wal(connection) != "wal":
             raise SchemaError(f"{path} cannot use a write-ahead log: keep the data folder on a local disk")
         migrate(connection, migrations)
     finally:
         connection.close()
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> str:
+    """Ask for the write-ahead log; returns the journal mode that came of it."""
+    end = time.monotonic() + _OPENING_TIMEOUT_MS / 1000
+    while True:
+        try:
+            mode: str = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            return mode
+        except sqlite3.OperationalError as error:
+            # Of two that switch a new file at the same moment, SQLite refuses one at once, whatever its busy timeout:
+            # each holds a read lock, which the other's switch waits for.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_SWITCH_AGAIN_S)
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:

@@ -211,3 +211,15 @@ def test_scrubbing_says_when_a_reader_holds_on_to_the_old_state(db: Database) ->
 
     holding.execute("COMMIT")
     assert db.scrub().result(30) is True
+
+
+def test_a_new_file_that_another_process_is_just_switching_to_wal_is_waited_for(tmp_path: Path) -> None:
+    # Two workers that start together on a new folder: SQLite refuses the second at once, without its busy timeout.
+    path = tmp_path / "memory.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    ends = threading.Timer(0.3, other.execute, ["COMMIT"])
+    ends.start()
+    Database.open(path).close()
+    ends.join()
+    other.close()
