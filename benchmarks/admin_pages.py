@@ -27,9 +27,9 @@ from yarl import URL
 
 from admin.pages import PAGES
 from admin.sources import Sources
-from gateway.admin_setup import admin
-from gateway.config_file import parse_config
 from gateway.run import bind
+from gateway.settings.file import parse_config
+from gateway.setup.admin import admin
 from store.memory import Memory
 from store.records import NewExample, OutcomeRecord, RequestRecord
 

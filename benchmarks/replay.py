@@ -39,11 +39,11 @@ from replay_stage import TENANT, THETA, Served, Stage, copied, follow
 
 from engines.engine import Engine
 from gateway.config import Config
-from gateway.demo_setup import model_cache
-from gateway.engines_setup import Tenants, engines
+from gateway.demo.stage import model_cache
 from gateway.memory import Memory
-from gateway.replay import Replay
-from gateway.replay_setup import replay
+from gateway.replay.replay import Replay
+from gateway.setup.engines import Tenants, engines
+from gateway.setup.replay import replay
 from store.records import Example
 from store.replay_records import NewStep, ReplayBudget
 

@@ -26,9 +26,9 @@ from engines.simulated_minds import Aptitude, reply
 from engines.simulated_stream import Ask, Stream
 from engines.simulated_world import World
 from gateway.config import Config
-from gateway.config_file import parse_config
-from gateway.demonstration import as_chat
+from gateway.examples.demonstration import as_chat
 from gateway.memory import Memory
+from gateway.settings.file import parse_config
 from router.digest import cut, instructions, question, scope_of
 from router.learning.gain import UNJUDGED, correction, gain, model_cost
 from router.lexical_gates import about_other_things, traits
@@ -228,14 +228,14 @@ class Stage:
         ).result()
 
     def _judge(self, memory: Memory, ask: Ask, answer: str, ids: list[int], cost: float) -> None:
-        """As gateway.judging does: against the lead's own answer, both orders, two votes each."""
+        """As gateway.judging.judging does: against the lead's own answer, both orders, two votes each."""
         reference = reply(self.world, "lead", self.world.seed, ask.messages)
         asked = [dict(m) for m in ask.messages]
         said = simulated_judging.judged(self.world, asked, answer, reference, Leniency(), 2)
         memory.store.examples.ledger.note_gain(ids, correction(cost, [], [said.quality]))
         alone = reply(self.world, "understudy", self.world.seed, ask.messages)
         for id in ids:
-            # As gateway.judging_comparison: a bad answer is the examples' fault only if it is worse than without them.
+            # As gateway.judging.comparison: a bad answer is the examples' fault only if it is worse than without them.
             if said.quality >= 0.5 or self.world.grade(ask.messages, alone) > 0.5:
                 memory.store.examples.ledger.note_quality(id, said.quality)
 

@@ -129,7 +129,7 @@ def learnt_in_use(guide: Guide) -> bool:
 
 def publish(data: Path, scorer: bytes) -> None:
     """Puts a scorer into use for every tenant of a data folder, as what an operator brought."""
-    from gateway.commands_store import store_in
+    from gateway.commands.data_folder import store_in
 
     with store_in(data) as store:
         store.artifacts.publish(

@@ -7,33 +7,33 @@ import importlib
 import click
 
 _COMMANDS = {
-    "serve": ("gateway.commands_serve", "serve", "Run the gateway."),
-    "demo": ("gateway.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
-    "check": ("gateway.commands_check", "check", "Validate a configuration and print what it comes to."),
+    "serve": ("gateway.commands.serve", "serve", "Run the gateway."),
+    "demo": ("gateway.commands.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
+    "check": ("gateway.commands.check", "check", "Validate a configuration and print what it comes to."),
     "import": (
-        "gateway.commands_import",
+        "gateway.commands.import_files",
         "import_",
         "Read past requests and answers into the bank of examples.",
     ),
-    "export": ("gateway.commands_export", "export", "Write the bank of examples as JSON lines."),
+    "export": ("gateway.commands.export", "export", "Write the bank of examples as JSON lines."),
     "forget": (
-        "gateway.commands_forget",
+        "gateway.commands.forget",
         "forget",
         "Delete what is remembered of a tenant, a key or a user.",
     ),
-    "keys": ("gateway.commands_keys", "keys", "Create, list and revoke API keys."),
-    "learn": ("gateway.commands_learn", "learn", "Train from labels, or from what was logged."),
-    "replay": ("gateway.commands_replay", "replay", "Better the bank of examples, within a budget."),
+    "keys": ("gateway.commands.keys", "keys", "Create, list and revoke API keys."),
+    "learn": ("gateway.commands.learn", "learn", "Train from labels, or from what was logged."),
+    "replay": ("gateway.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (
-        "gateway.commands_evaluate",
+        "gateway.commands.evaluate",
         "evaluate",
         "What would another policy, or another dial, have given? From the log.",
     ),
-    "models": ("gateway.commands_models", "models", "List, roll back, freeze and export what was learnt."),
-    "map": ("gateway.commands_map", "draw_map", "Draw the bank of examples on a plane, for the admin pages."),
-    "admin": ("gateway.commands_admin", "admin", "Who may sign in to the admin pages."),
-    "kv-plan": ("gateway.commands_kv_plan", "kv_plan", "Which prefixes engines keep warm."),
-    "private": ("gateway.commands_private", "private", "Differentially private banks: status, build."),
+    "models": ("gateway.commands.models", "models", "List, roll back, freeze and export what was learnt."),
+    "map": ("gateway.commands.map", "draw_map", "Draw the bank of examples on a plane, for the admin pages."),
+    "admin": ("gateway.commands.admin", "admin", "Who may sign in to the admin pages."),
+    "kv-plan": ("gateway.commands.kv_plan", "kv_plan", "Which prefixes engines keep warm."),
+    "private": ("gateway.commands.private", "private", "Differentially private banks: status, build."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }
 """name: (module, attribute, help). Imported only when asked for: `understudy --help` must be quick."""

@@ -12,7 +12,7 @@ from gateway.controls import Controls
 from router.plan import Attempt, Plan
 
 if TYPE_CHECKING:
-    from gateway.semantic import SemanticStage
+    from gateway.semantic.stage import SemanticStage
 
 
 class Kept:

@@ -1,4 +1,4 @@
-"""Builds every object, top to bottom. Only this file and the *_setup.py files it calls name concrete classes."""
+"""Builds every object, top to bottom. Only this file and those in setup/ that it calls name concrete classes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ from gateway.config import (
     Config,
     ModelSettings,
 )
-from gateway.config_memory import MemorySettings
-from gateway.engines_setup import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.journey import Journey
-from gateway.keeping import keepers, keepers_at_once
 from gateway.keys import Anybody, ByCredential, Gatekeeper, KeyCheck
 from gateway.log import RequestLog
 from gateway.metrics import Metrics
@@ -33,21 +30,24 @@ from gateway.middleware import Door, Handler
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
+from gateway.settings.memory import MemorySettings
+from gateway.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
+from gateway.setup.keepers import keepers, keepers_at_once
 from gateway.websocket import tunnel, wants_upgrade
 from router.policies.fixed import Fixed
 from router.policy import Policy
 from store.secret import tenant_id
 
 if TYPE_CHECKING:
-    from gateway.dial_follower import DialFollower, Turn
-    from gateway.engine_watch import EngineWatch
+    from gateway.background.dial_follower import DialFollower, Turn
+    from gateway.background.engine_watch import EngineWatch
+    from gateway.background.load_report import LoadReporter
     from gateway.handlers.examples import Shelf
-    from gateway.judging import Judging
-    from gateway.learned import LearnedFollower
-    from gateway.learning_metrics import LearningMetrics
-    from gateway.load_report import LoadReporter
+    from gateway.judging.judging import Judging
+    from gateway.learning.learned import LearnedFollower
+    from gateway.learning.metrics import LearningMetrics
     from gateway.memory import Memory
-    from gateway.semantic_setup import SemanticParts
+    from gateway.setup.semantic import SemanticParts
 
 _DRAIN_S = 20.0
 
@@ -169,7 +169,7 @@ class Gateway:
     def _make_engine_watch(self) -> EngineWatch | None:
         if self.memory is None or not self._config.engines:
             return None
-        from gateway.engine_watch import EngineWatch
+        from gateway.background.engine_watch import EngineWatch
         from store.engine_states import EngineStates
 
         return EngineWatch(EngineStates(self.memory.store.db), self._engines)
@@ -177,7 +177,7 @@ class Gateway:
     def _make_dials(self) -> DialFollower | None:
         if self.memory is None or not self._turns:
             return None
-        from gateway.dial_follower import DialFollower
+        from gateway.background.dial_follower import DialFollower
         from store.dials import TurnedDialsLog
 
         return DialFollower(TurnedDialsLog(self.memory.store.db), self._turns)
@@ -186,7 +186,7 @@ class Gateway:
         memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
             return None
-        from gateway.semantic_setup import near_misses, semantic_parts
+        from gateway.setup.semantic import near_misses, semantic_parts
 
         judged = near_misses(self._config, memory, self._engines, self.metrics)
         return semantic_parts(memory, settings, self.metrics, judged)
@@ -195,7 +195,7 @@ class Gateway:
         memory, settings = self.memory, self._config.judging
         if memory is None or settings is None:
             return None
-        from gateway.judging_setup import judging
+        from gateway.setup.judging import judging
 
         return judging(settings, self._config, memory.store, self._engines, self.metrics)
 
@@ -203,7 +203,7 @@ class Gateway:
         memory = self._config.memory
         if not self._config.replay.enabled or memory is None or memory.data_dir is None:
             return None
-        from gateway.load_report import LoadReporter
+        from gateway.background.load_report import LoadReporter
 
         return LoadReporter(memory.data_dir)
 
@@ -293,9 +293,9 @@ class Gateway:
         return mounted(Examples(self._shelf()), otherwise)
 
     def _feedback(self, memory: Memory) -> Handler:
-        from gateway.feedback_desk import desk
+        from gateway.feedback.known_quality import known_quality
         from gateway.handlers.feedback import Feedback
-        from gateway.known_quality import known_quality
+        from gateway.setup.feedback import desk
 
         settings = self._config.feedback
         made = desk(
@@ -313,7 +313,7 @@ class Gateway:
         memory = self.memory
         if memory is None or memory.embedder is None or self._config.memory is None:
             return None
-        from gateway.example_shelf import shelf
+        from gateway.setup.examples import shelf
 
         return shelf(memory, self._config.memory.examples, int(self._config.listen.max_json_mib * 2**20))
 
@@ -352,15 +352,15 @@ class Gateway:
             return fixed
         if settings.policy == "in_context":
             return self._in_context(name, settings, memory)
-        from gateway.few_shot_setup import few_shot
+        from gateway.setup.few_shot import few_shot
 
         parts = few_shot(settings, self._config, memory, self._engines, self._threads)
         self._turns[name] = parts.turn
         return parts.policy
 
     def _in_context(self, name: str, settings: ModelSettings, memory: Memory) -> Policy:
-        from gateway.in_context_setup import in_context
-        from gateway.learning_metrics import LearningMetrics
+        from gateway.learning.metrics import LearningMetrics
+        from gateway.setup.in_context import in_context
 
         self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
         parts = in_context(

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from gateway.config_admin import AdminSettings
-from gateway.config_engines import (
+from gateway.settings.admin import AdminSettings
+from gateway.settings.engines import (
     OpenAIEngine,
     SimulatedEngineSettings,
     TimeoutSettings,
@@ -19,11 +19,11 @@ from gateway.config_engines import (
     VLLMLocalEngine,
     checked_url,
 )
-from gateway.config_learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
-from gateway.config_memory import MemorySettings
-from gateway.config_private import PrivateSettings
-from gateway.config_replay import ReplaySettings
-from gateway.settings import Settings
+from gateway.settings.group import Settings
+from gateway.settings.learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
+from gateway.settings.memory import MemorySettings
+from gateway.settings.private import PrivateSettings
+from gateway.settings.replay import ReplaySettings
 
 
 class Listen(Settings):

@@ -6,13 +6,13 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from gateway.answer_embedder import AnswerEmbedder
-from gateway.config_memory import ExampleSettings, MemorySettings, RequestTextSettings
-from gateway.config_private import PrivateSettings
-from gateway.housekeeper import Chore, Housekeeper
+from gateway.background.answer_embedder import AnswerEmbedder
+from gateway.background.housekeeper import Chore, Housekeeper
+from gateway.background.reembedder import Reembedder
 from gateway.log import log
-from gateway.private_tenants import make_private
-from gateway.reembedder import Reembedder
+from gateway.private.tenants import make_private
+from gateway.settings.memory import ExampleSettings, MemorySettings, RequestTextSettings
+from gateway.settings.private import PrivateSettings
 from router.embedder import Embedder
 from store.answer_vectors import AnswerVectors
 from store.capacity import make_room

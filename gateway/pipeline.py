@@ -32,7 +32,7 @@ from router.policy import Policy
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:
-    from gateway.semantic import SemanticAnswers
+    from gateway.semantic.stage import SemanticAnswers
 
 
 class ExactAnswers(Protocol):

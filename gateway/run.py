@@ -128,19 +128,19 @@ def _help(run: Callable[[Config], int], config: Config) -> int:
 
 def _learn(config: Config) -> int:
     # Imported in the process that needs it, as everything of a helper is.
-    from gateway.learner import learn
+    from gateway.learning.learner import learn
 
     return learn(config)
 
 
 def _replay(config: Config) -> int:
-    from gateway.replayer import replay
+    from gateway.replay.replayer import replay
 
     return replay(config)
 
 
 def _admin(port: int, config_file: Path | None, config: Config) -> int:
-    from gateway.admin_process import serve_admin
+    from gateway.admin_pages.process import serve_admin
 
     return serve_admin(config, port, config_file)
 

@@ -1,6 +1,6 @@
 """Questions that share another question's remembered answer, each hanging on its own example.
 
-Which pairs may, is decided elsewhere (gateway.near_misses). An alias goes with its example, with the entry it names, and
+Which pairs may, is decided elsewhere (gateway.semantic.near_misses). An alias goes with its example, with its entry, and
 with any change of the example's texts.
 """
 

@@ -27,19 +27,19 @@ TESTED_BY = {
     "gateway/handlers/models.py": "flow/test_line_examples.py",
     "gateway/handlers/health.py": "flow/test_workers.py",
     "gateway/keys.py": "flow/test_line_keys.py",
-    "gateway/keeping.py": "flow/test_line_examples.py",
+    "gateway/setup/keepers.py": "flow/test_line_examples.py",
     "gateway/keepers/example.py": "flow/test_line_admission.py",
     "gateway/keepers/request.py": "flow/test_line_examples.py",
     "gateway/keepers/use.py": "flow/test_line_examples.py",
-    "gateway/correction.py": "gateway/test_handlers_feedback.py",
-    "gateway/engines_setup.py": "flow/line.py",
-    "gateway/example_shelf.py": "flow/test_line_demonstrations.py",
+    "gateway/feedback/correction.py": "gateway/handlers/test_feedback.py",
+    "gateway/setup/engines.py": "flow/line.py",
+    "gateway/setup/examples.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
-    "gateway/near_misses.py": "flow/test_line_near_misses.py",
+    "gateway/semantic/near_misses.py": "flow/test_line_near_misses.py",
     "gateway/own_response.py": "flow/test_line_exact.py",
     "engines/registry.py": "flow/line.py",
-    "gateway/admin_process.py": "flow/test_admin_process.py",
-    "gateway/config_admin.py": "flow/test_admin_process.py",
+    "gateway/admin_pages/process.py": "flow/test_admin_process.py",
+    "gateway/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of the door asks for all of them.
     "admin/pages/audit.py": "admin/test_access.py",
     "admin/pages/overview.py": "admin/test_access.py",
@@ -132,10 +132,10 @@ def test_every_dependency_is_argued_for() -> None:
 
 
 def test_every_setting_is_in_the_example_configuration() -> None:
-    from gateway.config_example import example
+    from gateway.settings.example import example
 
     assert (ROOT / "config.example.yaml").read_text(encoding="utf-8") == example(), (
-        "run: python -m gateway.config_example"
+        "run: python -m gateway.settings.example"
     )
 
 

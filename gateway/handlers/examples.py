@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, unquote
 from aiohttp import web
 
 from engines.chat import ChatRequest
-from gateway.contributor import contributor, user_of
-from gateway.demonstration import Digested, NotAdmitted, as_chat, content_id, digested
+from gateway.examples.contributor import contributor, user_of
+from gateway.examples.demonstration import Digested, NotAdmitted, as_chat, content_id, digested
 from gateway.journey import Journey, Outcome
 from gateway.log import log
 from gateway.middleware import Handler
@@ -32,7 +32,7 @@ from store.records import Admitted, Example, Kind, NewExample, Vector
 from store.secret import derive
 
 if TYPE_CHECKING:
-    from gateway.forgetting import Forgetter
+    from gateway.examples.forgetting import Forgetter
 
 PATH = "/examples"
 _MAX_PAGE = 100

@@ -15,14 +15,14 @@ from typing import Any, Protocol
 import orjson
 from aiohttp import web
 
-from gateway.contributor import USER_FIELDS, contributor, user_of
-from gateway.correction import correct
-from gateway.feedback import Said, read_feedback
-from gateway.feedback_rate import Allowance
-from gateway.feedback_target import Target
+from gateway.examples.contributor import USER_FIELDS, contributor, user_of
+from gateway.feedback.correction import correct
+from gateway.feedback.feedback import Said, read_feedback
+from gateway.feedback.known_quality import Known
+from gateway.feedback.rate import Allowance
+from gateway.feedback.target import Target
 from gateway.handlers.examples import Shelf
 from gateway.journey import Journey, Outcome
-from gateway.known_quality import Known
 from gateway.openai_error import RequestError, error_response
 from gateway.own_response import json_response
 from gateway.wire import read_body, read_json
@@ -51,13 +51,13 @@ class Log(Protocol):
 
 
 class Answers(Protocol):
-    """What is needed of gateway.feedback_target.Targets."""
+    """What is needed of gateway.feedback.target.Targets."""
 
     async def wait_for(self, tenant: str, id: str, *, completion: bool | None) -> Target | None: ...
 
 
 class Rate(Protocol):
-    """What is needed of gateway.feedback_rate.FeedbackRate."""
+    """What is needed of gateway.feedback.rate.FeedbackRate."""
 
     def take(self, giver: str) -> Allowance: ...
 

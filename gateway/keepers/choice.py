@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gateway.answer import Answer
 from gateway.assemble import Assembled
-from gateway.contributor import contributor, user_of
+from gateway.examples.contributor import contributor, user_of
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from router.plan import Action, Attempt, Candidate, Helped, Plan, Weighed

@@ -12,7 +12,7 @@ from cachetools import LRUCache
 
 from gateway.answer import Answer
 from gateway.assemble import Assembled
-from gateway.contributor import contributor, user_of
+from gateway.examples.contributor import contributor, user_of
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from gateway.log import log
@@ -132,7 +132,7 @@ class ExampleKeeper:
         try:
             return self._embedder.embed_blocking(cut(text, self._embedded_characters))
         except Exception as error:
-            # Kept without a vector: gateway.reembedder gives it one later.
+            # Kept without a vector: gateway.background.reembedder gives it one later.
             log("warning", "embedding_failed", error=error)
             return None
 

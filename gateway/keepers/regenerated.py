@@ -14,7 +14,7 @@ from cachetools import TTLCache
 
 from gateway.answer import Answer
 from gateway.assemble import Assembled
-from gateway.contributor import user_of
+from gateway.examples.contributor import user_of
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from store.records import OutcomeRecord

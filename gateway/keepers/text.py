@@ -13,7 +13,7 @@ import orjson
 from engines.chat import message_text
 from gateway.answer import Answer
 from gateway.assemble import Assembled
-from gateway.contributor import contributor, user_of
+from gateway.examples.contributor import contributor, user_of
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from router.admission import Admission

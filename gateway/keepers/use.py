@@ -23,7 +23,7 @@ class Ledger(Protocol):
 class UseKeeper:
     """Keeps count of what examples were good for. Only counted here; housekeeping writes it.
 
-    Nobody knows yet how good the answer was: gateway.known_quality corrects the gain when somebody does.
+    Nobody knows yet how good the answer was: gateway.feedback.known_quality corrects the gain when somebody does.
     """
 
     def __init__(self, ledger: Ledger, dearest_usd_per_mtok: float) -> None:

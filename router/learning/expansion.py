@@ -3,7 +3,7 @@
 The format of the prompt, which engines.simulated_generator reads as well: the request stands between the lines
 `<<<REQUEST code>>>` and `<<<END REQUEST code>>>`, and each variation comes back on a line of its own,
 `VARIATION code: text`; the code is 16 random hexadecimal digits that the request does not contain. Pure: who is asked, when
-and at what price is gateway.replay_expand's.
+and at what price is gateway.replay.expand's.
 """
 
 from __future__ import annotations

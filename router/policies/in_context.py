@@ -58,7 +58,7 @@ class LoadedEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """theta, m, same_names: the rule until a bandit takes over (few_shot). The rest: see gateway.config_learning."""
+    """theta, m, same_names: the rule until a bandit takes over (few_shot). The rest: see gateway.settings.learning."""
 
     theta: float = 0.8
     m: int = 3

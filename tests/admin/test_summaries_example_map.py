@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from admin.map_maker import MapMaker, draw
 from admin.summaries.example_map import SHOWN, shared
-from gateway.commands_map import draw_map
+from gateway.commands.map import draw_map
 from store.memory import Memory
 from tests.admin.traffic import QUESTION, UNLIKE, house
 from tests.store.patience import eventually

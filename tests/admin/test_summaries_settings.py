@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from admin.summaries.settings import settings
-from gateway.admin_settings import EffectiveSettings
-from gateway.config_file import load_config
+from gateway.admin_pages.settings import EffectiveSettings
+from gateway.settings.file import load_config
 from tests.admin.site import ENGINES, Site, site
 
 assert settings, "asked for over HTTP below"

@@ -19,9 +19,9 @@ import aiohttp
 from aiohttp import web
 
 from gateway.build import Gateway
-from gateway.config_file import parse_config
 from gateway.run import bind
 from gateway.server import serve
+from gateway.settings.file import parse_config
 
 MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "understudy" / "models"
 """Shared by all tests: building the embedding model takes seconds."""

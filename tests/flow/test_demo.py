@@ -13,11 +13,11 @@ from rich.console import Console
 
 from engines.simulated_stream import Stream
 from engines.simulated_world import World
-from gateway.demo import perform
-from gateway.demo_play import Audience, _route
-from gateway.demo_setup import GatewayDidNotStart, Stage, demo_config, running_gateway
-from gateway.demo_show import Screen
-from gateway.demo_tally import Played, Tally, summary
+from gateway.commands.demo import perform
+from gateway.demo.play import Audience, _route
+from gateway.demo.show import Screen
+from gateway.demo.stage import GatewayDidNotStart, Stage, demo_config, running_gateway
+from gateway.demo.tally import Played, Tally, summary
 
 STAGE = Stage(requests=220, rate_per_s=None, pace=0, baseline=40)
 

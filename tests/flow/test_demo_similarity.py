@@ -5,7 +5,7 @@ import pytest
 
 from engines.simulated_stream import Stream, Traffic
 from engines.simulated_world import World
-from gateway.demo_setup import model_cache
+from gateway.demo.stage import model_cache
 from router.digest import question
 from router.embedder import Embedder
 

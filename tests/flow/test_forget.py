@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands_forget import forget
-from gateway.commands_keys import keys
-from gateway.contributor import contributor, is_from, user_digest, user_of
+from gateway.commands.forget import forget
+from gateway.commands.keys import keys
+from gateway.examples.contributor import contributor, is_from, user_digest, user_of
 from store.feedback import FeedbackRecord
 from store.memory import Memory
 from store.vectors import from_blob

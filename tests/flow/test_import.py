@@ -17,9 +17,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands_export import export
-from gateway.commands_import import import_
-from gateway.commands_keys import keys
+from gateway.commands.export import export
+from gateway.commands.import_files import import_
+from gateway.commands.keys import keys
 from tests.flow.process import command
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
 

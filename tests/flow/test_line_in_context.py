@@ -197,7 +197,7 @@ async def test_a_broken_scorer_is_gone_without_and_an_operator_sees_it(
 async def test_without_even_a_prior_the_nearest_examples_are_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gateway.artifact_openers import ArtifactOpeners
+    from gateway.learning.artifact_openers import ArtifactOpeners
     from router.scorer import ScorerBroken
 
     def broken(self: ArtifactOpeners) -> None:

@@ -16,9 +16,9 @@ from aiohttp import web
 
 from engines.simulated_stream import Stream
 from engines.simulated_world import World
-from gateway.config_file import parse_config
-from gateway.judging import Judging
-from gateway.learner_setup import Learning, learning
+from gateway.judging.judging import Judging
+from gateway.settings.file import parse_config
+from gateway.setup.learner import Learning, learning
 from router.bandit_vw import BanditSettings, VowpalBandit
 from store.memory import Memory as Store
 from store.quality_floors import FloorRow, QualityFloors

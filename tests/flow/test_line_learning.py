@@ -14,9 +14,9 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.config_file import parse_config
-from gateway.learner import Learner
-from gateway.learner_setup import learning
+from gateway.learning.learner import Learner
+from gateway.settings.file import parse_config
+from gateway.setup.learner import learning
 from store.records import ArtifactRecord
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config_file import ConfigError, parse_config
+from gateway.settings.file import ConfigError, parse_config
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
 from tests.flow.test_line_keys import new_key

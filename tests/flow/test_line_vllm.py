@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from engines.vllm_core import installed
-from gateway.commands_serve import config_of_options
-from gateway.config_engines import VLLMLocalEngine
-from gateway.config_file import ConfigError, parse_config
+from gateway.commands.serve import config_of_options
+from gateway.settings.engines import VLLMLocalEngine
+from gateway.settings.file import ConfigError, parse_config
 from tests.engines.vllm_pages import pages
 from tests.flow.line import line
 from tests.flow.process import ran

@@ -1,0 +1,252 @@
+"""What the gateway does for the admin pages: feedback and corrections by its own rules, engines asked, texts embedded.
+
+Everything heavy is opened when it is first needed: an admin process in which nobody asks an engine has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from admin.hands import Hands, NotDone, Reply, Verdict
+from engines.engine import Engine
+from gateway.background.asking import Bill, NotAnswered, ask, chat_of
+from gateway.config import Config, ModelSettings
+from gateway.examples.forgetting import Forgetter
+from gateway.examples.sharing import lenders
+from gateway.feedback.feedback import read_feedback
+from gateway.feedback.known_quality import known_quality
+from gateway.feedback.rate import FeedbackRate
+from gateway.feedback.target import Targets
+from gateway.handlers.examples import Shelf
+from gateway.handlers.feedback import Desk, give
+from gateway.journey import Journey
+from gateway.openai_error import RequestError
+from gateway.setup.admission import admission
+from gateway.setup.engines import Tenants, engines
+from router.dials import Dials
+from store.contributors import Standings
+from store.example_rows import by_request
+from store.memory import Memory as Store
+from store.records import Example, Vector
+from store.replay_records import NewStep, ReplayBudget
+
+if TYPE_CHECKING:
+    from router.embedder import Embedder
+
+_PER_MINUTE = 10_000
+_MOST_TOKENS = 2048
+_ANSWER_WITHIN_S = 120.0
+
+
+class AdminHands:
+    """Over the admin process's open store. `hands` is what the pages get; `aclose` ends what was opened."""
+
+    def __init__(self, config: Config, store: Store) -> None:
+        self._config = config
+        self._store = store
+        self._engines: Mapping[str, Engine] | None = None
+        self._embedder: Embedder | None = None
+        self._lock = threading.Lock()
+
+    def hands(self) -> Hands:
+        """What this configuration can do."""
+        memory = self._config.memory
+        assert memory is not None, "without memory there are no admin pages"
+        keeps_examples = memory.examples.enabled
+        return Hands(
+            say=self._say if self._config.feedback.enabled else None,
+            ask=self._ask if self._config.engines else None,
+            embed=self._embed if keeps_examples else None,
+            embedding_version=self._version,
+            admission=admission(memory.examples),
+            lenders=lenders(self._config.sharing.grants, self._store.keys.tenant_named),
+            dials={name: _dials(model) for name, model in self._config.models.items()},
+            plan_replay=self._plan_replay if keeps_examples else None,
+            take_back_replay=self._take_back_replay if keeps_examples else None,
+            texts_kept=memory.request_texts.enabled,
+        )
+
+    async def aclose(self) -> None:
+        """Close engines and embedder."""
+        for engine in (self._engines or {}).values():
+            await engine.aclose()
+        if self._embedder is not None:
+            await asyncio.to_thread(self._embedder.close)
+
+    # ---- feedback
+
+    async def _say(self, verdict: Verdict) -> str:
+        fields: dict[str, Any] = {"decision_id": verdict.request_id, "user": f"admin:{verdict.by}"}
+        told = {
+            "score": verdict.score,
+            "thumb": verdict.thumb or None,
+            "comment": verdict.comment or None,
+            "correction": verdict.correction or None,
+        }
+        fields |= {name: value for name, value in told.items() if value is not None}
+        # By no key: what an operator gives is held back no more than what an operator imports.
+        journey = Journey("", time.perf_counter(), time.time(), "POST", "/admin", verdict.tenant)
+        try:
+            said = read_feedback({name: value for name, value in fields.items() if name != "user"})
+            if verdict.correction and verdict.messages is not None:
+                fields["messages"] = [dict(message) for message in verdict.messages]
+            kept, _ = await give(self._desk(), journey, fields, said)
+        except RequestError as error:
+            raise NotDone(str(error)) from error
+        # The accounts of examples are written now and then; nobody does that in this process.
+        await asyncio.to_thread(self._flush)
+        return kept.correction
+
+    def _flush(self) -> None:
+        written = self._store.examples.flush_uses()
+        if written is not None:
+            written.result(30)
+
+    def _desk(self) -> Desk:
+        store = self._store
+        return Desk(
+            answers=Targets(store.choices, store.decisions, settle_s=0.0),
+            log=store.feedback,
+            rate=FeedbackRate(_PER_MINUTE),
+            examples=store.examples,
+            judgements=store.examples.ledger,
+            example_of=self._example_of,
+            shelf=self._shelf(),
+            secret=store.secret,
+            window_s=float("inf"),
+            max_bytes=0,
+            known=known_quality(store, self._config),
+        )
+
+    def _example_of(self, tenant: str, request_id: str) -> Example | None:
+        return by_request(self._store.db.read(), tenant, request_id)
+
+    def _shelf(self) -> Shelf | None:
+        memory = self._config.memory
+        if memory is None or not memory.examples.enabled:
+            return None
+        store = self._store
+        return Shelf(
+            bank=store.examples,
+            find=self._example_of,
+            admission=admission(memory.examples),
+            embedder=_Lazy(self),
+            # This process has no index: twins are found by the workers' own traffic.
+            nearest=lambda tenant, vector, count: [],
+            followed=lambda seq: None,
+            forgetter=Forgetter(store),
+            standing=Standings(store.db).of,
+            secret=store.secret,
+            max_json_bytes=0,
+        )
+
+    # ---- replay
+
+    async def _plan_replay(self, tenant: str, budget: ReplayBudget) -> Sequence[NewStep]:
+        from gateway.setup.replay import CannotReplay, opened
+        from router.embedding_model import EmbeddingModelMissing
+
+        async def plan() -> Sequence[NewStep]:
+            # A memory with an index of its own, for as long as it takes.
+            async with opened(self._config) as made:
+                return [line.step() for line in await made.plan(budget, tenant)]
+
+        try:
+            # Opening one takes seconds: on a loop of its own, the pages' goes on.
+            return await asyncio.to_thread(asyncio.run, plan())
+        except (CannotReplay, EmbeddingModelMissing) as error:
+            raise NotDone(str(error)) from error
+
+    async def _take_back_replay(self, run_id: int) -> tuple[int, int, int]:
+        from gateway.replay.replay import take_back_run
+        from store.replay_jobs import NotThatRun
+
+        try:
+            done = await take_back_run(self._store, run_id)
+        except NotThatRun as error:
+            raise NotDone(str(error)) from error
+        return done.restored, done.removed, done.left
+
+    # ---- engines
+
+    async def _ask(self, name: str, messages: Sequence[Mapping[str, Any]]) -> Reply:
+        if self._engines is None:
+            tenants = Tenants(self._store.secret, self._store.keys.tenant_named)
+            self._engines = engines(self._config, tenants)
+        engine = self._engines.get(name)
+        if engine is None:
+            raise NotDone(f"there is no engine {name[:60]!r}")
+        bill = Bill({})
+        chat = chat_of({"max_tokens": _MOST_TOKENS}, messages)
+        try:
+            async with asyncio.timeout(_ANSWER_WITHIN_S):
+                said = await ask(engine, chat, most_tokens=_MOST_TOKENS, bill=bill, purpose="admin")
+        except NotAnswered as error:
+            raise NotDone(f"{name} did not answer: {error}", bill.usd) from error
+        except TimeoutError as error:
+            raise NotDone(f"{name} did not answer within {_ANSWER_WITHIN_S:.0f} seconds", bill.usd) from error
+        return Reply(
+            name,
+            said.text,
+            said.finish_reason,
+            said.usage.prompt_tokens,
+            said.usage.completion_tokens,
+            bill.usd,
+            said.latency_s,
+        )
+
+    # ---- embedding
+
+    def _opened(self) -> Embedder:
+        from router.embedder import Embedder
+        from router.embedding_model import EmbeddingModelMissing
+
+        memory = self._config.memory
+        assert memory is not None and memory.data_dir is not None
+        embedding = memory.examples.embedding
+        with self._lock:
+            if self._embedder is None:
+                try:
+                    self._embedder = Embedder.open(
+                        embedding.source,
+                        embedding.cache_dir or memory.data_dir / "models",
+                        deadline_ms=embedding.deadline_ms,
+                        max_characters=embedding.max_characters,
+                    )
+                except (EmbeddingModelMissing, OSError) as error:
+                    raise NotDone(f"the embedding model cannot be opened: {error}") from error
+            return self._embedder
+
+    def _embed(self, text: str) -> Vector:
+        return self._opened().embed_blocking(text)
+
+    def _version(self) -> str:
+        return self._opened().version
+
+
+def _dials(settings: ModelSettings) -> Dials:
+    rule = settings.few_shot
+    if settings.policy == "in_context":
+        learned = settings.in_context
+        return Dials(learned.preference, rule.theta, rule.m, learned.examples.max_examples)
+    if settings.policy == "few_shot":
+        return Dials(None, rule.theta, rule.m, rule.max_examples)
+    return Dials()
+
+
+class _Lazy:
+    """The embedder, opened when a correction needs it."""
+
+    def __init__(self, hands: AdminHands) -> None:
+        self._hands = hands
+
+    @property
+    def version(self) -> str:
+        return self._hands._version()
+
+    def embed_blocking(self, text: str) -> Vector:
+        return self._hands._embed(text)

@@ -1,0 +1,111 @@
+"""The process that serves the admin pages, beside the workers: heavy pages never touch a request.
+
+It may die at any moment: nothing of it is needed to answer, and the supervisor starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import time
+from pathlib import Path
+
+import click
+from aiohttp import web
+
+from admin.app import AdminApp
+from admin.passwords import hashed, new_password
+from admin.sources import Sources
+from gateway.background.housekeeper import Chore, Housekeeper
+from gateway.config import Config
+from gateway.log import log
+from gateway.settings.admin import AdminSettings
+from gateway.setup.admin import admin
+from store.admin_users import AdminUsers
+
+FIRST_USER = "operator"
+_TRY_AGAIN_S = 10.0
+_ADD_UP_EVERY_S = 2.0
+_TRIM_EVERY_S = 1800.0
+
+
+def serve_admin(config: Config, gateway_port: int, config_file: Path | None = None) -> int:
+    """Serve the pages until SIGTERM or SIGINT. Returns the process's exit status."""
+    sock = _bound(config.admin)
+    gateway_url = f"http://{config.listen.host}:{gateway_port}"
+    with sock, admin(config, sock.getsockname()[1], gateway_url, config_file) as (app, sources):
+        _first_password(sources.users)
+        chores = Housekeeper(_chores(sources, config.admin))
+        chores.start()
+        try:
+            asyncio.run(_serve(app, sock))
+        finally:
+            chores.stop()
+    return 0
+
+
+def _chores(sources: Sources, settings: AdminSettings) -> list[Chore]:
+    def add_up() -> None:
+        while sources.rollups.catch_up():
+            # Other processes' writes come between.
+            time.sleep(0.01)
+
+    def trim() -> None:
+        sources.rollups.trim(time.time()).result(60)
+        sources.audit.trim(time.time() - settings.audit_days * 86_400).result(60)
+
+    return [Chore("add_up", _ADD_UP_EVERY_S, add_up), Chore("trim", _TRIM_EVERY_S, trim)]
+
+
+def _bound(settings: AdminSettings) -> socket.socket:
+    """The socket; where the address is taken (another gateway's pages, say) it waits until it is free. Requests go on."""
+    from gateway.run import bind
+
+    told = False
+    while True:
+        try:
+            return bind(settings.host, settings.port)
+        except (OSError, OverflowError) as error:
+            if not told:
+                remedy = "set admin.port to a free one, or admin.enabled to false"
+                where = f"{settings.host}:{settings.port}"
+                log("warning", "admin_cannot_listen", where=where, error=error, remedy=remedy)
+            told = True
+            time.sleep(_TRY_AGAIN_S)
+
+
+async def _serve(app: AdminApp, sock: socket.socket) -> None:
+    from gateway.server import stop_on_signals
+
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    runner = web.AppRunner(
+        app.app, handle_signals=False, access_log=None, shutdown_timeout=1, handler_cancellation=True
+    )
+    await runner.setup()
+    try:
+        await web.SockSite(runner, sock).start()
+        host, port = sock.getsockname()[:2]
+        log("info", "admin_listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        async with asyncio.TaskGroup() as tasks:
+            live = tasks.create_task(app.live.run(), name="live")
+            await stop.wait()
+            live.cancel()
+    finally:
+        await runner.cleanup()
+
+
+def _first_password(users: AdminUsers) -> None:
+    """On the terminal and nowhere else: a log is read by many, and kept."""
+    if users.any():
+        return
+    if not sys.stderr.isatty():
+        log("warning", "admin_without_users", remedy="run: understudy admin password --data DIR")
+        return
+    password = new_password()
+    if users.add_first(FIRST_USER, hashed(password)):
+        click.echo(
+            f"\n  The admin pages' first account, shown this once:\n    name      {FIRST_USER}\n    password  {password}\n",
+            err=True,
+        )

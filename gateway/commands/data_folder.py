@@ -1,0 +1,54 @@
+"""Opening a data folder for a command that works beside, or without, a running gateway."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from gateway.commands.tenant_option import NoSuchTenant
+from store.database import StoreBusy, StoreClosed
+from store.memory import Memory
+from store.schema import SchemaError
+from store.secret import BadSecretFile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def data_option() -> Callable[[F], F]:
+    """`--data DIR`."""
+    return click.option(
+        "--data",
+        required=True,
+        type=click.Path(path_type=Path),
+        help="The gateway's data folder (memory.data_dir). A gateway may be running on it.",
+    )
+
+
+@contextmanager
+def store_in(data: Path, *, create: bool = False) -> Iterator[Memory]:
+    """The open store, without indexes. What keeps a command from working ends the process with status 2, saying why."""
+    try:
+        if not create and not (data / "understudy.db").exists():
+            raise FileNotFoundError(f"{data} holds no understudy.db: it is no gateway's data folder")
+        store = Memory.open(data)
+    except (OSError, sqlite3.Error, SchemaError, BadSecretFile) as error:
+        _give_up(f"cannot use the data folder: {error}")
+    try:
+        yield store
+    except NoSuchTenant as error:
+        _give_up(str(error))
+    except (sqlite3.Error, StoreBusy, StoreClosed, TimeoutError) as error:
+        _give_up(f"the store could not be written: {error or type(error).__name__}")
+    finally:
+        store.close()
+
+
+def _give_up(why: str) -> NoReturn:
+    click.echo(f"understudy: {why}", err=True)
+    sys.exit(2)

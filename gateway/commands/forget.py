@@ -1,0 +1,65 @@
+"""`understudy forget`: deletes what is remembered of a tenant, a key or a user, from every file of the data folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
+from gateway.examples.forgetting import Forgetter
+from store.contributors import tenants
+from store.memory import Memory
+
+
+@click.command()
+@data_option()
+@tenant_option("Everything of a tenant; with --user, the tenant in which the user is looked for.")
+@click.option(
+    "--key", "key_id", metavar="KEY_ID", help="The examples that came with this key, in force or revoked."
+)
+@click.option("--user", help="The examples of requests that named this `user` or `safety_identifier`.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def forget(data: Path, tenant: str | None, key_id: str | None, user: str | None, yes: bool) -> None:
+    """Delete, and overwrite what was deleted: rows, exact answers, request log, index and snapshot.
+
+    For a key or a user: their examples, and the exact answers of the whole tenant, which do not say whose they are.
+    """
+    if (key_id and (user or tenant)) or not (tenant or key_id or user):
+        raise click.UsageError(
+            "say whom to forget: --tenant NAME, --key KEY_ID, or --user USER [--tenant NAME]"
+        )
+    with store_in(data) as store:
+        forgetter = Forgetter(store)
+        whom = f"user {user!r}" if user else f"key {key_id}" if key_id else f"tenant {tenant!r}"
+        if not yes:
+            click.confirm(f"Delete what is remembered of {whom} in {data}?", abort=True, err=True)
+        if key_id:
+            done = [forgetter.contributor(_tenant_of_key(store, key_id), key_id=key_id, purge=True)]
+        elif user:
+            where = [tenant_named(store.keys, tenant)] if tenant else tenants(store.db)
+            done = [forgetter.contributor(one, user=user, purge=True) for one in where]
+        else:
+            assert tenant is not None
+            done = [forgetter.tenant(tenant_named(store.keys, tenant))]
+        erased = forgetter.erase()
+    examples, answers, requests = (
+        (sum(counts) for counts in zip(*((d.examples, d.answers, d.requests) for d in done), strict=True))
+        if done
+        else (0, 0, 0)
+    )
+    click.echo(f"{examples} examples, {answers} exact answers, {requests} rows of the request log deleted")
+    if not erased:
+        click.echo(
+            "understudy: deleted, but another process kept reading the old state: run this again", err=True
+        )
+        sys.exit(1)
+
+
+def _tenant_of_key(store: Memory, key_id: str) -> str:
+    for key in store.keys.list():
+        if key.id == key_id:
+            return key.tenant
+    raise NoSuchTenant(f"there is no key {key_id!r}; `understudy keys list` shows them")

@@ -1,0 +1,150 @@
+"""`understudy import`: past requests and answers, from files of several kinds, into the bank."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import click
+
+from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.tenant_option import tenant_named, tenant_option
+from gateway.importing.formats import FORMATS
+from gateway.importing.importer import Importer, Options, Tally
+from gateway.importing.lines import BadFile
+from gateway.importing.progress import Progress
+from gateway.keys import DEFAULT_TENANT
+from gateway.settings.file import ConfigError, load_config
+from gateway.settings.memory import ExampleSettings
+from gateway.setup.admission import admission
+from store.imports import ImportCursors
+from store.records import Kind, Vector
+from store.restoring import restore_many
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path())
+@data_option()
+@tenant_option("Whose examples they become; our own exports go where they came from unless this is given.")
+@click.option(
+    "--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="What wrote the files."
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["observed", "demonstration"]),
+    help="Overrides what the format implies: fine-tuning files hold demonstrations, which are never evicted.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="The gateway's configuration: its memory.examples says what is admitted and how it is embedded.",
+)
+@click.option("--embed", is_flag=True, help="Embed now. Otherwise the gateway does, in the background.")
+@click.option("--again", is_flag=True, help="Read files anew that were read before.")
+@click.option("--strict", is_flag=True, help="End with status 1 if any line was refused.")
+def import_(
+    files: tuple[str, ...],
+    data: Path,
+    tenant: str | None,
+    format: str,
+    kind: Kind | None,
+    config: Path | None,
+    embed: bool,
+    again: bool,
+    strict: bool,
+) -> None:
+    """Read FILES (JSONL, also gzipped; - is standard input) into the bank of examples.
+
+    Known: our own export, OpenAI's fine-tuning files and batch outputs (name the batch's input file first), LiteLLM's logs.
+    Interrupted, it goes on where it was; what is there already is not added again.
+    """
+    settings = _settings(config)
+    with (
+        _embedder(data, settings, wanted=embed) as (vector_of, version),
+        store_in(data, create=True) as store,
+    ):
+        named = tenant_named(store.keys, tenant) if tenant else None
+        # With keys nobody can be the default tenant any more: what went there would never be found.
+        options = Options(named, "" if store.keys.any_configured() else DEFAULT_TENANT, format, kind, again)
+        cursors = ImportCursors(store.db)
+        with Progress(files) as progress:
+            importer = Importer(
+                partial(restore_many, store.db),
+                cursors,
+                store.secret,
+                admission(settings),
+                options,
+                progress,
+                vector_of,
+                version,
+            )
+            try:
+                for path in files:
+                    progress.begin(path)
+                    importer.read(path)
+            except (OSError, BadFile) as error:
+                click.echo(f"understudy: {path}: {error}", err=True)
+                sys.exit(2)
+            finally:
+                importer.close()
+                _summary(importer.tally)
+    tally = importer.tally
+    if not tally.usable or (strict and (tally.bad or tally.refused)):
+        sys.exit(1)
+
+
+def _settings(config: Path | None) -> ExampleSettings:
+    if config is None:
+        return ExampleSettings()
+    try:
+        memory = load_config(config).memory
+    except ConfigError as error:
+        click.echo(f"understudy: {error}", err=True)
+        sys.exit(2)
+    return memory.examples if memory else ExampleSettings()
+
+
+@contextmanager
+def _embedder(
+    data: Path, settings: ExampleSettings, *, wanted: bool
+) -> Iterator[tuple[Callable[[str], Vector] | None, str]]:
+    if not wanted:
+        yield None, ""
+        return
+    from router.embedder import Embedder
+    from router.embedding_model import EmbeddingModelMissing
+
+    embedding = settings.embedding
+    try:
+        embedder = Embedder.open(
+            embedding.source,
+            embedding.cache_dir or data / "models",
+            deadline_ms=embedding.deadline_ms,
+            max_characters=embedding.max_characters,
+        )
+    except EmbeddingModelMissing as error:
+        click.echo(f"understudy: {error}", err=True)
+        sys.exit(2)
+    try:
+        yield embedder.embed_blocking, embedder.version
+    finally:
+        embedder.close()
+
+
+def _summary(tally: Tally) -> None:
+    refused = ", ".join(f"{count} {reason}" for reason, count in tally.refused.most_common())
+    parts = [
+        f"{tally.added} added",
+        f"{tally.known} known already",
+        *(
+            [f"{tally.skipped} lines done by an earlier run (--again reads them anew)"]
+            if tally.skipped
+            else []
+        ),
+        *([f"{tally.refused.total()} not admitted ({refused})"] if refused else []),
+        *([f"{tally.bad} not understood"] if tally.bad else []),
+    ]
+    click.echo("; ".join(parts))

@@ -1,0 +1,174 @@
+"""`understudy learn bandit`: requests whose quality is known per engine, from a file, become a router to start with."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import orjson
+
+from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.tenant_option import tenant_named, tenant_option
+from gateway.importing.lines import BadFile, lines, opened
+from gateway.importing.progress import Progress
+from gateway.settings.file import ConfigError, load_config
+from gateway.settings.memory import ExampleSettings
+from router.learning.labelled_requests import BadLabel, Labelled, engines_by_quality, labelled
+from store.records import Vector
+
+_FEWEST = 20
+
+
+@click.command("bandit")
+@click.option("--from", "files", multiple=True, required=True, type=click.Path(), help="JSONL, also gzipped.")
+@data_option()
+@tenant_option("Whose it is to be; without it, the operator's, for all tenants.")
+@click.option("--model", default="", help="The served model it is for; nothing for any.")
+@click.option(
+    "--engines", help="Small to large, comma-separated; without it, by their average quality in the file."
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="The gateway's configuration: its memory.examples says how requests are embedded.",
+)
+@click.option("--dry-run", is_flag=True, help="Train and report, publish nothing.")
+def bandit(
+    files: tuple[str, ...],
+    data: Path,
+    tenant: str | None,
+    model: str,
+    engines: str | None,
+    config: Path | None,
+    dry_run: bool,
+) -> None:
+    """Train a router on labels: {"messages": [...] or "prompt": "...", "quality": {"ENGINE": 0..1, ...}} per line.
+
+    The last fifth of the lines is held out to check it, against the version in use if there is one. Engines are those of the
+    gateway's configuration, by name. Running gateways take it into use within a second.
+    """
+    settings = _settings(config)
+    with store_in(data, create=True) as store:
+        whose = tenant_named(store.keys, tenant) if tenant else ""
+        requests, refused = _read(files)
+        order = tuple(e.strip() for e in engines.split(",")) if engines else engines_by_quality(requests)
+        if len(order) < 2 or len(requests) < _FEWEST:
+            _give_up(f"{len(requests)} usable lines about {len(order)} engines: {_FEWEST} about 2 are needed")
+        click.echo(f"{len(requests)} requests; engines, small to large: {', '.join(order)}", err=True)
+        from router.bandit import BanditMissing
+        from router.bandit_vw import BanditSettings
+        from router.learning.bandit_training import NothingToLearn, train
+        from router.learning.labelled_requests import row
+
+        now_s = time.time()
+        with _embedder(data, settings) as (vector_of, version, dimensions):
+            rows = []
+            with Progress(["embedding"]) as progress:
+                progress.begin("embedding")
+                for place, request in enumerate(requests):
+                    try:
+                        # Lines have no time: their order stands for it, a second apart, so that the last are held out.
+                        at_s = now_s - (len(requests) - place)
+                        rows.append(
+                            row(
+                                request,
+                                order,
+                                vector_of,
+                                at_s=at_s,
+                                max_characters=settings.embedding.max_characters,
+                            )
+                        )
+                    except BadLabel as why:
+                        refused[str(why)] += 1
+                    progress.advanced(place + 1, len(requests))
+        for reason, count in refused.most_common():
+            click.echo(f"{count} lines refused: {reason}", err=True)
+        active = store.artifacts.active("bandit", whose, model)
+        try:
+            trained = train(
+                rows,
+                settings=BanditSettings(dimensions=dimensions, embedding_version=version),
+                incumbent=store.artifacts.read(active) if active else None,
+            )
+        except (NothingToLearn, BanditMissing) as error:
+            _give_up(str(error))
+        for name, value in trained.metrics.items():
+            click.echo(f"{name}: {value}")
+        click.echo(f"{'accepted' if trained.accepted else 'rejected'}: {trained.reason}")
+        if not dry_run:
+            record = store.artifacts.publish(
+                "bandit",
+                whose,
+                model,
+                trained.data,
+                metrics={**trained.metrics, "labels": len(rows)},
+                parent=active.id if active else None,
+                note="from labels: " + trained.reason,
+                state="active" if trained.accepted else "rejected",
+            )
+            click.echo(f"bandit version {record.id} is {record.state}")
+    if not trained.accepted:
+        sys.exit(1)
+
+
+def _read(files: tuple[str, ...]) -> tuple[list[Labelled], Counter[str]]:
+    found: list[Labelled] = []
+    refused: Counter[str] = Counter()
+    for path in files:
+        try:
+            with opened(path) as (file, _, _):
+                for line in lines(file):
+                    if line.text is None:
+                        refused["longer than is read"] += 1
+                        continue
+                    try:
+                        found.append(labelled(orjson.loads(line.text)))
+                    except orjson.JSONDecodeError:
+                        refused["not JSON"] += 1
+                    except BadLabel as why:
+                        refused[str(why)] += 1
+        except (OSError, BadFile) as error:
+            _give_up(f"{path}: {error}")
+    return found, refused
+
+
+def _settings(config: Path | None) -> ExampleSettings:
+    if config is None:
+        return ExampleSettings()
+    try:
+        memory = load_config(config).memory
+    except ConfigError as error:
+        _give_up(str(error))
+    return memory.examples if memory else ExampleSettings()
+
+
+@contextmanager
+def _embedder(data: Path, settings: ExampleSettings) -> Iterator[tuple[Callable[[str], Vector], str, int]]:
+    from router.embedder import Embedder
+    from router.embedding_model import EmbeddingModelMissing
+
+    embedding = settings.embedding
+    try:
+        embedder = Embedder.open(
+            embedding.source,
+            embedding.cache_dir or data / "models",
+            deadline_ms=embedding.deadline_ms,
+            max_characters=embedding.max_characters,
+        )
+    except EmbeddingModelMissing as error:
+        _give_up(str(error))
+    try:
+        yield embedder.embed_blocking, embedder.version, embedder.dimensions
+    finally:
+        embedder.close()
+
+
+def _give_up(why: str) -> NoReturn:
+    click.echo(f"understudy: {why}", err=True)
+    sys.exit(2)

@@ -1,0 +1,175 @@
+"""`understudy learn scorer`: how much each example helps, learnt by hand from what was logged and judged."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.tenant_option import tenant_named, tenant_option
+from gateway.learning.scorer_lineage import features_behind
+from gateway.settings.file import ConfigError, load_config
+from gateway.settings.memory import ExampleSettings
+from store.memory import Memory
+from store.outcomes import Experience
+from store.records import ArtifactRecord
+
+_PAGE = 1000
+
+
+@click.command("scorer")
+@data_option()
+@tenant_option("Whose outcomes to learn from; it is theirs alone.")
+@click.option("--model", required=True, help="The served model it is for.")
+@click.option("--seed", default=0, show_default=True, help="The same outcomes and seed give the same scorer.")
+@click.option(
+    "--loss",
+    type=click.Choice(["auto", "pointwise", "pairwise"]),
+    default="auto",
+    show_default=True,
+    help="auto: whichever is better on validation.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="The gateway's configuration: its memory.examples says how questions and answers are embedded.",
+)
+@click.option(
+    "--teacher",
+    "how",
+    flag_value="teacher",
+    help="First train a cross-encoder on the texts, and let it teach the fast scorer. Takes minutes.",
+)
+@click.option(
+    "--cross-encoder",
+    "how",
+    flag_value="cross_encoder",
+    help="Train a cross-encoder to be served itself, on a GPU, with the scorer in use behind it.",
+)
+@click.option("--dry-run", is_flag=True, help="Train and report, publish nothing.")
+def scorer(
+    data: Path,
+    tenant: str | None,
+    model: str,
+    seed: int,
+    loss: Any,
+    config: Path | None,
+    how: str | None,
+    dry_run: bool,
+) -> None:
+    """Train a scorer of examples on logged outcomes. Running gateways take it into use within a second.
+
+    The latest outcomes are held out; a scorer that is not better on them than the one in use is kept as rejected, and the
+    exit status is 1. `understudy models rollback scorer` takes back one that was accepted. A learner that runs replaces a
+    cross-encoder by what it trains next, unless `understudy models freeze scorer` forbids it.
+    """
+    # Before anything that may stand on it is imported: onnxruntime first (router.onnx_session).
+    from gateway.learning.bank_lessons import lessons_of
+    from gateway.learning.teaching import Lesson
+    from gateway.setup.learner import vectors_of
+    from router.embedding_model import EmbeddingModelMissing
+    from router.learning.scorer_rows import rows_from_log
+    from router.learning.scorer_training import TooFewOutcomes, TorchMissing, trained
+    from router.scorer_prior import prior_model
+
+    settings = _example_settings(config)
+    with store_in(data) as store:
+        whose = tenant_named(store.keys, tenant or "default")
+        experiences = _experiences(store, whose, model)
+        version = next(
+            (e.choice.embedding_version for e in reversed(experiences) if e.choice.vector is not None), ""
+        )
+        tenants_vectors = vectors_of(store, settings.answer_vectors)
+        vectors = tenants_vectors(whose, version)
+        logged = [(e.choice, e.outcomes) for e in experiences]
+        rows = rows_from_log(logged, vectors, embedding_version=version)
+        click.echo(f"{len(experiences)} judged requests, {len(rows)} usable outcomes", err=True)
+        active, incumbent = _incumbent(store, whose, model)
+        before = incumbent or prior_model()
+        source = settings.embedding.source
+        lesson = Lesson(store, whose, experiences, vectors, version, before, source, seed, _tell)
+        try:
+            if how == "cross_encoder":
+                made = lesson.cross_encoder()
+            else:
+                taught = lesson.soft_labels(rows) if how == "teacher" else []
+                embedded = [e.choice for e in experiences if e.choice.vector is not None]
+                agreed = lessons_of(store, source, tenants_vectors)(whose, embedded[-1]) if embedded else []
+                made = trained(
+                    rows,
+                    before,
+                    seed=seed,
+                    loss=loss,
+                    embedding_version=version,
+                    taught=taught,
+                    lessons=agreed,
+                    tell=_tell,
+                )
+        except (TooFewOutcomes, TorchMissing, EmbeddingModelMissing) as error:
+            _give_up(str(error))
+        _show(made.metrics)
+        click.echo(f"{'accepted' if made.accepted else 'rejected'}: {made.reason}")
+        if not dry_run:
+            record = store.artifacts.publish(
+                "scorer",
+                whose,
+                model,
+                made.model,
+                metrics=made.metrics,
+                parent=active.id if active else None,
+                note=made.reason,
+                state="active" if made.accepted else "rejected",
+            )
+            click.echo(f"scorer version {record.id} is {record.state}")
+    if not made.accepted:
+        sys.exit(1)
+
+
+def _experiences(store: Memory, tenant: str, model: str) -> list[Experience]:
+    found: list[Experience] = []
+    while page := store.outcomes.experiences(
+        tenant, model, limit=_PAGE, after_id=found[-1].row_id if found else 0
+    ):
+        found += page
+    return found
+
+
+def _incumbent(store: Memory, tenant: str, model: str) -> tuple[ArtifactRecord | None, bytes | None]:
+    """The fast scorer in use, or behind the cross-encoder in use, with its bytes; without bytes where the prior serves."""
+    active = store.artifacts.best("scorer", tenant, model)
+    fast = features_behind(store.artifacts, active)
+    if active is not None and fast is not active:
+        click.echo(f"compared with what stands behind version {active.id}", err=True)
+    return fast, store.artifacts.read(fast) if fast is not None else None
+
+
+def _show(metrics: dict[str, Any]) -> None:
+    new, old = metrics["held_out"], metrics["incumbent"]
+    click.echo(f"{'held out':16}{'new':>10}{'in use':>10}")
+    for name in new:
+        cells = ("-" if value is None else f"{value:.4f}" for value in (new[name], old[name]))
+        click.echo(f"{name:16}" + "".join(f"{cell:>10}" for cell in cells))
+    click.echo(f"loss: {metrics['loss']}, outcomes: {metrics['outcomes']}, pairs: {metrics['pairs']}")
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _example_settings(config: Path | None) -> ExampleSettings:
+    settings = ExampleSettings()
+    if config is not None:
+        try:
+            memory = load_config(config).memory
+        except ConfigError as error:
+            _give_up(str(error))
+        settings = memory.examples if memory else settings
+    return settings
+
+
+def _give_up(why: str) -> NoReturn:
+    click.echo(f"understudy: {why}", err=True)
+    sys.exit(2)

@@ -1,0 +1,31 @@
+"""`understudy map`: draws the maps of examples that the admin pages show, off-line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.tenant_option import tenant_named, tenant_option
+
+
+@click.command(name="map")
+@data_option()
+@tenant_option("Whose map; every tenant's with examples if it is not given.")
+def draw_map(data: Path, tenant: str | None) -> None:
+    """Draw each tenant's examples on a plane, for the admin pages. Some seconds per thousand. Needs the extra `map`."""
+    from admin.map_maker import draw
+    from router.learning.flat_map import MapExtraMissing
+
+    with store_in(data) as store:
+        whose = [tenant_named(store.keys, tenant)] if tenant else list(store.examples.tenants())
+        try:
+            for each in whose:
+                click.echo(f"{each}: {draw(store, each)} examples on the map")
+        except MapExtraMissing as error:
+            click.echo(f"understudy: {error}", err=True)
+            sys.exit(1)
+    if not whose:
+        click.echo("there are no examples to draw")

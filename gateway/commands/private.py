@@ -1,0 +1,198 @@
+"""`understudy private`: what private banks have told so far and what that cost; tell once more and have examples written."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import orjson
+
+from gateway.background.alone import NotAlone, alone
+from gateway.commands.tenant_option import NoSuchTenant, tenant_named
+from gateway.config import Config
+from gateway.private.build import NothingToTell, PromiseSpent, Written, spent
+from gateway.settings.file import ConfigError, load_config
+from gateway.setup.private import CannotBuild, builder, reference_of, writer
+from router.private.budget import AccountingMissing, epsilon_of
+from store.database import StoreBusy
+from store.memory import Memory as Store
+from store.private_bank import BudgetMoved, PrivateBank, Release
+
+_LOCK_FILE = "private.lock"
+_CONFIG = click.option(
+    "--config",
+    "config_path",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The gateway's configuration file.",
+)
+_TENANT = click.option(
+    "--tenant",
+    required=True,
+    metavar="NAME",
+    help="A name as in `keys create`, or id:HEX; it must be private.",
+)
+_ENGINE = click.option("--engine", help="Engine that answers [replay.engine, or the models' reference].")
+_GENERATOR = click.option("--generator", help="Engine that writes questions [replay.generator, or --engine].")
+_BUDGET = click.option(
+    "--budget-usd", type=click.FloatRange(min=0), help="US dollars for writing [replay.budget.usd]."
+)
+
+
+@click.group()
+def private() -> None:
+    """Differentially private banks: see docs/private-bank.md."""
+
+
+@private.command()
+@_CONFIG
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def status(config_path: Path, as_json: bool) -> None:
+    """Per private tenant: what is put aside, what was told, and what of the promise is spent."""
+    config = _config(config_path)
+    store = _store(config)
+    try:
+        rows = [
+            _row(config, PrivateBank(store.db), tenant) for tenant in sorted(PrivateBank(store.db).tenants())
+        ]
+    except AccountingMissing as error:
+        _give_up(str(error))
+    finally:
+        store.close()
+    if as_json:
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        return
+    for row in rows:
+        click.echo(
+            f"{row['tenant']}: epsilon {row['epsilon_spent']:.4f} of {row['epsilon']:g} spent at delta {row['delta']:g}, "
+            f"in {row['releases']} releases; {row['questions']} questions of {row['contributors']} contributors put aside"
+        )
+    if not rows:
+        click.echo("no tenant is private: private.tenants names those that shall be")
+
+
+@private.command()
+@_CONFIG
+@_TENANT
+@_ENGINE
+@_GENERATOR
+@_BUDGET
+def build(
+    config_path: Path, tenant: str, engine: str | None, generator: str | None, budget_usd: float | None
+) -> None:
+    """Tell once more, which spends privacy for good, and have examples written from it, which spends money."""
+    _run(config_path, tenant, engine, generator, budget_usd, tell=True)
+
+
+@private.command()
+@_CONFIG
+@_TENANT
+@_ENGINE
+@_GENERATOR
+@_BUDGET
+def write(
+    config_path: Path, tenant: str, engine: str | None, generator: str | None, budget_usd: float | None
+) -> None:
+    """Write examples from the latest release once more; spends no privacy."""
+    _run(config_path, tenant, engine, generator, budget_usd, tell=False)
+
+
+def _run(
+    config_path: Path,
+    name: str,
+    engine: str | None,
+    generator: str | None,
+    budget_usd: float | None,
+    *,
+    tell: bool,
+) -> None:
+    config = _config(config_path)
+    max_usd = config.replay.budget.usd if budget_usd is None else budget_usd
+    try:
+        reference = engine or reference_of(config)
+        writes = generator or config.replay.generator or reference
+        release, written = asyncio.run(_built(config, name, reference, writes, max_usd, tell=tell))
+    except (CannotBuild, PromiseSpent, NothingToTell, AccountingMissing, NoSuchTenant, NotAlone) as error:
+        _give_up(str(error))
+    except (BudgetMoved, StoreBusy):
+        _give_up("another release was booked meanwhile; nothing was told")
+    click.echo(
+        f"release {release.id}: {len(release.told)} topics told; {written.examples} examples kept of {written.questions} "
+        f"questions ({written.refused} refused); {written.usd:.6f} US dollars"
+    )
+    if not written.whole:
+        click.echo(
+            "understudy: the money ran out before all was written; `understudy private write` goes on",
+            err=True,
+        )
+
+
+async def _built(
+    config: Config, name: str, reference: str, generator: str, max_usd: float, *, tell: bool
+) -> tuple[Release, Written]:
+    from gateway.memory import Memory
+    from gateway.setup.engines import Tenants, engines
+
+    assert config.memory is not None and config.memory.data_dir is not None
+    with alone(config.memory.data_dir / _LOCK_FILE):
+        memory = await asyncio.to_thread(Memory.open, config.memory, private=config.private)
+        made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
+        try:
+            tenant = tenant_named(memory.store.keys, name)
+            bank = PrivateBank(memory.store.db)
+            if tenant not in bank.tenants():
+                raise CannotBuild(f"{name} is not private: name it in private.tenants")
+            writing = writer(config, memory, made, reference, generator)
+            if tell:
+                release = await builder(config, memory).release(tenant)
+            else:
+                releases = await asyncio.to_thread(bank.releases, tenant)
+                if not releases:
+                    raise NothingToTell("nothing was told yet: `understudy private build`")
+                release = releases[-1]
+            return release, await writing.write(release, max_usd)
+        finally:
+            for each in made.values():
+                await each.aclose()
+            await asyncio.to_thread(memory.close)
+
+
+def _row(config: Config, bank: PrivateBank, tenant: str) -> dict[str, Any]:
+    releases = bank.releases(tenant)
+    questions, contributors = bank.counts(tenant)
+    return {
+        "tenant": tenant,
+        "releases": len(releases),
+        "epsilon_spent": epsilon_of(spent(releases), config.private.delta),
+        "epsilon": config.private.epsilon,
+        "delta": config.private.delta,
+        "rho": spent(releases).rho,
+        "questions": questions,
+        "contributors": contributors,
+    }
+
+
+def _config(path: Path) -> Config:
+    try:
+        config = load_config(path)
+    except ConfigError as error:
+        _give_up(f"configuration error\n{error}")
+    if config.memory is None or config.memory.data_dir is None:
+        _give_up("there is nothing private to keep: set memory.data_dir")
+    return config
+
+
+def _store(config: Config) -> Store:
+    assert config.memory is not None and config.memory.data_dir is not None
+    try:
+        return Store.open(config.memory.data_dir)
+    except Exception as error:
+        _give_up(f"cannot use the data folder: {error}")
+
+
+def _give_up(why: str) -> NoReturn:
+    click.echo(f"understudy: {why}", err=True)
+    sys.exit(2)

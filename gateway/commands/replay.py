@@ -1,0 +1,212 @@
+"""`understudy replay`: plan it, run it by hand, go on with it, look at what it did and what that cost, take it back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import orjson
+
+from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.replay_show import as_json, plan_json, plan_table, run_table, spend_table, step_table
+from gateway.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
+from gateway.config import Config
+from gateway.settings.file import ConfigError, load_config
+from router.learning.replay_plan import Line
+from store.memory import Memory as Store
+from store.replay_jobs import AnotherReplayRuns, NotThatRun
+from store.replay_records import ReplayBudget, ReplayRun
+
+_JSON = click.option("--json", "as_json_", is_flag=True, help="For machines.")
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--config", "config_path", type=click.Path(path_type=Path), help="The gateway's configuration file."
+)
+@click.option("--plan", "only_plan", is_flag=True, help="Print what it would do, and ask no engine.")
+@tenant_option("Only this tenant's examples.")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="US dollars [replay.budget.usd].")
+@click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens [replay.budget.tokens].")
+@click.option(
+    "--budget-minutes", type=click.FloatRange(min=0), help="Of engines' time [replay.budget.minutes]."
+)
+@click.option("--resume", is_flag=True, help="Go on with the latest run that ended before its plan did.")
+@_JSON
+@click.pass_context
+def replay(
+    context: click.Context,
+    config_path: Path | None,
+    only_plan: bool,
+    tenant: str | None,
+    budget_usd: float | None,
+    budget_tokens: int | None,
+    budget_minutes: float | None,
+    resume: bool,
+    as_json_: bool,
+) -> None:
+    """Better the answers that matter and write examples where there are none, within a budget. See docs/replay.md.
+
+    Needs --config; a gateway may be running on its data folder. Ctrl-C stops it, and --resume goes on.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if config_path is None:
+        raise click.UsageError("--config FILE is needed: it names the engines and the data folder")
+    try:
+        config = load_config(config_path)
+    except ConfigError as error:
+        _give_up(f"configuration error\n{error}")
+    budget = _budget(config, budget_usd, budget_tokens, budget_minutes)
+    widened = None if (budget_usd, budget_tokens, budget_minutes) == (None, None, None) else budget
+    try:
+        if only_plan:
+            lines = asyncio.run(_plan(config, budget, tenant))
+            click.echo(orjson.dumps(plan_json(lines, budget)) if as_json_ else plan_table(lines, budget))
+            return
+        run, spent = asyncio.run(_run(config, budget, widened, tenant, resume))
+    except KeyboardInterrupt:
+        _give_up("stopped; `understudy replay --resume` goes on where it was", status=130)
+    click.echo(orjson.dumps(spent) if as_json_ else f"run {run.id}: {run.state}. {run.note}".strip())
+    if not as_json_:
+        click.echo(_in_words(spent))
+    if run.state == "failed":
+        sys.exit(1)
+
+
+@replay.command("list")
+@data_option()
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
+@_JSON
+def list_(data: Path, limit: int, as_json_: bool) -> None:
+    """List runs, newest first: what they did and what they cost."""
+    with store_in(data) as store:
+        runs = store.replay.runs(limit=limit)
+        found = [as_json(store.replay, run) for run in runs]
+    if as_json_:
+        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+    else:
+        click.echo(run_table(found) if found else "nothing was replayed yet")
+
+
+@replay.command()
+@data_option()
+@click.argument("run", type=int)
+@_JSON
+def show(data: Path, run: int, as_json_: bool) -> None:
+    """Show one run: its steps, what came of each, and what it cost by engine and purpose."""
+    with store_in(data) as store:
+        found = store.replay.run(run)
+        if found is None:
+            _give_up(f"there is no run {run}; `understudy replay list` shows them")
+        shown = as_json(store.replay, found, steps=True)
+    if as_json_:
+        click.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
+        return
+    click.echo(run_table([shown]))
+    click.echo(f"\n{step_table(shown['steps'])}\n\n{spend_table(shown['spend'])}")
+
+
+@replay.command()
+@data_option()
+@click.argument("run", type=int, required=False)
+@click.option("--example", type=int, metavar="ID", help="Only this example's last replay; needs --tenant.")
+@tenant_option("Whose example.")
+def undo(data: Path, run: int | None, example: int | None, tenant: str | None) -> None:
+    """Take back all that RUN did, or one example's last replay: old answers return, written examples go.
+
+    What a person corrected since stays as it is. Running gateways see it at once.
+    """
+    if (run is None) == (example is None) or (example is not None and tenant is None):
+        raise click.UsageError("name a run, or --example ID with --tenant NAME")
+    from gateway.replay.replay import take_back_example, take_back_run
+
+    with store_in(data) as store:
+        try:
+            if run is not None:
+                done = asyncio.run(take_back_run(store, run))
+            else:
+                assert example is not None and tenant is not None
+                done = asyncio.run(take_back_example(store, tenant_named(store.keys, tenant), example))
+        except NotThatRun as error:
+            _give_up(str(error))
+    click.echo(
+        f"{done.restored} answers restored, {done.removed} written examples removed, "
+        f"{done.left} changed since and left alone"
+    )
+    if example is not None and not done.restored:
+        sys.exit(1)
+
+
+@replay.command()
+@data_option()
+@click.argument("run", type=int)
+def stop(data: Path, run: int) -> None:
+    """Have a run stop before its next request to an engine; another process may be running it."""
+    with store_in(data) as store:
+        asked = store.replay.ask_to_stop(run).result()
+    click.echo(f"run {run} stops before its next request" if asked else f"run {run} does not go on")
+
+
+def _budget(config: Config, usd: float | None, tokens: int | None, minutes: float | None) -> ReplayBudget:
+    given = config.replay.budget
+    return ReplayBudget(
+        given.usd if usd is None else usd,
+        given.tokens if tokens is None else tokens,
+        60 * (given.minutes if minutes is None else minutes),
+    )
+
+
+async def _plan(config: Config, budget: ReplayBudget, tenant: str | None) -> Sequence[Line]:
+    from gateway.setup.replay import CannotReplay, opened
+
+    try:
+        async with opened(config) as made:
+            return await made.plan(budget, _tenant(made.store, tenant))
+    except (CannotReplay, NoSuchTenant) as error:
+        _give_up(str(error))
+
+
+async def _run(
+    config: Config, budget: ReplayBudget, widened: ReplayBudget | None, tenant: str | None, resume: bool
+) -> tuple[ReplayRun, dict[str, Any]]:
+    from gateway.replay.progress import shown
+    from gateway.setup.replay import CannotReplay, opened
+
+    try:
+        async with opened(config) as made:
+            whose = _tenant(made.store, tenant)
+            with shown() as progress:
+                if resume:
+                    last = made.unfinished(whose or None)
+                    if last is None:
+                        _give_up("no run is left unfinished")
+                    run = await made.take_up(last.id, progress=progress, budget=widened)
+                else:
+                    run = await made.run(budget, whose, progress=progress)
+            return run, as_json(made.jobs, run)
+    except (CannotReplay, NoSuchTenant, AnotherReplayRuns, NotThatRun) as error:
+        _give_up(str(error))
+
+
+def _tenant(store: Store, name: str | None) -> str:
+    return "" if name is None else tenant_named(store.keys, name)
+
+
+def _in_words(run: dict[str, Any]) -> str:
+    results = ", ".join(f"{count} {result}" for result, count in sorted(run["results"].items())) or "nothing"
+    spent = run["spent"]
+    unknown = f" (and at most {spent['unknown_usd']:.4f} of unknown)" if spent["unknown_usd"] else ""
+    return (
+        f"{results}; spent {spent['usd']:.4f} dollars{unknown}, {spent['tokens']} tokens,"
+        f" {spent['seconds'] / 60:.1f} minutes of engines' time"
+    )
+
+
+def _give_up(why: str, status: int = 2) -> NoReturn:
+    click.echo(f"understudy: {why}", err=True)
+    sys.exit(status)

@@ -1,0 +1,136 @@
+"""`understudy serve`: from a config file, or from a handful of options and no file at all."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.config import Config, check_workers
+from gateway.settings.file import ConfigError, load_config, parse_config
+
+
+@click.command()
+@click.option(
+    "--config", "config_path", type=click.Path(path_type=Path), help="YAML file; see config.example.yaml."
+)
+@click.option(
+    "--upstream", help="Base URL of an OpenAI-compatible API: a transparent gateway to it, no file needed."
+)
+@click.option("--host", help="Address to bind [127.0.0.1].")
+@click.option("--port", type=int, help="Port; 0 takes a free one [8080].")
+@click.option("--workers", type=int, help="Processes sharing the port [1].")
+@click.option(
+    "--upstream-timeout", type=float, help="Seconds for connecting, for the first byte, and between chunks."
+)
+@click.option("--grace", type=float, help="Seconds open requests get to finish at SIGTERM [30].")
+@click.option("--data", type=click.Path(path_type=Path), help="Folder to remember in; switches memory on.")
+@click.option(
+    "--memory", type=click.Choice(["on", "off"]), help="Whether to remember anything [on with --data]."
+)
+@click.option(
+    "--exact", type=click.Choice(["on", "off"]), help="Answer exact repeats from memory [off without --data]."
+)
+@click.option(
+    "--admin", type=click.Choice(["on", "off"]), help="Whether to serve the admin pages [on with --data]."
+)
+@click.option(
+    "--small", metavar="URL=MODEL", help="Small engine; with --large, the whole line for that model name."
+)
+@click.option(
+    "--engine",
+    metavar="vllm-local:MODEL_DIR",
+    help="An engine in this very process (needs the extra vllm), or vllm:URL=MODEL: the whole line for that model.",
+)
+@click.option("--large", metavar="URL=MODEL", help="Large engine, whose model name clients ask for.")
+def serve(config_path: Path | None, **options: Any) -> None:
+    """Run the gateway until SIGTERM or Ctrl-C."""
+    try:
+        given = {name: value for name, value in options.items() if value is not None}
+        config = _with_listen(load_config(config_path), given) if config_path else config_of_options(given)
+    except ConfigError as error:
+        click.echo(f"understudy: configuration error\n{error}", err=True)
+        sys.exit(2)
+    from gateway.run import run
+
+    sys.exit(run(config, config_path))
+
+
+def config_of_options(given: dict[str, Any]) -> Config:
+    """The configuration that a command line without a file stands for. Raises ConfigError."""
+    data: dict[str, Any] = {"listen": _listen(given)}
+    seconds = given.get("upstream_timeout")
+    timeouts = {} if seconds is None else {"connect_s": seconds, "first_chunk_s": seconds, "gap_s": seconds}
+    if "upstream" in given:
+        data["upstream"] = {"base_url": given["upstream"], "timeouts": timeouts}
+    if ("small" in given) != ("large" in given):
+        raise ConfigError("--small and --large go together")
+    if "small" in given:
+        small, large = _engine(given["small"], "--small"), _engine(given["large"], "--large")
+        data["engines"] = {"small": {**small, "timeouts": timeouts}, "large": {**large, "timeouts": timeouts}}
+        data["models"] = {large["model"]: {"engines": ["small", "large"], "policy": "few_shot"}}
+    if "engine" in given:
+        if "small" in given:
+            raise ConfigError("--engine and --small exclude each other; put both into a file")
+        engine = _one_engine(given["engine"])
+        name = engine.get("model") or engine["model_dir"].rstrip("/").rpartition("/")[2]
+        data["engines"] = {"engine": engine | ({} if "model_dir" in engine else {"timeouts": timeouts})}
+        data["models"] = {name: {"engines": ["engine"]}}
+    data["memory"] = _memory(given)
+    if "admin" in given:
+        data["admin"] = {"enabled": given["admin"] == "on"}
+    return parse_config(data)
+
+
+def _memory(given: dict[str, Any]) -> dict[str, Any] | None:
+    wanted = "data" in given or given.get("exact") == "on" or "small" in given or given.get("memory") == "on"
+    if not wanted or given.get("memory") == "off":
+        return None
+    return {
+        "data_dir": given.get("data"),
+        "exact": {"enabled": given.get("exact", "on") == "on"},
+        "examples": {"enabled": "small" in given},
+    }
+
+
+def _engine(text: str, option: str) -> dict[str, Any]:
+    url, separator, model = text.rpartition("=")
+    if not separator or not url or not model:
+        raise ConfigError(f"{option} {text!r}: write URL=MODEL, e.g. http://127.0.0.1:8000/v1=my-model")
+    return {"kind": "openai", "base_url": url, "model": model}
+
+
+def _one_engine(text: str) -> dict[str, Any]:
+    kind, _, where = text.partition(":")
+    if kind == "vllm-local" and where:
+        return {"kind": kind, "model_dir": where}
+    if kind == "vllm" and where:
+        return {**_engine(where, "--engine vllm"), "kind": kind}
+    raise ConfigError(
+        f"--engine {text!r}: write vllm-local:MODEL_DIR, e.g. vllm-local:/models/small, "
+        "or vllm:URL=MODEL, e.g. vllm:http://127.0.0.1:8000/v1=my-model"
+    )
+
+
+def _listen(given: dict[str, Any]) -> dict[str, Any]:
+    names = {"host": "host", "port": "port", "workers": "workers", "grace": "grace_s"}
+    return {key: given[name] for name, key in names.items() if name in given}
+
+
+def _with_listen(config: Config, given: dict[str, Any]) -> Config:
+    extra = sorted(set(given) - {"host", "port", "workers", "grace", "admin"})
+    if extra:
+        raise ConfigError(
+            f"--{extra[0].replace('_', '-')} and --config exclude each other; put it into the file"
+        )
+    listen = config.listen.model_copy(update=_listen(given))
+    try:
+        check_workers(listen.workers, config.engines)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    changes: dict[str, Any] = {"listen": listen}
+    if "admin" in given:
+        changes["admin"] = config.admin.model_copy(update={"enabled": given["admin"] == "on"})
+    return config.model_copy(update=changes)

@@ -1,0 +1,1 @@
+"""`understudy demo`: its stage, its audience, what came of it, and the screen."""

@@ -1,0 +1,162 @@
+"""What came of the demo's requests, in figures. It neither asks nor shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from gateway.demo.stage import LARGE, PRICES, SMALL
+
+Route = Literal["hit", "offloaded", "small", "large"]
+"""hit: an exact repeat, no engine asked. offloaded: the small engine with examples. small: without. large: the large one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One request and what came back."""
+
+    number: int
+    """Its place in the stream."""
+    route: Route
+    grade: float
+    """By the simulated world, 0 to 1."""
+    first_token_ms: float
+    """For an answer that was not streamed, the same as `total_ms`."""
+    total_ms: float
+    prompt_tokens: int
+    completion_tokens: int
+    examples: int
+    overhead_ms: float
+    streamed: bool
+
+    @property
+    def cost_usd(self) -> float:
+        """What the engine charged; an exact repeat costs nothing."""
+        if self.route == "hit":
+            return 0.0
+        price_in, price_out = PRICES[LARGE if self.route == "large" else SMALL]
+        return (self.prompt_tokens * price_in + self.completion_tokens * price_out) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Means over some requests; latencies in milliseconds, cost in US dollars per thousand requests."""
+
+    requests: int = 0
+    quality: float = 0.0
+    usd_per_1000: float = 0.0
+    first_token_ms: float = 0.0
+    total_ms_mean: float = 0.0
+    total_ms_p50: float = 0.0
+    total_ms_p95: float = 0.0
+
+
+def summary(played: Iterable[Played]) -> Summary:
+    """Figures of some requests; zeros for none."""
+    rows = list(played)
+    if not rows:
+        return Summary()
+    totals = np.array([p.total_ms for p in rows])
+    streamed = [p.first_token_ms for p in rows if p.streamed]
+    return Summary(
+        len(rows),
+        float(np.mean([p.grade for p in rows])),
+        float(np.mean([p.cost_usd for p in rows])) * 1000,
+        float(np.mean(streamed)) if streamed else 0.0,
+        float(totals.mean()),
+        float(np.percentile(totals, 50)),
+        float(np.percentile(totals, 95)),
+    )
+
+
+@dataclass
+class Tally:
+    """Everything played, in order of completion."""
+
+    played: list[Played] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def of(self, *routes: Route) -> list[Played]:
+        """Those that took one of the routes."""
+        return [p for p in self.played if p.route in routes]
+
+    def share(self, *routes: Route) -> float:
+        """Of all requests, those that took one of the routes; 0 before the first."""
+        return len(self.of(*routes)) / len(self.played) if self.played else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What the demo ends with."""
+
+    whole: Summary
+    """All requests as they were answered."""
+    hits: Summary
+    offloaded: Summary
+    """The small engine with examples."""
+    large: Summary
+    """Requests that went to the large engine."""
+    failed: int
+    bypassed: int
+    """Stages that were late, on a busy machine, and gone without: mostly requests that went to the large engine for it."""
+    always_large: Summary
+    """A sample of the same traffic, each asked of the large engine again."""
+    small_alone: Summary
+    """The same sample, asked of the small engine without examples."""
+    offloaded_without_examples: Summary
+    """A sample of the offloaded, asked of the small engine without examples."""
+
+    @property
+    def offloaded_share(self) -> float:
+        """Of all requests, exact repeats included in the count."""
+        return self.offloaded.requests / max(1, self.whole.requests)
+
+    @property
+    def offloaded_share_of_asked(self) -> float:
+        """Of the requests for which an engine was asked: exact repeats apart."""
+        return self.offloaded.requests / max(1, self.whole.requests - self.hits.requests)
+
+    @property
+    def quality_gap(self) -> float:
+        """How far the whole stays behind always-large, 0 to 1."""
+        return self.always_large.quality - self.whole.quality
+
+    @property
+    def cost_ratio(self) -> float:
+        """Cost of the whole against always-large."""
+        return (
+            self.whole.usd_per_1000 / self.always_large.usd_per_1000
+            if self.always_large.usd_per_1000
+            else 0.0
+        )
+
+    @property
+    def latency_ratio(self) -> float:
+        """Mean latency of the whole against always-large."""
+        return (
+            self.whole.total_ms_mean / self.always_large.total_ms_mean
+            if self.always_large.total_ms_mean
+            else 0.0
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`, and for comparing two runs."""
+        return {
+            **asdict(self),
+            "offloaded_share": self.offloaded_share,
+            "offloaded_share_of_asked": self.offloaded_share_of_asked,
+            "quality_gap": self.quality_gap,
+            "cost_ratio": self.cost_ratio,
+            "latency_ratio": self.latency_ratio,
+        }
+
+    def repeatable(self) -> dict[str, float]:
+        """The figures that depend on the seed alone: everything but times."""
+        figures: dict[str, float] = {"failed": self.failed}
+        for name, part in asdict(self).items():
+            if isinstance(part, dict):
+                figures |= {f"{name}.{key}": part[key] for key in ("requests", "quality", "usd_per_1000")}
+        return figures

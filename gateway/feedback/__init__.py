@@ -1,0 +1,1 @@
+"""What people say of answers, and what becomes of it."""

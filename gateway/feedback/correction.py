@@ -1,0 +1,97 @@
+"""From a corrected answer to a demonstration: by the rules, and on the way, of every other demonstration.
+
+The question comes with the feedback or, where the wrong answer itself had become an example, from there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engines.chat import ChatRequest
+from gateway.examples.contributor import contributor, user_of
+from gateway.examples.demonstration import Digested, NotAdmitted, as_chat, content_id
+from gateway.handlers.examples import Shelf, judged, keep
+from gateway.journey import Journey
+from gateway.openai_error import RequestError
+from gateway.wire import read_chat_request
+from store.records import Example, NewExample
+
+
+def correct(
+    shelf: Shelf, journey: Journey, fields: dict[str, Any], correction: str, observed: Example | None
+) -> Example:
+    """The example that `correction` became, committed. Blocks. `observed` is what was kept of the wrong answer, if anything.
+
+    With `messages` among `fields` the two make a demonstration. Without, the observed example gets the right answer in
+    the wrong one's place. The same again gives the same example. Raises RequestError, and StoreBusy.
+    """
+    by = contributor(shelf.secret, journey.tenant, journey.key_id, user_of(fields))
+    if "messages" in fields:
+        chat = as_chat(read_chat_request(b"", {"model": ""} | fields).fields)
+        return _demonstrate(shelf, journey, chat, correction, by)
+    if observed is None:
+        raise RequestError(
+            "The question of this answer is not kept here: send the request's 'messages' with the correction.",
+            code="messages_needed",
+            param="messages",
+        )
+    if observed.contributor != by:
+        # A row is one contributor's only, so that all of theirs can be deleted.
+        raise RequestError(
+            "This question was somebody else's: send the request's 'messages' with the correction.",
+            code="messages_needed",
+            param="messages",
+        )
+    return _replace(shelf, journey, observed, correction)
+
+
+def _demonstrate(shelf: Shelf, journey: Journey, chat: ChatRequest, correction: str, by: str) -> Example:
+    digest = _digested(shelf, journey, chat, correction)
+    new = NewExample(
+        tenant=journey.tenant,
+        scope=digest.scope,
+        instructions=digest.instructions,
+        question=digest.question,
+        answer=digest.answer,
+        embedded_text=digest.embedded_text,
+        vector=None,
+        embedding_version=shelf.embedder.version,
+        source_engine="demonstration",
+        request_id=f"demo-{content_id(shelf.secret, chat, correction)}",
+        prompt_tokens=digest.prompt_tokens,
+        completion_tokens=digest.completion_tokens,
+        kind="demonstration",
+        contributor=by,
+        served_from_s=digest.served_from_s,
+    )
+    return keep(shelf, new).example
+
+
+def _replace(shelf: Shelf, journey: Journey, observed: Example, correction: str) -> Example:
+    asked = as_chat({"messages": [{"role": "user", "content": observed.question}]})
+    digest = _digested(shelf, journey, asked, correction)
+    changed = shelf.bank.update(
+        journey.tenant,
+        observed.id,
+        answer=digest.answer,
+        kind="demonstration",
+        served_from_s=digest.served_from_s,
+    ).result()
+    if changed is None:
+        raise RequestError(
+            "The example of this answer has just been removed: send the request's 'messages' with the correction.",
+            code="messages_needed",
+            param="messages",
+        )
+    return changed
+
+
+def _digested(shelf: Shelf, journey: Journey, chat: ChatRequest, correction: str) -> Digested:
+    try:
+        return judged(shelf, chat, correction, journey)
+    except NotAdmitted as refused:
+        raise RequestError(
+            f"This correction cannot become an example: {refused}.",
+            code=f"not_admitted_{refused.reason}",
+            param="correction",
+        ) from None

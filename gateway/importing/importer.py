@@ -1,0 +1,213 @@
+"""From lines to rows: reads, digests, and commits them some hundreds at a time, noting after each batch how far it came.
+
+A row's name is a digest of its content, so that what is read twice is kept once; the cursor only saves reading again.
+Killed at any moment, nothing that was reported as done is lost. Prints nothing: it tells a `Listener`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from gateway.examples.contributor import contributor, user_of
+from gateway.examples.demonstration import NotAdmitted, as_chat, content_id, digested
+from gateway.importing.batches import BatchInputs
+from gateway.importing.formats import Answered, Asked, BadLine, Exported, Pair, read_line
+from gateway.importing.lines import MAX_LINE_BYTES, Line, fingerprint, lines, opened
+from gateway.importing.rows import row_of_export
+from gateway.openai_error import RequestError
+from gateway.wire import parse_object
+from router.admission import Admission
+from store.imports import ImportCursors
+from store.records import Admitted, Kind, NewExample, Vector
+from store.restoring import Restored
+
+_BATCH_ROWS = 500
+_BATCH_CHARACTERS = 4 * 2**20
+_TIMEOUT_S = 120.0
+
+
+Admit = Callable[[Sequence[Restored]], Future[list[Admitted]]]
+"""store.restoring.restore_many of a database: all of them, committed when the future resolves, or none."""
+
+
+class Listener(Protocol):
+    """Who is told how it goes."""
+
+    def advanced(self, read_bytes: int, size_bytes: int) -> None: ...
+
+    def refused(self, path: str, line: int, reason: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the lines."""
+
+    added: int = 0
+    known: int = 0
+    """There already, or more than once in the files."""
+    skipped: int = 0
+    """Lines that an earlier run has done."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """By admission, by reason."""
+    bad: int = 0
+    """Not understood."""
+
+    @property
+    def usable(self) -> int:
+        """Lines that are in the bank now, whoever put them there."""
+        return self.added + self.known + self.skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to read."""
+
+    tenant: str | None
+    """None: a line of our own export goes where it came from, any other to `otherwise`."""
+    otherwise: str
+    """Empty: such a line is refused."""
+    format: str = "auto"
+    kind: Kind | None = None
+    """Overrides what the format implies."""
+    again: bool = False
+
+
+class Importer:
+    """Reads files into the bank. `embed` gives vectors now; without it the running gateway embeds them later."""
+
+    def __init__(
+        self,
+        admit: Admit,
+        cursors: ImportCursors,
+        secret: bytes,
+        admission: Admission,
+        options: Options,
+        listener: Listener,
+        embed: Callable[[str], Vector] | None = None,
+        embedding_version: str = "",
+    ) -> None:
+        self._admit = admit
+        self._cursors = cursors
+        self._secret = secret
+        self._admission = admission
+        self._options = options
+        self._listener = listener
+        self._embed = embed
+        self._embedding_version = embedding_version
+        self._inputs = BatchInputs()
+        self._joins = False
+        self.tally = Tally()
+
+    def close(self) -> None:
+        """Let go of what was kept for joining."""
+        self._inputs.close()
+
+    def read(self, path: str) -> None:
+        """Import a file. Raises OSError, BadFile, and what writing to the store raises."""
+        sha256 = fingerprint(path)
+        whose = self._options.tenant or ""
+        done = 0 if self._options.again or not sha256 else self._cursors.lines_done(sha256, whose)
+        batch: list[Restored] = []
+        characters = 0
+        with opened(path) as (file, read_bytes, size_bytes):
+            number = 0
+            for line in lines(file):
+                number = line.number
+                if number <= done:
+                    self.tally.skipped += 1
+                    continue
+                row = self._row(path, line)
+                if row is not None:
+                    batch.append(row)
+                    characters += len(row.new.question) + len(row.new.answer) + len(row.new.embedded_text)
+                if len(batch) >= _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
+                    self._commit(batch, sha256, whose, number)
+                    batch, characters = [], 0
+                    self._listener.advanced(read_bytes(), size_bytes)
+            self._commit(batch, sha256, whose, number)
+            self._listener.advanced(size_bytes, size_bytes)
+
+    def _commit(self, batch: list[Restored], sha256: str, whose: str, lines_done: int) -> None:
+        if batch:
+            for admitted in self._admit(batch).result(_TIMEOUT_S):
+                if admitted.outcome == "known":
+                    self.tally.known += 1
+                else:
+                    self.tally.added += 1
+        # A batch's input must be read again on every run: its answers are in another file.
+        if sha256 and lines_done and not self._joins:
+            self._cursors.advance(sha256, whose, lines_done).result(_TIMEOUT_S)
+
+    def _row(self, path: str, line: Line) -> Restored | None:
+        try:
+            if line.text is None:
+                raise BadLine(f"longer than {MAX_LINE_BYTES // 2**20} MiB")
+            if line.text.lstrip()[:1] == b"[":
+                raise BadLine("a JSON array: one object per line is right (jq -c '.[]' makes it so)")
+            row = self._understood(parse_object(line.text))
+            if row is None or self._embed is None or row.new.vector is not None:
+                return row
+            vector = self._embed(row.new.embedded_text)
+            return replace(
+                row, new=replace(row.new, vector=vector, embedding_version=self._embedding_version)
+            )
+        except NotAdmitted as refused:
+            self.tally.refused[refused.reason] += 1
+            self._listener.refused(path, line.number, f"not admitted ({refused.reason}): {refused}")
+        except (BadLine, RequestError) as bad:
+            self.tally.bad += 1
+            self._listener.refused(path, line.number, str(bad))
+        return None
+
+    def _understood(self, parsed: dict[str, Any]) -> Restored | None:
+        read = read_line(parsed, self._options.format)
+        if isinstance(read, Exported):
+            return row_of_export(read.fields, self._options.tenant)
+        if isinstance(read, Asked):
+            self._joins = True
+            self._inputs.put(read.custom_id, read.body)
+            return None
+        if isinstance(read, Answered):
+            request = self._inputs.get(read.custom_id)
+            if request is None:
+                raise BadLine(
+                    f"no request has the custom_id {read.custom_id[:60]!r}: give the batch's input file before its output"
+                )
+            read = read.joined(request)
+        return Restored(self._given(read), created_at_s=read.created_at_s)
+
+    def _given(self, pair: Pair) -> NewExample:
+        options = self._options
+        chat = as_chat(pair.fields)
+        digest = digested(
+            chat,
+            pair.answer,
+            self._admission,
+            "import",
+            finish_reason=pair.finish_reason,
+        )
+        tenant = options.tenant or options.otherwise
+        if not tenant:
+            raise BadLine("it does not say whose it is: name a tenant (--tenant)")
+        kind: Kind = options.kind or pair.kind
+        name = content_id(self._secret, chat, pair.answer)
+        return NewExample(
+            tenant=tenant,
+            scope=digest.scope,
+            instructions=digest.instructions,
+            question=digest.question,
+            answer=digest.answer,
+            embedded_text=digest.embedded_text,
+            vector=None,
+            embedding_version="",
+            source_engine=pair.source[:200],
+            request_id=f"{'demo' if kind == 'demonstration' else 'import'}-{name}",
+            prompt_tokens=pair.prompt_tokens or digest.prompt_tokens,
+            completion_tokens=pair.completion_tokens or digest.completion_tokens,
+            kind=kind,
+            contributor=contributor(self._secret, tenant, None, user_of(pair.fields)),
+        )

@@ -1,0 +1,247 @@
+"""One sample's comparison: the other answers are asked, a judge compares each with the reference's, and records come of it.
+
+Knows no queue and no budget: what it costs is put on a bill, and whoever calls it decides what may be spent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engines.chat import ChatRequest, message_text
+from engines.engine import Engine
+from gateway.assemble import Assembled
+from gateway.background.asking import Bill, NotAnswered, ask, chat_of, most_usd
+from gateway.judging.limits import JudgingLimits
+from gateway.judging.metrics import JudgingMetrics
+from gateway.judging.sample import Sample, asked_again, most_tokens
+from router.learning.judge import Judgement, Vote, judge_prompt, judgement, read_verdict, vote
+from router.plan import Attempt
+from store.records import OutcomeRecord
+
+_PROMPT_BYTES = 3000
+"""Instructions and markers of one prompt for the judge, generously."""
+_TURN_BYTES = 64
+_BAD_BELOW = 0.5
+"""Quality below which an answer counts as bad, as in store.contributors."""
+_OTHER_TOKENIZER = 1.5
+"""How many tokens of the judge's an answer may have per token of the engine that gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An answer and what the judge said of it. The reference's own has no judgement: it is the standard."""
+
+    way: Attempt
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    latency_s: float
+    cost_usd: float
+    """Of finding out: of asking for it, which the served one's client paid for, and of the verdicts."""
+    probability: float
+    served: bool
+    judgement: Judgement | None = None
+
+    def record(self, sample: Sample, judge: str, at_s: float) -> OutcomeRecord:
+        """As it is kept: figures, never text."""
+        said = self.judgement
+        detail: dict[str, Any] = {"reference": True, "judge": judge}
+        if said is not None:
+            detail = {
+                "score": round(said.score, 4),
+                "votes": [[v.score, int(v.ours_first)] for v in said.votes],
+                "unread": said.unread,
+                "result": said.result,
+                "position_bias": round(said.position_bias, 4),
+                "judge": judge,
+            }
+        return OutcomeRecord(
+            request_id=sample.request_id,
+            tenant=sample.tenant,
+            at_s=at_s,
+            source="judge",
+            key=f"judge/{self.way.engine}/{'with' if self.way.examples else 'without'}",
+            engine=self.way.engine,
+            example_ids=tuple(c.example.id for c in self.way.examples),
+            served=self.served,
+            quality=1.0 if said is None else said.quality,
+            probability=self.probability,
+            cost_usd=self.cost_usd,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            latency_s=self.latency_s,
+            detail=json.dumps(detail, separators=(",", ":")),
+        )
+
+
+class Comparison:
+    """Asks and judges, one sample at a time."""
+
+    def __init__(
+        self,
+        engines: Mapping[str, Engine],
+        judge: Engine,
+        metrics: JudgingMetrics,
+        limits: JudgingLimits,
+        room: Callable[[Engine], Awaitable[None]],
+    ) -> None:
+        """`room` is awaited before an engine is asked: it returns once the engine has room."""
+        self._engines = engines
+        self._judge = judge
+        self._metrics = metrics
+        self._limits = limits
+        self._room = room
+
+    def most_usd(self, sample: Sample, served: str) -> float:
+        """What comparing can cost at most, tokens estimated on the high side; `served` is the text of the served answer."""
+        limits, chat, total = self._limits, sample.answer.chat, 0.0
+        to_ask = _to_ask(sample)
+        for way, _ in to_ask:
+            asked, _ = asked_again(chat, way, limits.max_tokens)
+            price = self._engines[way.engine].info.price
+            total += most_usd(price, len(asked.body), most_tokens(asked.fields))
+        texts = [message_text(m.get("content")) for m in chat.messages]
+        # What the judge is not shown is cut away first; the other answer is not known yet, only its bound.
+        known = min(sum(map(_bytes, texts)), 4 * limits.characters) + min(
+            _bytes(served), 4 * limits.characters
+        )
+        prompt_bytes = _PROMPT_BYTES + _TURN_BYTES * len(texts) + known
+        unknown_tokens = min(int(_OTHER_TOKENIZER * limits.max_tokens), 2 * limits.characters)
+        price = self._judge.info.price
+        verdict = most_usd(price, prompt_bytes, most_tokens(self._judge_fields()))
+        verdict += price.cost_usd(unknown_tokens, 0)
+        # Every answer but the reference's is judged; the served one comes on top of those that are asked.
+        return total + verdict * len(to_ask) * 2 * limits.samples
+
+    async def compare(self, sample: Sample, served: Assembled, bill: Bill) -> list[Compared]:
+        """The reference's answer first, then those that could be judged against it; empty if none could.
+
+        Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer.
+        """
+        usage = served.usage()
+        answers = [
+            Compared(
+                sample.served,
+                served.text(),
+                usage.prompt_tokens if usage else 0,
+                usage.completion_tokens if usage else 0,
+                sample.latency_s,
+                0.0,
+                sample.probability,
+                served=True,
+            )
+        ]
+        for way, probability in _to_ask(sample):
+            try:
+                answers.append(await self._answer(sample.answer.chat, way, probability, bill))
+            except NotAnswered:
+                if way.engine == sample.reference:
+                    raise
+        if len(answers) == 1:
+            raise NotAnswered("no_other_answer")
+        standard = next(a for a in answers if a.way.engine == sample.reference)
+        judged = [
+            await self._judged(sample.answer.chat, answer, standard.text, bill)
+            for answer in answers
+            if answer is not standard
+        ]
+        found = [answer for answer in judged if answer.judgement is not None]
+        return [standard, *found] if found else []
+
+    async def _answer(self, chat: ChatRequest, way: Attempt, probability: float, bill: Bill) -> Compared:
+        asked, our_bound = asked_again(chat, way, self._limits.max_tokens)
+        engine = self._engines[way.engine]
+        await self._room(engine)
+        said = await ask(
+            engine,
+            asked,
+            most_tokens=most_tokens(asked.fields),
+            bill=bill,
+            purpose="answer",
+        )
+        if said.finish_reason == "length" and our_bound:
+            # The client would have let it speak on: what was cut by us is not what it would have got.
+            raise NotAnswered("cut_short")
+        if not said.text.strip():
+            raise NotAnswered("empty")
+        return Compared(
+            way,
+            said.text,
+            said.usage.prompt_tokens,
+            said.usage.completion_tokens,
+            said.latency_s,
+            said.cost_usd,
+            probability,
+            served=False,
+        )
+
+    async def _judged(self, chat: ChatRequest, answer: Compared, reference: str, bill: Bill) -> Compared:
+        """The answer with its judgement against the reference's text: none unless a verdict in each order could be read."""
+        votes: list[Vote] = []
+        unread, cost_usd = 0, answer.cost_usd
+        for number in range(2 * self._limits.samples):
+            ours_first = number % 2 == 0
+            first, second = (answer.text, reference) if ours_first else (reference, answer.text)
+            verdict, spent_usd = await self._verdict(chat, first, second, number // 2 + 1, bill)
+            cost_usd += spent_usd
+            if verdict is None:
+                unread += 1
+            else:
+                votes.append(vote(verdict, ours_first=ours_first))
+        said = judgement(votes, unread, tie=self._limits.tie)
+        if said is not None:
+            self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
+        return replace(answer, cost_usd=cost_usd, judgement=said)
+
+    async def _verdict(
+        self, chat: ChatRequest, first: str, second: str, reading: int, bill: Bill
+    ) -> tuple[int | None, float]:
+        characters = self._limits.characters
+        prompt = judge_prompt(chat.messages, first, second, reading=reading, characters=characters)
+        fields = self._judge_fields()
+        asked = chat_of(fields, prompt.messages)
+        await self._room(self._judge)
+        try:
+            said = await ask(
+                self._judge, asked, most_tokens=most_tokens(fields), bill=bill, purpose="verdict"
+            )
+        except NotAnswered:
+            self._metrics.verdicts.labels("unanswered").inc()
+            return None, 0.0
+        verdict = read_verdict(said.text, prompt.code)
+        self._metrics.verdicts.labels("unread" if verdict is None else "read").inc()
+        return verdict, said.cost_usd
+
+    def _judge_fields(self) -> dict[str, Any]:
+        info, further = self._judge.info, self._limits.judge_fields
+        bound = {} if "max_completion_tokens" in further else {"max_tokens": self._limits.verdict_tokens}
+        return {"model": info.model or info.name, **bound, **further}
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _to_ask(sample: Sample) -> list[tuple[Attempt, float]]:
+    """Ways of answering to be asked, each with the probability of that."""
+    others = [(way, sample.probability_of_others) for way in sample.others]
+    return others if sample.by_reference else [(Attempt(sample.reference), sample.probability), *others]
+
+
+def example_qualities(compared: Sequence[Compared]) -> list[tuple[int, float]]:
+    """What the judged answers to one request say of the examples that some were made with: (example id, quality).
+
+    The answer's quality is each example's, except for a bad answer where the same engine did no better without them: then
+    its failure was not theirs, and nothing is said of them.
+    """
+    judged = [(each.way, each.judgement.quality) for each in compared if each.judgement is not None]
+    alone = {way.engine: quality for way, quality in judged if not way.examples}
+    return [
+        (candidate.example.id, quality)
+        for way, quality in judged
+        for candidate in way.examples
+        if quality >= _BAD_BELOW or alone.get(way.engine, 1.0) > quality
+    ]

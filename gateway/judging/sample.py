@@ -1,0 +1,178 @@
+"""Which finished requests may be judged, and what else to ask for comparison. Pure functions; no engine is asked here."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engines.chat import ChatRequest
+from gateway.answer import Answer
+from gateway.assemble import Assembled, from_events, from_json
+from gateway.background.asking import chat_of
+from gateway.journey import Journey, Outcome
+from gateway.keepers.keeper import decoded
+from router.digest import carries_tools, is_plain_text
+from router.plan import Attempt, Plan
+
+_NEVER_WITH = ("tools", "functions", "audio", "web_search_options")
+_ENDED_BY_ITSELF = ("stop", "length")
+_NOT_ASKED_AGAIN = frozenset(
+    {"stream", "stream_options", "store", "metadata", "user", "safety_identifier", "service_tier"}
+)
+"""Fields of a request that are about its delivery, its keeping or its person, not about what to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A request that is to be judged. It holds content: in memory only, and not for long."""
+
+    request_id: str
+    tenant: str
+    answer: Answer
+    served: Attempt
+    reference: str
+    """The engine whose answer is the standard. It gave the served answer if `served.engine` is it."""
+    others: tuple[Attempt, ...]
+    """What else to ask for comparison, the reference apart."""
+    probability: float
+    """With which this request was sampled, given which engine served it."""
+    probability_of_others: float
+    """The same for each of `others`, who are drawn from all that could have been asked."""
+    latency_s: float
+    """From asking the engine to the end of its answer."""
+
+    @property
+    def by_reference(self) -> bool:
+        """Whether the reference gave the served answer."""
+        return self.served.engine == self.reference
+
+
+def why_not(
+    journey: Journey, engines: Sequence[str], opted_out_keys: Collection[str], *, max_bytes: int
+) -> str | None:
+    """Why a finished request must not, or cannot, be judged; None if it may. `engines` of its model, small to large."""
+    answer = journey.answer
+    if answer is None or answer.hit is not None or answer.attempt is None:
+        return "no_engine"
+    if len(engines) < 2 or answer.attempt.engine not in engines:
+        return "nothing_to_compare"
+    if answer.controls.no_store:
+        return "opted_out"
+    if journey.key_id is not None and journey.key_id in opted_out_keys:
+        return "opted_out_key"
+    if journey.outcome is not Outcome.ANSWERED or answer.status != 200 or not answer.complete:
+        return "incomplete"
+    if journey.continued:
+        # Two engines' work: a judgement of it would be nobody's.
+        return "continued"
+    if answer.kept.overflowed or not answer.kept.chunks or size_bytes(answer) > max_bytes:
+        return "too_large"
+    if answer.attempt.engine == engines[-1] and answer.attempt.examples:
+        # The standard is the reference's answer to the request as it came, and this is none.
+        return "nothing_to_compare"
+    return _not_plain(answer.chat)
+
+
+def size_bytes(answer: Answer) -> int:
+    """What a sample keeps in memory, roughly: the request's body and the answer's, as they came."""
+    return len(answer.chat.body) + answer.kept.size_bytes
+
+
+def _not_plain(chat: ChatRequest) -> str | None:
+    fields = chat.fields
+    if carries_tools(chat) or any(fields.get(name) is not None for name in _NEVER_WITH):
+        return "tools"
+    if fields.get("n", 1) not in (None, 1):
+        return "several_choices"
+    if fields.get("modalities") not in (None, ["text"]) or not is_plain_text(chat.messages):
+        return "not_plain_text"
+    return None
+
+
+def sample(
+    journey: Journey, engines: Sequence[str], *, share: float, others: int, rng: random.Random
+) -> Sample | None:
+    """Toss the coin for a request that may be judged; None if it is not sampled.
+
+    `others`: how many further ways of answering are asked beside the served one and the reference, drawn without preference.
+    """
+    answer = journey.answer
+    assert answer is not None and answer.attempt is not None
+    if rng.random() >= share:
+        return None
+    reference, served = engines[-1], answer.attempt
+    possible = ways_beside(answer.plan, engines, served)
+    if answer.controls.max_examples == 0:
+        possible = [way for way in possible if not way.examples]
+    # Where the reference was served there is nothing to judge but another's answer.
+    wanted = max(1, others) if served.engine == reference else others
+    drawn = rng.sample(possible, min(wanted, len(possible)))
+    return Sample(
+        journey.id,
+        journey.tenant,
+        answer,
+        served,
+        reference,
+        tuple(drawn),
+        share,
+        share * len(drawn) / len(possible) if possible else share,
+        max(0.0, journey.ended - journey.asked) if journey.asked else 0.0,
+    )
+
+
+def ways_beside(plan: Plan | None, engines: Sequence[str], served: Attempt) -> list[Attempt]:
+    """Every way to answer but the served one and the reference: each smaller engine, without and with the examples found."""
+    ways: list[Attempt] = []
+    for engine in engines[:-1]:
+        for way in (Attempt(engine), _with_examples_found(plan, engine, served)):
+            if way is None or (way.engine == served.engine and bool(way.examples) == bool(served.examples)):
+                continue
+            ways.append(way)
+    return ways
+
+
+def _with_examples_found(plan: Plan | None, engine: str, served: Attempt) -> Attempt | None:
+    """The engine with the examples that were planned for it, else for another engine; None where the plan has none.
+
+    A plan that chose the reference holds them too: its small engines stand in, with what was found for them.
+    """
+    planned = [a for a in (served, *(plan.attempts if plan else ())) if a.examples and a.messages is not None]
+    if not planned:
+        return None
+    best = min(planned, key=lambda attempt: attempt.engine != engine)
+    return Attempt(engine, best.messages, best.examples)
+
+
+def asked_again(chat: ChatRequest, way: Attempt, max_tokens: int) -> tuple[ChatRequest, bool]:
+    """The request as another engine is asked it, and whether it is our bound that limits the answer, not the client's."""
+    fields: dict[str, Any] = {k: v for k, v in chat.fields.items() if k not in _NOT_ASKED_AGAIN}
+    name = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+    own = fields.get(name)
+    ours = not isinstance(own, int) or own > max_tokens
+    fields[name] = max_tokens if ours else own
+    return chat_of(fields, chat.messages if way.messages is None else way.messages), ours
+
+
+def most_tokens(fields: Mapping[str, Any]) -> int:
+    """The bound that `asked_again` put on an answer."""
+    bound = fields.get("max_completion_tokens") or fields.get("max_tokens")
+    return bound if isinstance(bound, int) else 0
+
+
+def served_answer(answer: Answer) -> Assembled | None:
+    """The answer the client got, as one object, if it can be compared: whole, one text, and ended by itself or its client's
+    bound. May take milliseconds for a long one: off the event loop."""
+    try:
+        body = decoded(answer)
+    except zlib.error:
+        return None
+    streamed = answer.content_type.startswith("text/event-stream")
+    assembled = from_events(body) if streamed else from_json(body)
+    if assembled is None or not assembled.whole or assembled.calls_tools() or len(assembled.choices()) != 1:
+        return None
+    if assembled.finish_reason() not in _ENDED_BY_ITSELF or not assembled.text().strip():
+        return None
+    return assembled

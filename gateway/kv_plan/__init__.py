@@ -1,0 +1,1 @@
+"""Which examples' prefixes engines keep warm: planned in the process that replays, followed by the workers."""

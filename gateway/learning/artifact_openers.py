@@ -1,0 +1,144 @@
+"""From an artifact's bytes to what they are for, checked against the embedder and the settings at hand."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from gateway.learning.scorer_lineage import features_behind, is_cross_encoder
+from router.bandit import Bandit, BanditOutdated
+from router.example_count import ExampleCounts
+from router.scorer import FallBack, Scorer, ScorerBroken, Scoring
+from router.scorer_features import VERSION, Features
+from store.artifacts import Artifacts
+from store.records import ArtifactRecord
+
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+_BUILD_S = 60.0
+_WRITE_PRIOR = (
+    "import sys; from router.scorer_prior import prior_model; sys.stdout.buffer.write(prior_model())"
+)
+
+
+class ArtifactOpeners:
+    """See gateway.learning.learned.Openers. For one served model of a gateway that embeds."""
+
+    def __init__(
+        self,
+        artifacts: Artifacts,
+        features: Features,
+        *,
+        dimensions: int,
+        embedding_version: str,
+        tokenizer: Path,
+        provider: str,
+        deadline_s: float,
+        models_folder: Path,
+    ) -> None:
+        """`provider`: cpu or cuda, for scorers that declare to be cross-encoders; others always run on the CPU, where they
+        take a tenth of a millisecond. `models_folder` is where the prior is kept once written."""
+        self._artifacts = artifacts
+        self._features = features
+        self._dimensions = dimensions
+        self._embedding_version = embedding_version
+        self._tokenizer = tokenizer
+        self._provider = PROVIDERS[provider]
+        self._deadline_s = deadline_s
+        self._models_folder = models_folder
+
+    def prior(self) -> Scorer:
+        """The scorer before anything was trained. Written on first use, by a child process. Raises ScorerBroken."""
+        return self._opened(self._prior_model(), "prior", PROVIDERS["cpu"])
+
+    def scorer(self, record: ArtifactRecord) -> Scoring:
+        """Raises ArtifactBroken, ScorerBroken."""
+        # Read first, for the checksum: onnxruntime is then given the path, so as not to hold the bytes twice.
+        data = self._artifacts.read(record)
+        version, path = f"scorer-{record.id}", self._artifacts.path(record)
+        if not is_cross_encoder(data):
+            return self._opened(path, version, PROVIDERS["cpu"])
+        better = self._opened(path, version, self._provider)
+        try:
+            return FallBack(better, self._behind(record))
+        except BaseException:
+            better.close()
+            raise
+
+    def runs_on(self) -> str:
+        """The processor that cross-encoders get, found out by opening the prior there: onnxruntime falls back silently.
+
+        Raises ScorerBroken where it is not the one that was asked for.
+        """
+        scorer = self._opened(self._prior_model(), "prior", self._provider)
+        try:
+            return scorer.provider
+        finally:
+            scorer.close()
+
+    def _behind(self, record: ArtifactRecord) -> Scorer:
+        """What answers where a cross-encoder is late: the fast scorer that it came after, or else the prior."""
+        fast = features_behind(self._artifacts, record)
+        if fast is not None:
+            with contextlib.suppress(ScorerBroken):
+                return self._opened(self._artifacts.path(fast), f"scorer-{fast.id}", PROVIDERS["cpu"])
+        return self.prior()
+
+    def bandit(self, record: ArtifactRecord) -> Bandit:
+        """Raises ArtifactBroken, BanditError."""
+        from router.bandit_vw import VowpalBandit
+
+        bandit = VowpalBandit.load(self._artifacts.read(record))
+        made_for = bandit.settings.embedding_version
+        if made_for and made_for != self._embedding_version:
+            raise BanditOutdated(f"it learnt from vectors of {made_for}, not of {self._embedding_version}")
+        return bandit
+
+    def counts(self, record: ArtifactRecord) -> ExampleCounts:
+        """Raises ArtifactBroken, BadCounts."""
+        return ExampleCounts.from_bytes(self._artifacts.read(record))
+
+    def _prior_model(self) -> Path:
+        path = self._models_folder / f"scorer-prior-{VERSION}.onnx"
+        if not path.exists():
+            _write_prior(path)
+        return path
+
+    def _opened(self, path: Path, version: str, provider: str) -> Scorer:
+        return Scorer.open(
+            path,
+            version=version,
+            dimensions=self._dimensions,
+            features=self._features,
+            provider=provider,
+            deadline_s=self._deadline_s,
+            embedding_version=self._embedding_version,
+            tokenizer=self._tokenizer,
+        )
+
+
+def _write_prior(path: Path) -> None:
+    """Whole or not at all. In a child: what writes models weighs thirty megabytes that a gateway must not carry."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        made = subprocess.run(
+            [sys.executable, "-c", _WRITE_PRIOR], capture_output=True, timeout=_BUILD_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ScorerBroken(f"the prior scorer could not be written within {_BUILD_S:g} s") from None
+    if made.returncode:
+        raise ScorerBroken(f"the prior scorer could not be written: {made.stderr.decode()[-300:]}")
+    fd, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(made.stdout)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise

@@ -1,0 +1,204 @@
+"""The learner: one process beside the workers that turns outcomes into new versions of what is learnt. Workers never train.
+
+It reads the log, trains, checks against what is in use, and publishes; workers follow within a second. It may die at any
+moment: what is published is whole, what was being trained is trained again.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gateway.config import Config
+from gateway.log import log
+from store.artifacts import ArtifactBroken, Artifacts
+from store.outcomes import Experience, Outcomes
+from store.records import ArtifactRecord
+
+_FLOORS_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What came of training."""
+
+    data: bytes
+    metrics: Mapping[str, Any]
+    accepted: bool
+    """Whether it is better than what is in use, or as good and newer."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """The version in use."""
+
+    data: bytes
+    metrics: Mapping[str, Any]
+
+
+class Trainer(Protocol):
+    """Turns experiences into one kind of artifact. Blocks for seconds or minutes."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def needed(self) -> int:
+        """Outcomes without which there is nothing to train."""
+        ...
+
+    def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
+        """None when these experiences hold nothing for this kind."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often and on how much to train."""
+
+    min_new_outcomes: int = 20
+    max_outcomes: int = 20_000
+
+
+class Learner:
+    """Trains whatever is due, one tenant and model after the other."""
+
+    def __init__(
+        self,
+        outcomes: Outcomes,
+        artifacts: Artifacts,
+        trainers: Callable[[str], Sequence[Trainer]],
+        pace: Pace,
+        *,
+        lenders: Callable[[str], Sequence[str]] = lambda tenant: (),
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`trainers` gives those of a served model, none for a model that does not learn. `lenders`: tenants whose
+        outcomes a tenant was granted; nothing is learnt across tenants otherwise."""
+        self._outcomes = outcomes
+        self._artifacts = artifacts
+        self._trainers = trainers
+        self._pace = pace
+        self._lenders = lenders
+        self._stopping = stopping
+        self._seen = (-1, -1)
+        self._tried: dict[tuple[str, str, str], int] = {}
+        """Outcomes there were when a slot was last trained."""
+        self._in_use: set[tuple[str, str, str]] = set()
+
+    def step(self) -> list[ArtifactRecord]:
+        """Train what is due; gives what was published. Costs microseconds when no outcome is new."""
+        seen = (self._outcomes.last_id(), self._artifacts.generation())
+        if seen == self._seen:
+            return []
+        known: dict[tuple[str, str], int] = {}
+        for (tenant, model, _), count in self._outcomes.counts().items():
+            known[tenant, model] = known.get((tenant, model), 0) + count
+        published: list[ArtifactRecord] = []
+        for tenant, model in known:
+            lent = sum(known.get((lender, model), 0) for lender in self._lenders(tenant))
+            for trainer in self._trainers(model):
+                if self._stopping():
+                    return published
+                record = self._train_if_due(trainer, tenant, model, known[tenant, model] + lent)
+                published += [record] if record is not None else []
+        # What was published in this step is no news; an outcome that came meanwhile is.
+        self._seen = (seen[0], self._artifacts.generation())
+        return published
+
+    def _train_if_due(self, trainer: Trainer, tenant: str, model: str, count: int) -> ArtifactRecord | None:
+        if count < trainer.needed:
+            return None
+        slot = (trainer.kind, tenant, model)
+        active = self._artifacts.active(*slot)
+        before = self._tried.get(slot)
+        if before is None and active is not None:
+            before = int(active.metrics.get("outcomes", 0))
+        # A tenth more, once there is much: training on 20,000 for the sake of 20 is a waste.
+        few = before is not None and abs(count - before) < max(self._pace.min_new_outcomes, before // 10)
+        # What was in use and is gone (its outcomes were to be forgotten, say) is made anew from what is left.
+        if few and (active is not None or slot not in self._in_use):
+            return None
+        self._tried[slot] = count
+        began = time.monotonic()
+        # A tenant's first version has to beat what the operator brought for all.
+        rival = active or self._artifacts.best(*slot)
+        try:
+            trained = trainer.train(self._experiences(tenant, model), self._incumbent(rival))
+            if trained is None:
+                return None
+            record = self._artifacts.publish(
+                *slot,
+                trained.data,
+                metrics={**trained.metrics, "outcomes": count, "seconds": round(time.monotonic() - began, 3)},
+                parent=rival.id if rival else None,
+                note=trained.reason,
+                state="active" if trained.accepted else "rejected",
+            )
+        except Exception as error:
+            # One tenant's odd outcomes must not keep the others from learning.
+            log("error", "training_failed", kind=trainer.kind, tenant=tenant, model=model, error=error)
+            return None
+        self._in_use.discard(slot)
+        if record.state == "active":
+            self._in_use.add(slot)
+        log(
+            "info",
+            "artifact_published",
+            kind=trainer.kind,
+            id=record.id,
+            tenant=tenant,
+            model=model,
+            state=record.state,
+            reason=trained.reason,
+            outcomes=count,
+        )
+        return record
+
+    def _experiences(self, tenant: str, model: str) -> list[Experience]:
+        found: list[Experience] = []
+        for whose in (tenant, *self._lenders(tenant)):
+            found += self._outcomes.experiences(whose, model, limit=self._pace.max_outcomes, latest=True)
+        return sorted(found, key=lambda e: e.choice.at_s)[-self._pace.max_outcomes :]
+
+    def _incumbent(self, active: ArtifactRecord | None) -> Incumbent | None:
+        if active is None:
+            return None
+        try:
+            return Incumbent(self._artifacts.read(active), active.metrics)
+        except ArtifactBroken as error:
+            log("error", "artifact_broken", kind=active.kind, id=active.id, model=active.model, error=error)
+            return None
+
+
+def learn(config: Config) -> int:
+    """The process: opens the store, learns until SIGTERM or SIGINT. Returns its exit status."""
+    from gateway.setup.learner import learning
+
+    stopping = threading.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: stopping.set())
+    with learning(config, stopping.is_set) as parts:
+        # On a thread of their own: training takes minutes, and a promise on quality cannot wait.
+        floors = threading.Thread(
+            target=_again_and_again, args=(parts.floors, _FLOORS_EVERY_S, stopping), name="floors"
+        )
+        floors.start()
+        log("info", "learning")
+        _again_and_again(parts.learner.step, config.learning.every_s, stopping)
+        floors.join()
+    return 0
+
+
+def _again_and_again(run: Callable[[], object], every_s: float, stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        try:
+            run()
+        except Exception as error:
+            log("error", "learner_failed", error=error)
+        stopping.wait(every_s)

@@ -1,0 +1,116 @@
+"""The kinds of artifact and how each is trained from experiences: what stands between the learner and router.learning."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.learning.learner import Incumbent, Trained
+from router.example_count import learnt
+from router.learning import bandit_training
+from router.learning.count_rows import observed_from_log
+from router.learning.scorer_rows import VectorsOf, rows_from_log
+from store.outcomes import Experience
+from store.records import ChoiceRecord
+
+if TYPE_CHECKING:
+    from gateway.learning.bank_lessons import LessonsOf
+
+
+@dataclass(frozen=True, slots=True)
+class BanditTrainer:
+    """How good each way to answer is."""
+
+    needed: int
+    half_life_s: float
+    kind: str = "bandit"
+
+    def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
+        """See gateway.learning.learner.Trainer."""
+        from router.bandit_vw import BanditSettings
+
+        latest = _latest_embedded(experiences)
+        if latest is None or latest.vector is None:
+            return None
+        settings = BanditSettings(dimensions=len(latest.vector), embedding_version=latest.embedding_version)
+        rows = [
+            row
+            for each in experiences
+            if each.choice.embedding_version == latest.embedding_version
+            and (row := bandit_training.rows_from_log(each.choice, each.outcomes)) is not None
+        ]
+        if len(rows) < self.needed // 2:
+            # Outcomes there are, but of requests that were never weighed: nothing a router can be learnt from.
+            return None
+        knobs = bandit_training.TrainingKnobs(half_life_s=self.half_life_s)
+        try:
+            made = bandit_training.train(
+                rows, settings=settings, incumbent=incumbent.data if incumbent else None, knobs=knobs
+            )
+        except bandit_training.NothingToLearn:
+            return None
+        return Trained(made.data, made.metrics, made.accepted, made.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class CountsTrainer:
+    """How many examples pay, per engine."""
+
+    needed: int
+    half_life_s: float
+    clock: Callable[[], float]
+    kind: str = "counts"
+
+    def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
+        """See gateway.learning.learner.Trainer. Nothing is compared: it is a sum over the log, always taken into use."""
+        rows = observed_from_log((each.choice, each.outcomes) for each in experiences)
+        if not rows:
+            return None
+        counts = learnt(rows, now_s=self.clock(), half_life_s=self.half_life_s)
+        return Trained(counts.to_bytes(), {"rows": len(rows)}, True, "added up anew")
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerTrainer:
+    """How much each example helps. Needs torch: without it what is there stays in use."""
+
+    needed: int
+    vectors_of: Callable[[str, str], VectorsOf]
+    """By tenant and embedding version."""
+    prior: Callable[[], bytes]
+    lessons_of: LessonsOf | None = None
+    """What a tenant's bank teaches by itself."""
+    kind: str = "scorer"
+
+    @staticmethod
+    def possible() -> bool:
+        """Whether torch is installed; it is not imported for that."""
+        return importlib.util.find_spec("torch") is not None
+
+    def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
+        """See gateway.learning.learner.Trainer."""
+        from router.learning.scorer_training import LEAST_ROWS, TooFewOutcomes, trained
+
+        latest = _latest_embedded(experiences)
+        if latest is None:
+            return None
+        rows, taught = [], []
+        for tenant in dict.fromkeys(each.choice.tenant for each in experiences):
+            of_tenant = [(e.choice, e.outcomes) for e in experiences if e.choice.tenant == tenant]
+            vectors = self.vectors_of(tenant, latest.embedding_version)
+            rows += rows_from_log(of_tenant, vectors, embedding_version=latest.embedding_version)
+            if self.lessons_of is not None and len(rows) >= LEAST_ROWS:
+                taught += self.lessons_of(tenant, latest)
+        try:
+            before = incumbent.data if incumbent else self.prior()
+            made = trained(rows, before, embedding_version=latest.embedding_version, lessons=taught)
+        except TooFewOutcomes:
+            return None
+        return Trained(made.model, made.metrics, made.accepted, made.reason)
+
+
+def _latest_embedded(experiences: Sequence[Experience]) -> ChoiceRecord | None:
+    embedded = (each.choice for each in reversed(experiences) if each.choice.vector is not None)
+    return next(embedded, None)

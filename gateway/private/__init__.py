@@ -1,0 +1,1 @@
+"""Private banks: tenants whose own examples are never shown, and the examples written in their place."""

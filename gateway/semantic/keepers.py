@@ -1,0 +1,156 @@
+"""What semantic reuse makes of finished answers: compare, then keep what may be reused. On the recorder's thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+import orjson
+
+from gateway.answer import Answer
+from gateway.assemble import Assembled
+from gateway.journey import Journey
+from gateway.keepers.keeper import Keeper, Keeping, decoded
+from gateway.semantic.metrics import SemanticMetrics
+from gateway.semantic.near_misses import NearMiss, Take
+from router.semantic_equivalence import Equivalence
+from store.records import ExactAnswer
+
+
+class Comparer:
+    """Compares the fresh answer with the remembered one, where that is owed."""
+
+    def __init__(self, equivalent: Equivalence, metrics: SemanticMetrics) -> None:
+        self._equivalent = equivalent
+        self._metrics = metrics
+
+    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+        """See Keeper. Must stand before the keeper of examples."""
+        stage = answer.semantic
+        if stage is None or stage.comparison is None:
+            return
+        comparison = stage.comparison
+        if not _answered_by_the_reference(journey, answer):
+            comparison.abandoned()
+            self._metrics.comparisons.labels("abandoned").inc()
+            return
+        right = None
+        try:
+            # An answer that came whole but is not a plain one (too long, cut short, a refusal to be read) is no agreement.
+            if assembled is not None and _plain(assembled):
+                right = self._equivalent(stage.ask.question, comparison.entry.text, assembled.text())
+        finally:
+            stage.agreed = right is True
+            self._metrics.comparisons.labels("right" if right else "wrong").inc()
+            written = comparison.proofs.observed(
+                comparison.decision, comparison.entry.id, comparison.similarity, right
+            )
+        for future in written:
+            yield "semantic", future
+
+
+class UnlessAgreed:
+    """A keeper that is passed over where the remembered answer stands for the fresh one already."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+        """See Keeper."""
+        if answer.semantic is not None and answer.semantic.agreed:
+            yield "example", "semantic_agreed"
+            return
+        yield from self._keeper.keep(journey, answer, assembled)
+
+
+class Entries(Protocol):
+    """What is needed of store.semantic_entries.SemanticEntries."""
+
+    def add(
+        self,
+        tenant: str,
+        request_id: str,
+        same_otherwise: bytes,
+        question: str,
+        answer: ExactAnswer,
+        text: str,
+    ) -> Future[Any]: ...
+
+
+class EntryKeeper:
+    """Keeps the whole answer of a pair that has become an example, so that it can be given out as it was."""
+
+    def __init__(
+        self,
+        entries: Entries,
+        *,
+        max_bytes: int,
+        clock: Callable[[], float] = time.time,
+        near_miss: Take | None = None,
+    ) -> None:
+        """`near_miss` is handed what was compared and is not the same, once it is an example of its own."""
+        self._near_miss = near_miss
+        self._entries = entries
+        self._max_bytes = max_bytes
+        self._clock = clock
+
+    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+        """See Keeper. Must stand behind the keeper of examples: the entry hangs on the example."""
+        stage = answer.semantic
+        if stage is None or stage.agreed or answer.hit is not None or assembled is None:
+            return
+        if not (answer.from_reference and _answered_by_the_reference(journey, answer) and _plain(assembled)):
+            return
+        streamed = answer.content_type.startswith("text/event-stream")
+        body = orjson.dumps(assembled.completion) if streamed else decoded(answer)
+        if len(body) > self._max_bytes:
+            return
+        kept = ExactAnswer(
+            body,
+            "application/json" if streamed else answer.content_type,
+            journey.engine,
+            self._clock(),
+            usage_estimated=assembled.usage() is None,
+        )
+        ask = stage.ask
+        yield (
+            "semantic_entry",
+            self._entries.add(
+                ask.tenant, journey.id, ask.same_otherwise(), ask.question, kept, assembled.text()
+            ),
+        )
+        if self._near_miss is not None and stage.comparison is not None:
+            entry = stage.comparison.entry
+            # Jobs are written in order: whatever comes of it finds the example and its entry there.
+            self._near_miss(
+                NearMiss(
+                    tenant=ask.tenant,
+                    request_id=journey.id,
+                    messages=tuple(ask.chat.messages),
+                    question=ask.question,
+                    same_otherwise=ask.same_otherwise(),
+                    entry_id=entry.id,
+                    remembered=entry.text,
+                    fresh=assembled.text(),
+                )
+            )
+
+
+def _answered_by_the_reference(journey: Journey, answer: Answer) -> bool:
+    """To its end, with success, without examples of ours, and not as a stand-in."""
+    return (
+        answer.complete and 200 <= answer.status < 300 and answer.from_reference and not journey.by_stand_in
+    )
+
+
+def _plain(assembled: Assembled) -> bool:
+    choices = assembled.choices()
+    return (
+        assembled.whole
+        and len(choices) == 1
+        and assembled.finish_reason() == "stop"
+        and not assembled.calls_tools()
+        and not (choices[0].get("message") or {}).get("refusal")
+    )

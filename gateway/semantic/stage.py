@@ -1,0 +1,240 @@
+"""The stage that may answer with a similar question's answer: find a candidate, ask the gates, ask for a decision.
+
+Off the event loop but for embedding's wait, within a deadline; late or broken means that the model is asked. What comes of
+asking is handed to gateway.semantic.keepers by way of `Answer.semantic`. The rules are in docs/semantic-reuse.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from cachetools import LRUCache
+
+from gateway.answer import Answer
+from gateway.journey import Journey
+from gateway.semantic.ask import SemanticAsk, semantic_ask
+from gateway.semantic.metrics import SemanticMetrics
+from gateway.semantic.proofs import Observations, Proofs
+from router.lexical_gates import blocked
+from router.plan import Attempt, Plan
+from router.semantic_reuse import Explore, Reuse, ReuseSettings
+from store.records import ExactAnswer, Vector
+from store.semantic_entries import SemanticEntry
+from store.semantic_observations import SemanticScope
+
+_SCOPES = 10_000
+"""Proofs held in memory. Those not used for longest go, and come back from the store."""
+
+
+class Index(Protocol):
+    """What is needed of store.vector_index.TenantIndexes."""
+
+    def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]: ...
+
+
+class Entries(Protocol):
+    """What is needed of store.semantic_entries.SemanticEntries."""
+
+    def among(
+        self, tenant: str, same_otherwise: bytes, example_ids: Sequence[int], now_s: float
+    ) -> dict[int, SemanticEntry]: ...
+
+
+class Embed(Protocol):
+    """What is needed of router.embedder.Embedder."""
+
+    @property
+    def version(self) -> str: ...
+
+    async def embed(self, text: str) -> Vector: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """What the operator set."""
+
+    deltas: Mapping[str, float]
+    """By key id, and gateway.semantic.ask.KEYLESS: the share of reused answers that may be wrong."""
+    audit_share: float
+    deadline_s: float
+    neighbours: int
+    max_characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An answer owed: the fresh one is to be compared with `entry`'s."""
+
+    proofs: Proofs
+    decision: Explore
+    entry: SemanticEntry
+    similarity: float
+
+    def abandoned(self) -> None:
+        """There is no fresh answer. Waits for a lock."""
+        self.proofs.abandoned(self.decision)
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """An answer to be given."""
+
+    answer: ExactAnswer
+    decision: Reuse
+    policy: str
+
+    def headers(self) -> dict[str, str]:
+        """What tells the client that this answer was another question's."""
+        age_s = max(0, int(time.time() - self.answer.stored_at_s))
+        left_s = max(0, int(self.answer.ttl_s) - age_s)
+        return {
+            "Cache-Status": f"understudy; hit; detail=semantic; ttl={left_s}",
+            "x-understudy-reuse": "semantic",
+        }
+
+
+@dataclass(slots=True)
+class SemanticStage:
+    """What the recorder needs of a request that took part."""
+
+    ask: SemanticAsk
+    comparison: Comparison | None = None
+    agreed: bool = False
+    """The comparison found the remembered answer right: the fresh pair need not be remembered as well."""
+
+    def steered(self, plan: Plan, reference: str) -> Plan:
+        """`plan`, but asking the reference first, without examples, where a comparison is to prove or audit something.
+
+        A small engine that was shown the entry as an example would agree with it for the wrong reason.
+        """
+        if self.comparison is None or self.comparison.decision.rung is None:
+            return plan
+        decision = self.comparison.decision
+        others = tuple(attempt for attempt in plan.attempts if attempt.engine != reference)
+        return replace(
+            plan,
+            attempts=(Attempt(reference), *others),
+            reason=f"semantic_{decision.reason}",
+            probability=plan.probability * decision.probability,
+        )
+
+
+class SemanticAnswers:
+    """See the module. `threads` is its own, since reuse waits for a commit."""
+
+    def __init__(
+        self,
+        embedder: Embed,
+        index: Index,
+        entries: Entries,
+        observations: Observations,
+        threads: Executor,
+        metrics: SemanticMetrics,
+        knobs: Knobs,
+    ) -> None:
+        self._embedder = embedder
+        self._index = index
+        self._entries = entries
+        self._observations = observations
+        self._threads = threads
+        self._metrics = metrics
+        self._knobs = knobs
+        # Nobody may foresee which answers are audited.
+        self._rng = random.SystemRandom()
+        self._lock = threading.Lock()
+        self._proofs: LRUCache[SemanticScope, Proofs] = LRUCache(_SCOPES)
+
+    async def consider(
+        self, answer: Answer, journey: Journey, *, endpoint: str, served_by: str
+    ) -> Reused | None:
+        """The answer to give, or None: ask the model. Sets `answer.semantic` where the request takes part. Never raises."""
+        ask = semantic_ask(
+            answer.chat,
+            answer.controls,
+            self._knobs.deltas,
+            tenant=journey.tenant,
+            key_id=journey.key_id,
+            endpoint=endpoint,
+            served_by=served_by,
+            max_characters=self._knobs.max_characters,
+        )
+        if ask is None:
+            return None
+        answer.semantic = SemanticStage(ask)
+        if not ask.reads:
+            return None
+        began = time.perf_counter()
+        try:
+            found = await self._found(ask)
+        except Exception as error:
+            journey.bypassed.append(f"semantic:{type(error).__name__}")
+            self._metrics.decisions.labels("bypassed").inc()
+            return None
+        finally:
+            journey.stage("semantic", began)
+        if isinstance(found, Comparison):
+            answer.semantic.comparison = found
+            return None
+        return found
+
+    def close(self) -> None:
+        """Wait for what is under way. Blocks."""
+        self._threads.shutdown()
+
+    async def _found(self, ask: SemanticAsk) -> Reused | Comparison | None:
+        vector = await self._embedder.embed(ask.question)
+        work: Future[Reused | Comparison | None] = self._threads.submit(self._look, ask, vector)
+        try:
+            async with asyncio.timeout(self._knobs.deadline_s):
+                return await asyncio.wrap_future(work)
+        except BaseException:
+            # Late, or the client left: an audit that was decided on meanwhile will never be answered.
+            self._threads.submit(_let_go, work)
+            raise
+
+    def _look(self, ask: SemanticAsk, vector: Vector) -> Reused | Comparison | None:
+        """Blocks: for the executor."""
+        similarity = dict(self._index.nearest(ask.tenant, vector, self._knobs.neighbours))
+        entries = self._entries.among(ask.tenant, ask.same_otherwise(), list(similarity), time.time())
+        if not entries:
+            self._metrics.decisions.labels("no_candidate").inc()
+            return None
+        # Of equally near ones the freshest.
+        entry = max(entries.values(), key=lambda e: (similarity[e.example_id], e.answer.stored_at_s))
+        near = similarity[entry.example_id]
+        gate = blocked(ask.question, entry.question)
+        if gate is not None:
+            self._metrics.decisions.labels("gate").inc()
+            self._metrics.gates.labels(gate).inc()
+            return None
+        settings = ReuseSettings(ask.delta, audit_share=self._knobs.audit_share)
+        proofs = self._of(SemanticScope(ask.tenant, self._embedder.version, settings.policy), settings)
+        decision = proofs.decide(entry.id, near, self._rng)
+        if isinstance(decision, Reuse):
+            self._metrics.decisions.labels("reuse").inc()
+            return Reused(entry.answer, decision, settings.policy)
+        self._metrics.decisions.labels(decision.reason).inc()
+        return Comparison(proofs, decision, entry, near) if decision.compare else None
+
+    def _of(self, scope: SemanticScope, settings: ReuseSettings) -> Proofs:
+        with self._lock:
+            proofs = self._proofs.get(scope)
+            if proofs is None:
+                proofs = self._proofs[scope] = Proofs(scope, settings, self._observations)
+            return proofs
+
+
+def _let_go(work: Future[Reused | Comparison | None]) -> None:
+    """Waits for the work, where it has begun, and gives up a comparison that came of it."""
+    if work.cancelled() or work.exception() is not None:
+        return
+    found = work.result()
+    if isinstance(found, Comparison):
+        found.abandoned()

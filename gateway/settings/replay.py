@@ -1,0 +1,167 @@
+"""Settings of replay: when the bank improves itself, what that may cost, which engines do the work, what stays warm."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, field_validator
+
+from gateway.settings.group import Settings
+
+
+def time_zone(name: str) -> tzinfo:
+    """The time zone called `name`. Raises ValueError, saying what would be right."""
+    # A slim system without a zone database knows UTC all the same.
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError) as error:
+        raise ValueError(
+            f"{name!r} is no time zone known here; take a name such as UTC or Europe/Rome (where the system has "
+            "no zones, install the package tzdata)"
+        ) from error
+
+
+class OffPeakSettings(Settings):
+    """How quiet is quiet enough (see docs/off-peak.md)."""
+
+    weeks: int = Field(4, ge=1, le=26, description="Weeks of requests from which a usual week is learnt.")
+    quiet_share: float = Field(
+        0.25, gt=0, le=1, description="Share of a usual week's hours that counts as quiet: the quietest ones."
+    )
+    min_in_flight: int = Field(
+        2, ge=0, description="Requests in flight that never pause replay, whatever was learnt: the floor."
+    )
+    max_in_flight: int | None = Field(
+        None,
+        ge=0,
+        description="Requests in flight that always pause replay; null leaves it to what is learnt.",
+    )
+    calm_s: float = Field(
+        10, ge=0, description="How long it must have been quiet before replay goes on after a pause."
+    )
+
+
+class ReplayBudgetSettings(Settings):
+    """What one run may spend, at most; it ends with the first of these that is used up."""
+
+    usd: float = Field(1, ge=0, description="US dollars.")
+    tokens: int = Field(1_000_000, ge=0, description="Tokens, prompts and answers together.")
+    minutes: float = Field(
+        120, gt=0, description="Minutes of engines' time: its requests' latencies added up; pauses are free."
+    )
+
+
+class KvPlanEngineSettings(Settings):
+    """What an engine can keep warm."""
+
+    kv_mib: float = Field(
+        gt=0, description="Memory for prefixes of examples, in MiB: a part of the engine's KV cache."
+    )
+    bytes_per_token: int | None = Field(
+        None, ge=1, description="KV bytes per token; null: from model_dir's config.json."
+    )
+    model_dir: str | None = Field(None, description="Folder with the model's config.json.")
+    block_tokens: int = Field(
+        16, ge=1, description="Tokens per block: engines share whole blocks (--block-size)."
+    )
+    load_ms_per_ktok: float = Field(
+        0, ge=0, description="To load 1000 tokens of KV; 0 where it stays in the engine's own memory."
+    )
+    load_ms: float = Field(0, ge=0, description="To begin loading, whatever the length.")
+
+
+class KvPlanSettings(Settings):
+    """Which examples' prefixes engines keep warm (see docs/kv-plan.md)."""
+
+    engines: dict[str, KvPlanEngineSettings] = Field(
+        {}, description="Engine name to what it can keep warm; engines not named keep nothing on purpose."
+    )
+    every_s: float = Field(600, gt=0, description="How often the plan is made anew.")
+    warm: bool = Field(
+        True, description="Ask planned prefixes with max_tokens=1 while off-peak, where engines allow it."
+    )
+
+
+class ExpandSettings(Settings):
+    """Variations of requests, where nothing near is in the bank."""
+
+    enabled: bool = Field(True, description="Off only betters what is there.")
+    variations: int = Field(3, ge=1, le=10, description="New questions asked for per example.")
+    thin_below: float = Field(
+        0.8, ge=0, le=1, description="An example whose nearest neighbour is less similar stands alone."
+    )
+    duplicate_above: float = Field(
+        0.95, ge=0, le=1, description="A variation this near to what is there is not answered."
+    )
+    drift_below: float = Field(
+        0.4, ge=0, le=1, description="What is less similar than this to an example is about something else."
+    )
+
+
+class ReplaySettings(Settings):
+    """Replay: off-peak, the bank asks again for what matters and learns what it lacks. Needs memory."""
+
+    enabled: bool = Field(False, description="Run replay by itself; `understudy replay` works either way.")
+    cron: str | None = Field(
+        "0 2 * * *",
+        description="When a run begins, as in crontab(5); null: daily, in the hour that is usually quietest.",
+    )
+    time_zone: str = Field("UTC", description="Of the cron expression and of usual weeks, e.g. Europe/Rome.")
+    window_h: float = Field(
+        6,
+        gt=0,
+        le=24,
+        description="How long after its time a run may begin or go on; then the next is waited for.",
+    )
+    off_peak: OffPeakSettings = Field(OffPeakSettings(), description="How quiet is quiet enough.")
+    budget: ReplayBudgetSettings = Field(ReplayBudgetSettings(), description="What one run may spend.")
+    samples: int = Field(
+        3, ge=1, le=16, description="Answers asked of the reference engine per example; the best stays."
+    )
+    temperature: float = Field(0.8, ge=0, le=2, description="With which they are sampled.")
+    judge: str | None = Field(None, description="Engine that compares answers; null: judging.engine.")
+    generator: str | None = Field(
+        None, description="Engine that writes new questions; null: the model's reference engine."
+    )
+    engine: str | None = Field(
+        None, description="Engine that answers anew; null: the reference of the model an example came by."
+    )
+    votes: int = Field(2, ge=1, le=8, description="Verdicts per order of each comparison.")
+    max_tokens: int = Field(1024, ge=16, description="Longest answer it asks for, in tokens.")
+    in_flight: int = Field(4, ge=1, le=64, description="Examples worked on at once.")
+    again_after_h: float = Field(
+        168, ge=0, description="How long an example that was replayed is left alone."
+    )
+    most_steps: int = Field(2000, ge=1, description="Most examples one run takes up.")
+    expand: ExpandSettings = Field(ExpandSettings(), description="Writing new examples where there are few.")
+    near_misses: bool = Field(
+        False, description="Judge pairs that were nearly reused, and reuse those that pass."
+    )
+    kv_plan: KvPlanSettings = Field(KvPlanSettings(), description="Prefixes that engines keep warm.")
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_exists(cls, zone: str) -> str:
+        time_zone(zone)
+        return zone
+
+    @field_validator("cron")
+    @classmethod
+    def _is_a_cron_expression(cls, expression: str | None) -> str | None:
+        from cronsim import CronSim, CronSimError
+
+        if expression is None:
+            return None
+        remedy = "five fields: minute, hour, day of month, month, day of week, such as '0 2 * * *'"
+        if len(expression.split()) != 5:
+            raise ValueError(f"{expression!r} is no cron expression; it takes {remedy}")
+        try:
+            next(CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)))
+        except CronSimError as error:
+            raise ValueError(f"{expression!r} is no cron expression ({error}); it takes {remedy}") from error
+        except StopIteration as error:
+            raise ValueError(f"{expression!r} never comes; it takes {remedy}") from error
+        return expression

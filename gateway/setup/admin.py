@@ -1,0 +1,125 @@
+"""From the settings to the admin pages: opens the store of the data folder, and hands over what admin must not import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from admin.app import AdminApp, Options
+from admin.hands import Hands
+from admin.pages import PAGES
+from admin.sources import EngineFacts, Given, ReplayFacts, ServedFacts, Sources
+from gateway.admin_pages.hands import AdminHands
+from gateway.admin_pages.settings import EffectiveSettings
+from gateway.config import Config
+from gateway.log import log
+from store.admin_sessions import AdminSessions
+from store.admin_users import AdminUsers
+from store.audit_log import AuditLog
+from store.engine_states import EngineStates
+from store.memory import Memory as Store
+from store.outcome_sums import OutcomeSums
+from store.quality_floors import QualityFloors
+from store.replay_records import ReplayBudget
+from store.request_rollups import RequestRollups
+
+
+@contextmanager
+def admin(
+    config: Config, port: int, gateway_url: str = "", config_file: Path | None = None
+) -> Iterator[tuple[AdminApp, Sources]]:
+    """The application over the open store, which is closed again. Raises what opening a store raises."""
+    memory = config.memory
+    assert memory is not None and memory.data_dir is not None, "admin_wanted"
+    store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
+    try:
+        hands = AdminHands(config, store)
+        made = sources(config, store, gateway_url, config_file, hands.hands())
+        app = AdminApp(
+            PAGES,
+            made,
+            Options(
+                cookie=f"understudy_admin_{port}",
+                secure=config.admin.https,
+                failed=lambda path, error: log("error", "admin_failed", path=path, error=error),
+            ),
+        )
+        app.app.on_cleanup.append(lambda _: hands.aclose())
+        try:
+            yield app, made
+        finally:
+            app.close()
+    finally:
+        store.close()
+
+
+def sources(
+    config: Config,
+    store: Store,
+    gateway_url: str = "",
+    config_file: Path | None = None,
+    hands: Hands | None = None,
+) -> Sources:
+    """What the pages of this configuration are made from."""
+    settings = config.admin
+    effective = EffectiveSettings(config, config_file)
+    return Sources(
+        store,
+        AdminUsers(store.db),
+        AdminSessions(
+            store.db, store.secret, idle_s=settings.idle_min * 60, longest_s=settings.longest_h * 3600
+        ),
+        AuditLog(store.db),
+        RequestRollups(store.db, config.models),
+        EngineStates(store.db),
+        OutcomeSums(store.db),
+        QualityFloors(store.db),
+        Given(
+            engines=tuple(_engine(config, name) for name in config.engines),
+            models=tuple(_model(config, name) for name in config.models),
+            settings=effective.rows,
+            settings_news=effective.news,
+            check=effective.check,
+            config_file=str(config_file or ""),
+            gateway_url=gateway_url,
+            replay=_replay(config),
+            judged=config.judging is not None,
+            hands=hands or Hands(),
+        ),
+    )
+
+
+def _replay(config: Config) -> ReplayFacts:
+    settings, lacks = config.replay, ""
+    if config.memory is None or not config.memory.examples.enabled:
+        lacks = "There are no examples to better: set memory.examples.enabled."
+    elif not (settings.judge or config.judging):
+        lacks = "Replay needs a judge: set replay.judge, or judging.engine."
+    when = f"at {settings.cron!r}" if settings.cron else "in the hour that is usually quietest"
+    return ReplayFacts(
+        settings.enabled and not lacks,
+        f"It runs by itself {when} ({settings.time_zone}), for at most {settings.window_h:g} hours, while traffic is low.",
+        lacks,
+        ReplayBudget(settings.budget.usd, settings.budget.tokens, settings.budget.minutes * 60),
+    )
+
+
+def _engine(config: Config, name: str) -> EngineFacts:
+    settings = config.engines[name]
+    return EngineFacts(
+        name,
+        settings.kind,
+        settings.model or "",
+        getattr(settings, "base_url", None) or "",
+        settings.price.input_usd_per_mtok,
+        settings.price.output_usd_per_mtok,
+        settings.context_tokens,
+        settings.max_in_flight,
+    )
+
+
+def _model(config: Config, name: str) -> ServedFacts:
+    settings = config.models[name]
+    floor = settings.in_context.quality_floor
+    return ServedFacts(name, settings.engines, settings.policy, floor.max_loss, floor.confidence)

@@ -1,0 +1,168 @@
+"""From the settings to the engines: the only file that names their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from engines.breaker import Breaker
+from engines.engine import Engine, EngineInfo, Price
+from engines.guard import Guard, Limits
+from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.vllm_dialect import Dialect, Priorities
+from engines.vllm_server import VLLMServer
+from gateway.config import AnyEngine, Config, Upstream
+from gateway.log import log
+from gateway.settings.engines import (
+    EngineSettings,
+    HTTPEngine,
+    OpenAIEngine,
+    TenantSettings,
+    TimeoutSettings,
+    VLLMEngine,
+    VLLMLocalEngine,
+)
+
+if TYPE_CHECKING:
+    from engines.simulated_world import World
+
+UPSTREAM = "upstream"
+"""The default upstream's name among the engines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """What engines need to keep tenants apart."""
+
+    secret: bytes
+    """Their salts hang on it."""
+    named: Callable[[str], str] = str
+    """A tenant's id by its name."""
+
+    def priorities(self, by_name: Mapping[str, int]) -> dict[str, int]:
+        """The same by id; `id:HEX` is one already."""
+        return {n[3:] if n.startswith("id:") else self.named(n): value for n, value in by_name.items()}
+
+
+def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
+    """Every configured engine by name, each with its guard. Raises EngineMissing."""
+    return {
+        name: _guard(name, _engine(name, settings, tenants), settings)
+        for name, settings in config.engines.items()
+    }
+
+
+class EngineMissing(Exception):
+    """What an engine stands on is not installed. The text says what to do about it."""
+
+
+def tells_tenants_apart(config: Config) -> bool:
+    """Whether some engine treats tenants differently."""
+    return any(isinstance(engine, TenantSettings) for engine in config.engines.values())
+
+
+def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
+    price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
+    info = EngineInfo(name, settings.model, price, settings.context_tokens)
+    if isinstance(settings, VLLMEngine):
+        return VLLMServer(
+            info,
+            settings.base_url,
+            server_url=settings.server_url,
+            authorization=_authorization(settings),
+            extra_headers=_extra_headers(settings),
+            timeouts=_timeouts(settings.timeouts),
+            dialect=_dialect(settings, tenants),
+            poll_s=settings.poll_s,
+        )
+    if isinstance(settings, VLLMLocalEngine):
+        return _local(info, settings, tenants)
+    if isinstance(settings, OpenAIEngine):
+        return OpenAIHTTP(
+            info,
+            settings.base_url,
+            authorization=_authorization(settings),
+            extra_headers=_extra_headers(settings),
+            timeouts=_timeouts(settings.timeouts),
+        )
+    # Only the demo and tests need a world; building one takes time and memory.
+    from engines.simulated import SimulatedEngine
+
+    return SimulatedEngine(
+        info,
+        role=settings.role,
+        world=_world(settings.seed, settings.facts),
+        ttft_ms=settings.ttft_ms,
+        token_ms=settings.token_ms,
+        capacity=settings.capacity,
+        pace=settings.pace,
+    )
+
+
+@lru_cache(maxsize=4)
+def _world(seed: int, facts: int) -> World:
+    """The lead and the understudy live in one world; it never changes, so they share the object."""
+    from engines.simulated_world import World
+
+    return World(seed, facts)
+
+
+def _guard(name: str, engine: Engine, settings: EngineSettings) -> Guard:
+    limits = Limits(
+        settings.max_in_flight, settings.max_queued, settings.retries.attempts, settings.retries.max_wait_s
+    )
+    return Guard(
+        engine, limits, Breaker(name, failures=settings.breaker.failures, open_s=settings.breaker.open_s)
+    )
+
+
+def upstream(settings: Upstream) -> OpenAIHTTP:
+    """The default upstream. No guard: it is passed through, not managed."""
+    return OpenAIHTTP(
+        EngineInfo(UPSTREAM),
+        settings.base_url,
+        authorization=_authorization(settings),
+        extra_headers=_extra_headers(settings),
+        timeouts=_timeouts(settings.timeouts),
+    )
+
+
+def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Engine:
+    from engines import vllm_core
+    from engines.vllm_local import VLLMLocal
+
+    if not vllm_core.installed():
+        raise EngineMissing(
+            f"engines.{info.name} is of kind vllm-local, but vLLM is not installed: {vllm_core.INSTALL}"
+        )
+    name = settings.served_name
+    return VLLMLocal(
+        replace(info, model=name),
+        start=partial(vllm_core.start_blocking, settings.model_dir, settings.args, name),
+        open_=vllm_core.opened,
+        dialect=_dialect(settings, tenants),
+        tell=lambda level, event, fields: log(level, event, **fields),
+    )
+
+
+def _dialect(settings: TenantSettings, tenants: Tenants) -> Dialect:
+    return Dialect(
+        tenants.secret if settings.salted else None,
+        Priorities(
+            settings.priority, tenants.priorities(settings.tenant_priorities), settings.background_priority
+        ),
+    )
+
+
+def _authorization(settings: HTTPEngine | Upstream) -> str | None:
+    return f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None
+
+
+def _extra_headers(settings: HTTPEngine | Upstream) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in settings.headers.items()}
+
+
+def _timeouts(settings: TimeoutSettings) -> Timeouts:
+    return Timeouts(settings.connect_s, settings.first_chunk_s, settings.gap_s, settings.total_s)

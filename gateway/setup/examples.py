@@ -1,0 +1,42 @@
+"""Puts together what the examples' endpoints work on, out of an open memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.examples.forgetting import Forgetter
+from gateway.handlers.examples import Shelf
+from gateway.setup.admission import admission
+from store.contributors import Standings
+from store.example_rows import by_request
+from store.records import Example
+
+if TYPE_CHECKING:
+    from gateway.memory import Memory
+    from gateway.settings.memory import ExampleSettings
+    from store.database import Database
+
+_FOLLOWED_WITHIN_S = 2.0
+
+
+def shelf(memory: Memory, settings: ExampleSettings, max_json_bytes: int) -> Shelf:
+    """A shelf over `memory`, which must have an embedder and indexes."""
+    store = memory.store
+    assert memory.embedder is not None and store.indexes is not None and store.follower is not None
+    return Shelf(
+        bank=store.examples,
+        find=partial(_find, store.db),
+        admission=admission(settings),
+        embedder=memory.embedder,
+        nearest=store.indexes.nearest,
+        followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),
+        forgetter=Forgetter(store),
+        standing=Standings(store.db, good_quality=settings.admission.good_quality).of,
+        secret=store.secret,
+        max_json_bytes=max_json_bytes,
+    )
+
+
+def _find(db: Database, tenant: str, request_id: str) -> Example | None:
+    return by_request(db.read(), tenant, request_id)

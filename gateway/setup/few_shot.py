@@ -1,0 +1,78 @@
+"""From the settings to the rule that needs no training (LOGIC), with what it looks things up in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from engines.engine import Engine
+from gateway.config import Config, ModelSettings
+from gateway.examples.sharing import lenders
+from gateway.memory import Memory
+from router.dials import Dials
+from router.policies.few_shot import FewShot, Knobs
+from router.retriever import Retriever
+
+
+@dataclass(frozen=True, slots=True)
+class FewShotParts:
+    """A policy, and what it looks things up in."""
+
+    policy: FewShot
+    retriever: Retriever
+    configured: Knobs
+
+    def turn(self, dials: Dials) -> None:
+        """Decide by these dials from now on; those that are not turned are as configured."""
+        turned = {name: value for name, value in dials.turned().items() if name != "preference"}
+        knobs = replace(self.configured, **turned)  # type: ignore[arg-type]
+        # What lies below the retriever's floor the rule would never see.
+        self.retriever.look_down_to(knobs.theta, enough(knobs))
+        self.policy.knobs = knobs
+
+
+def few_shot(
+    settings: ModelSettings,
+    config: Config,
+    memory: Memory,
+    engines: Mapping[str, Engine],
+    executor: Executor,
+) -> FewShotParts:
+    """The rule for one served model. Needs a memory with examples."""
+    remembered, few = config.memory, settings.few_shot
+    assert remembered is not None and memory.embedder is not None and memory.store.indexes is not None
+    examples = remembered.examples
+    knobs = Knobs(
+        theta=few.theta,
+        m=few.m,
+        max_examples=few.max_examples,
+        max_example_tokens=few.max_example_tokens,
+        with_tools=few.with_tools,
+        same_names=few.same_names,
+        max_characters=examples.embedding.max_characters,
+        retrieve_deadline_s=examples.retrieve_deadline_ms / 1000,
+    )
+    retriever = Retriever(
+        memory.store.indexes,
+        memory.store.examples,
+        neighbours=examples.neighbours,
+        floor=few.theta,
+        enough=enough(knobs),
+        lenders=lenders(config.sharing.grants, memory.store.keys.tenant_named),
+    )
+    small = engines[settings.engines[0]]
+    policy = FewShot(
+        settings.engines,
+        memory.embedder,
+        retriever,
+        executor,
+        knobs,
+        context_tokens=lambda: small.info.context_tokens,
+    )
+    return FewShotParts(policy, retriever, knobs)
+
+
+def enough(knobs: Knobs) -> int:
+    """Twice what can be used: some may name other things, or not fit the budget."""
+    return 2 * max(knobs.m, knobs.max_examples)

@@ -1,0 +1,220 @@
+"""From the settings to the policy that learns, and what it looks things up in. Imported only where a model uses it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cachetools import LRUCache
+
+from engines.engine import Engine
+from gateway.background.answer_embedder import version_of
+from gateway.config import Config, ModelSettings
+from gateway.examples.sharing import lenders
+from gateway.kv_plan.hot_examples import HotExamples
+from gateway.learning.artifact_openers import ArtifactOpeners
+from gateway.learning.learned import LearnedFollower
+from gateway.learning.metrics import LearningMetrics
+from gateway.log import log
+from gateway.memory import Memory
+from gateway.setup.learner import promised
+from router import chooser, combiner, example_count
+from router.chooser import Chooser
+from router.dials import Dials
+from router.exploration_budget import ExplorationBudget
+from router.load_bias import LoadKnobs
+from router.policies.in_context import InContext, Knobs
+from router.quality_floor import cap_in_force
+from router.rarity import Rarity
+from router.retriever import Retriever
+from router.scorer import ScorerError, Scoring
+from router.scorer_features import Features
+from store.answer_vectors import CandidateVectors
+from store.kv_plans import KvPlans
+from store.memory import Memory as Store
+from store.quality_floors import QualityFloors
+
+_TRUSTED_FOR_S = 60.0
+"""A quality floor's account is brought up to date twice a second while there is traffic."""
+_TENANTS_SHOWN = 64
+"""Of those asked for last, the least cap is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class InContextParts:
+    """A policy and the follower it depends on, which must be started and stopped."""
+
+    policy: InContext
+    follower: LearnedFollower
+    configured: Knobs
+
+    def turn(self, dials: Dials) -> None:
+        """Decide by these dials from now on; those that are not turned are as configured."""
+        self.policy.knobs = replace(self.configured, **dials.turned())  # type: ignore[arg-type]
+
+
+def in_context(
+    name: str,
+    settings: ModelSettings,
+    config: Config,
+    memory: Memory,
+    engines: Mapping[str, Engine],
+    executor: Executor,
+    metrics: LearningMetrics,
+) -> InContextParts:
+    """The policy of the served model `name`. Needs a memory with examples."""
+    store, embedder, remembered = memory.store, memory.embedder, config.memory
+    assert embedder is not None and store.indexes is not None and remembered is not None
+    chosen, answers = settings.in_context.examples, remembered.examples.answer_vectors
+    retriever = Retriever(
+        store.indexes,
+        store.examples,
+        neighbours=max(remembered.examples.neighbours, chosen.candidates),
+        floor=chosen.floor,
+        enough=chosen.candidates,
+        lenders=lenders(config.sharing.grants, store.keys.tenant_named),
+        with_vectors=CandidateVectors(
+            store.db,
+            question_version=embedder.version,
+            answer_version=version_of(embedder.version, answers.max_characters) if answers.enabled else "",
+        ),
+    )
+    openers = ArtifactOpeners(
+        store.artifacts,
+        Features(Rarity.read(embedder.tokenizer_file)),
+        dimensions=embedder.dimensions,
+        embedding_version=embedder.version,
+        tokenizer=embedder.tokenizer_file,
+        provider=chosen.provider,
+        deadline_s=chosen.scorer_deadline_ms / 1000,
+        models_folder=_models_folder(config),
+    )
+    floor = promised(config, settings)
+    follower = LearnedFollower(
+        store.artifacts,
+        openers,
+        prior=_prior(openers, metrics, chosen.provider),
+        floors=Caps(QualityFloors(store.db), name, floor.x, metrics) if floor is not None else None,
+        broken=lambda kind: metrics.broken.labels(kind).inc(),
+    )
+    exploration = settings.in_context.exploration
+    knobs = _knobs(settings, config)
+    policy = InContext(
+        [engines[each] for each in settings.engines],
+        embedder,
+        retriever,
+        follower.books(name),
+        Chooser(_chooser_knobs(settings)),
+        ExplorationBudget(exploration.key_share),
+        executor,
+        knobs,
+        hot=_hot(settings, config, store),
+        rng=random.Random(),
+    )
+    return InContextParts(policy, follower, knobs)
+
+
+class Caps:
+    """What the learner found may be offloaded: gateway.learning.learned.FloorCaps. No account: nothing is proven."""
+
+    def __init__(
+        self,
+        rows: QualityFloors,
+        model: str,
+        unproven: float,
+        metrics: LearningMetrics,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.unproven = unproven
+        self._rows = rows
+        self._gauge = metrics.offload_cap.labels(model)
+        self._clock = clock
+        self._caps: LRUCache[str, float] = LRUCache(_TENANTS_SHOWN)
+
+    def cap(self, tenant: str, model: str) -> float:
+        """See gateway.learning.learned.FloorCaps. An account that nobody keeps any more proves nothing either."""
+        row = self._rows.get(tenant, model)
+        age_s = 0.0 if row is None else self._clock() - row.at_s
+        cap = cap_in_force(None if row is None else row.cap, self.unproven, age_s, _TRUSTED_FOR_S)
+        self._caps[tenant] = cap
+        self._gauge.set(min(self._caps.values()))
+        return cap
+
+
+def _hot(settings: ModelSettings, config: Config, store: Store) -> Callable[[str], Mapping[int, int]]:
+    engine = settings.engines[0]
+    if engine not in config.replay.kv_plan.engines:
+        return lambda tenant: {}
+    return HotExamples(KvPlans(store.db), engine).places
+
+
+def _prior(openers: ArtifactOpeners, metrics: LearningMetrics, provider: str) -> Scoring | None:
+    try:
+        if provider != "cpu":
+            _tell_provider(openers, metrics, provider)
+        return openers.prior()
+    except (ScorerError, OSError) as error:
+        # Requests can do without: the nearest examples are sent instead.
+        metrics.broken.labels("scorer").inc()
+        log("error", "prior_broken", error=error)
+        return None
+
+
+def _tell_provider(openers: ArtifactOpeners, metrics: LearningMetrics, wanted: str) -> None:
+    """Said at start, rather than when a cross-encoder is first taken into use."""
+    try:
+        log("info", "scorer_provider", wanted=wanted, provider=openers.runs_on())
+    except ScorerError as error:
+        # Not fatal: only cross-encoders need it, and the fast scorer stands behind each.
+        metrics.broken.labels("scorer").inc()
+        log("error", "scorer_provider_missing", wanted=wanted, error=error)
+
+
+def _models_folder(config: Config) -> Path:
+    memory = config.memory
+    assert memory is not None and memory.data_dir is not None
+    return memory.examples.embedding.cache_dir or memory.data_dir / "models"
+
+
+def _chooser_knobs(settings: ModelSettings) -> chooser.Knobs:
+    exploration, load = settings.in_context.exploration, settings.in_context.load
+    return chooser.Knobs(
+        gamma_scale=exploration.gamma,
+        least_probability=exploration.epsilon / max(2, 2 * len(settings.engines) - 1),
+        load=LoadKnobs(threshold=load.threshold, strength=load.strength),
+    )
+
+
+def _knobs(settings: ModelSettings, config: Config) -> Knobs:
+    rule, learned, chosen = settings.few_shot, settings.in_context, settings.in_context.examples
+    assert config.memory is not None
+    examples = config.memory.examples
+    actions = 2 * len(settings.engines) - 1
+    return Knobs(
+        theta=rule.theta,
+        m=rule.m,
+        same_names=rule.same_names,
+        with_tools=rule.with_tools,
+        max_characters=examples.embedding.max_characters,
+        deadline_s=(examples.retrieve_deadline_ms + chosen.scorer_deadline_ms) / 1000,
+        max_examples=chosen.max_examples,
+        max_example_tokens=chosen.max_example_tokens,
+        candidates=chosen.candidates,
+        combiner=combiner.Knobs(
+            min_gain=chosen.min_gain,
+            gain_per_ktok=chosen.gain_per_ktok,
+            redundancy=chosen.redundancy,
+            order=chosen.order,
+        ),
+        counts=example_count.Knobs(gain_per_ktok=chosen.gain_per_ktok) if chosen.adapt_count else None,
+        label_share=chosen.label_share,
+        preference=learned.preference,
+        key_preferences=learned.key_preferences,
+        least_probability=learned.exploration.epsilon / actions,
+        opted_out_keys=learned.exploration.opted_out_keys,
+    )

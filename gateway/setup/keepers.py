@@ -1,0 +1,80 @@
+"""Which keepers a configuration asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.config import Config
+
+if TYPE_CHECKING:
+    from gateway.keepers.keeper import Keeper
+    from gateway.memory import Memory
+    from gateway.setup.semantic import SemanticParts
+
+
+def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
+    """Those that must not wait: an exact repeat may come the moment its answer is there."""
+    if memory is None or memory.exact is None or config.memory is None:
+        return []
+    from gateway.keepers.exact import ExactKeeper
+
+    return [ExactKeeper(memory.exact, tool_calls=config.memory.exact.tool_calls)]
+
+
+def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | None = None) -> list[Keeper]:
+    """All others, in the order in which they run; none when nothing is remembered."""
+    settings = config.memory
+    if memory is None or settings is None:
+        return []
+    # Imported here: a gateway without memory needs neither the admission rules nor what they stand on.
+    from gateway.keepers.choice import ChoiceKeeper
+    from gateway.keepers.example import ExampleKeeper
+    from gateway.keepers.request import RequestKeeper
+    from gateway.keepers.use import UseKeeper
+    from gateway.setup.admission import admission
+    from store.contributors import Standings
+
+    store = memory.store
+    found: list[Keeper] = []
+    if memory.embedder is not None and store.indexes is not None:
+        examples = settings.examples
+        dearest = max((e.price.output_usd_per_mtok for e in config.engines.values()), default=0.0)
+        keeper = ExampleKeeper(
+            store.examples,
+            memory.embedder,
+            admission(examples),
+            store.indexes.nearest,
+            secret=store.secret,
+            embedded_characters=examples.embedding.max_characters,
+            standing=Standings(store.db, good_quality=examples.admission.good_quality).of,
+            opted_out_keys=examples.admission.opted_out_keys,
+        )
+        found += semantic.around(keeper) if semantic is not None else [keeper]
+        found.append(UseKeeper(store.examples.ledger, dearest))
+        if config.feedback.enabled or any(m.policy == "in_context" for m in config.models.values()):
+            engines = {name: model.engines for name, model in config.models.items()}
+            found.append(
+                ChoiceKeeper(
+                    store.choices, engines, secret=store.secret, embedding_version=memory.embedder.version
+                )
+            )
+        if config.feedback.regenerated:
+            from gateway.keepers.regenerated import RegeneratedKeeper
+
+            found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
+    if memory.requests is not None:
+        found.append(RequestKeeper(memory.requests))
+        wanted = settings.request_texts
+        if wanted.enabled:
+            from gateway.keepers.text import Allowance, TextKeeper
+
+            texts = TextKeeper(
+                store.texts,
+                admission(settings.examples),
+                Allowance(wanted.share),
+                secret=store.secret,
+                max_bytes=int(wanted.max_request_kib * 1024),
+                opted_out_keys=settings.examples.admission.opted_out_keys,
+            )
+            found.append(texts)
+    return found

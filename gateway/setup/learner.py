@@ -1,0 +1,162 @@
+"""From the settings to a learner: opens the store of the data folder, without an index, and says what is to be trained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gateway.background.answer_embedder import version_of
+from gateway.config import Config, ModelSettings
+from gateway.examples.sharing import lenders
+from gateway.learning.bank_lessons import lessons_of
+from gateway.learning.learner import Learner, Pace, Trainer
+from gateway.learning.training import BanditTrainer, CountsTrainer, ScorerTrainer
+from gateway.log import log
+from gateway.settings.memory import AnswerVectorSettings
+from router.learning.floor_account import caught_up
+from router.learning.scorer_rows import VectorsOf
+from router.quality_floor import FloorSettings
+from store.answer_vectors import CandidateVectors
+from store.memory import Memory as Store
+from store.quality_floors import FloorRow, QualityFloors
+from store.records import Vector
+
+_WRITE_S = 30.0
+_RENEW_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What the learner's process does."""
+
+    learner: Learner
+    floors: Callable[[], None]
+    """Brings every quality floor's account up to date."""
+
+
+@contextmanager
+def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]:
+    """Opens the store and closes it again. Raises what opening a store raises."""
+    memory = config.memory
+    assert memory is not None and memory.data_dir is not None, "gateway.run gives every memory a folder"
+    store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
+    try:
+        learner = Learner(
+            store.outcomes,
+            store.artifacts,
+            lambda model: trainers(store, config, model),
+            Pace(config.learning.min_new_outcomes, config.learning.max_outcomes),
+            lenders=_granted(config, store),
+            stopping=stopping,
+        )
+        yield Learning(learner, Floors(store, config).catch_up)
+    finally:
+        store.close()
+
+
+def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
+    """What is trained for a served model; nothing for one that does not learn."""
+    settings = config.models.get(model)
+    if settings is None or settings.policy != "in_context":
+        return ()
+    learning, needed = config.learning, settings.in_context.outcomes_needed
+    half_life_s = learning.half_life_h * 3600
+    found: list[Trainer] = [BanditTrainer(needed, half_life_s)]
+    if settings.in_context.examples.adapt_count:
+        found.append(CountsTrainer(needed, half_life_s, time.time))
+    if learning.train_scorer and ScorerTrainer.possible():
+        from router.scorer_prior import prior_model
+
+        assert config.memory is not None
+        examples = config.memory.examples
+        vectors = vectors_of(store, examples.answer_vectors)
+        lessons = lessons_of(store, examples.embedding.source, vectors)
+        found.append(ScorerTrainer(learning.scorer_min_outcomes, vectors, prior_model, lessons))
+    return found
+
+
+def vectors_of(store: Store, answers: AnswerVectorSettings) -> Callable[[str, str], VectorsOf]:
+    """(tenant, embedding version) to a reader of its examples' vectors, as the scorer is trained on them."""
+
+    def of(tenant: str, embedding_version: str) -> VectorsOf:
+        reader = CandidateVectors(
+            store.db,
+            question_version=embedding_version,
+            answer_version=version_of(embedding_version, answers.max_characters) if answers.enabled else "",
+        )
+
+        def vectors(ids: Sequence[int]) -> dict[int, tuple[Vector, Vector | None]]:
+            pairs = reader.pairs(tenant, ids)
+            return {id: (q, a) for id, (q, a) in pairs.items() if q is not None}
+
+        return vectors
+
+    return of
+
+
+def _granted(config: Config, store: Store) -> Callable[[str], Sequence[str]]:
+    granted = lenders(config.sharing.grants, store.keys.tenant_named)
+    return lambda tenant: granted.get(tenant, ())
+
+
+class Floors:
+    """Every quality floor of a configuration."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        self._rows = QualityFloors(store.db)
+        self._promised = {
+            name: (model, promise)
+            for name, model in config.models.items()
+            if (promise := promised(config, model)) is not None
+        }
+
+    def catch_up(self) -> None:
+        """Read what is new in the log and write what may be offloaded now."""
+        if not self._promised:
+            return
+        for tenant, name in self._store.choices.slots():
+            if name in self._promised:
+                try:
+                    self._catch_up(tenant, name)
+                except Exception as error:
+                    # One tenant's odd log must not keep the others' promises from being kept.
+                    log("error", "quality_floor_failed", tenant=tenant, model=name, error=error)
+
+    def _catch_up(self, tenant: str, name: str) -> None:
+        model, promise = self._promised[name]
+        row, floor = caught_up(
+            before := self._rows.get(tenant, name),
+            promise,
+            self._store.choices,
+            self._store.outcomes,
+            tenant=tenant,
+            model=name,
+            reference=model.engines[-1],
+            now_s=time.time(),
+        )
+        if before is None or _news(before, row):
+            self._rows.put(row).result(_WRITE_S)
+        if before is None or before.standing != row.standing:
+            level = "warning" if row.standing == "threatened" else "info"
+            log(level, "quality_floor", tenant=tenant, model=name, **floor.state())
+
+
+def _news(before: FloorRow, now: FloorRow) -> bool:
+    """Whether it is worth a write: a row is also renewed now and then, since workers do not trust an old one."""
+    same = (before.last_choice, before.last_outcome, before.cap) == (
+        now.last_choice,
+        now.last_outcome,
+        now.cap,
+    )
+    return not same or now.at_s - before.at_s > _RENEW_S
+
+
+def promised(config: Config, model: ModelSettings) -> FloorSettings | None:
+    """The promise made for a model; None without one."""
+    floor, judging = model.in_context.quality_floor, config.judging
+    if model.policy != "in_context" or floor.max_loss is None or judging is None:
+        return None
+    return FloorSettings(floor.max_loss, 1.0 - floor.confidence, judging.share_offloaded)

@@ -1,0 +1,102 @@
+"""From the settings to what builds private banks, over an open memory and engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engines.engine import Engine
+from gateway.config import Config
+from gateway.memory import Memory
+from gateway.private.build import Mechanism, PrivateBuilder, PrivateWriter
+from gateway.settings.private import PrivateSettings
+from gateway.setup.admission import admission
+from router.digest import NO_INSTRUCTIONS, asked_under, cut
+from router.private.budget import Promise
+from router.private.words import Bounds
+from router.rarity import Rarity
+from store.power_cut import sync_log
+from store.private_bank import PrivateBank
+from store.records import Vector
+
+_COMMON_BELOW = 0.5
+"""Rarity of a word that says nothing of a subject: the hundred or two that are in every text."""
+
+
+class CannotBuild(Exception):
+    """The settings lack what a private bank needs. The text says what."""
+
+
+def mechanism(settings: PrivateSettings) -> Mechanism:
+    """What the settings promise and tell."""
+    return Mechanism(
+        Promise(settings.epsilon, settings.delta),
+        settings.releases,
+        Bounds(settings.cells, settings.words),
+        settings.planes,
+        settings.least_words,
+    )
+
+
+def builder(config: Config, memory: Memory) -> PrivateBuilder:
+    """Over a memory with an embedder. Raises CannotBuild."""
+    embedder = memory.embedder
+    if embedder is None:
+        raise CannotBuild("there is no embedder: leave memory.examples.enabled on")
+    return PrivateBuilder(
+        PrivateBank(memory.store.db),
+        mechanism(config.private),
+        _embed(config, memory),
+        _is_common(Rarity.read(embedder.tokenizer_file)),
+        embedder.dimensions,
+        lambda: sync_log(memory.store.db),
+    )
+
+
+def writer(
+    config: Config, memory: Memory, engines: Mapping[str, Engine], reference: str, generator: str
+) -> PrivateWriter:
+    """Over a memory with an index. Raises CannotBuild."""
+    store = memory.store
+    if memory.embedder is None or store.indexes is None or config.memory is None:
+        raise CannotBuild("there is no embedder: leave memory.examples.enabled on")
+    for name in (reference, generator):
+        if name not in engines:
+            raise CannotBuild(f"no engine is called {name!r}; known engines: {', '.join(sorted(engines))}")
+    return PrivateWriter(
+        PrivateBank(store.db),
+        store.examples,
+        admission(config.memory.examples),
+        engines[generator],
+        engines[reference],
+        _embed(config, memory),
+        memory.embedder.version,
+        store.indexes.nearest,
+        _fields,
+        book=store.replay.side_costs.book,
+        count=config.private.questions,
+    )
+
+
+def reference_of(config: Config) -> str:
+    """The engine whose answers become examples. Raises CannotBuild where that is not one."""
+    if config.replay.engine is not None:
+        return config.replay.engine
+    references = {model.engines[-1] for model in config.models.values()}
+    if len(references) != 1:
+        raise CannotBuild("models have several reference engines, or none: name one with --engine")
+    return references.pop()
+
+
+def _embed(config: Config, memory: Memory) -> Callable[[str], Vector]:
+    assert config.memory is not None and memory.embedder is not None
+    characters, embedder = config.memory.examples.embedding.max_characters, memory.embedder
+    return lambda text: embedder.embed_blocking(cut(text, characters))
+
+
+def _is_common(rarity: Rarity) -> Callable[[str], bool]:
+    return lambda word: rarity(word) < _COMMON_BELOW
+
+
+def _fields(instructions: str, question: str) -> dict[str, Any]:
+    return asked_under(instructions or NO_INSTRUCTIONS, question)

@@ -1,0 +1,138 @@
+"""From the settings to a replay: over an open memory, for who has engines at hand; or all of it, for a command."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+from prometheus_client import CollectorRegistry
+
+from engines.engine import Engine
+from gateway.config import Config
+from gateway.memory import Memory
+from gateway.replay.candidates import Candidates, Scope
+from gateway.replay.distil import Distil
+from gateway.replay.expand import Expand
+from gateway.replay.judging import Judge
+from gateway.replay.material import Material
+from gateway.replay.metrics import ReplayMetrics
+from gateway.replay.order import Order
+from gateway.replay.replay import Replay
+from gateway.replay.run import ReplayRunner
+from gateway.setup.admission import admission
+from gateway.setup.engines import Tenants, engines
+from router.learning.judge import TIE_BAND
+from store.replay_records import ReplayBudget
+from store.twins import TwinRule
+
+LOCK_FILE = "replay.lock"
+
+
+class CannotReplay(Exception):
+    """The configuration lacks what replay needs. The text says what."""
+
+
+def replay(
+    config: Config,
+    memory: Memory,
+    engines: Mapping[str, Engine],
+    registry: CollectorRegistry,
+) -> Replay:
+    """Over an open memory with an embedder. Raises CannotReplay."""
+    remembered, settings, judging = config.memory, config.replay, config.judging
+    if remembered is None or memory.embedder is None or memory.store.indexes is None:
+        raise CannotReplay(
+            "there are no examples to replay: set `memory`, with examples.enabled and a data_dir"
+        )
+    judge_name = settings.judge or (judging.engine if judging else None)
+    if judge_name is None:
+        raise CannotReplay("nobody can judge: set replay.judge, or `judging`")
+    if not config.models and settings.engine is None:
+        raise CannotReplay("nobody can answer: set `models`, or replay.engine")
+    examples = remembered.examples
+    judge = Judge(
+        engines[judge_name],
+        votes=settings.votes,
+        tie=judging.tie if judging else TIE_BAND,
+        verdict_tokens=judging.verdict_tokens if judging else 300,
+        fields=judging.judge_fields if judging else {},
+    )
+    material = Material(
+        memory.store,
+        engines,
+        [model.engines for model in config.models.values()],
+        admission(examples),
+        TwinRule(examples.twin_similarity, examples.twin_overlap),
+        engine=settings.engine,
+        generator=settings.generator,
+    )
+    jobs, expand = memory.store.replay, settings.expand
+    distil = Distil(
+        material,
+        jobs,
+        judge,
+        samples=settings.samples,
+        max_tokens=settings.max_tokens,
+        fields={"temperature": settings.temperature},
+    )
+    expanding = Expand(
+        material,
+        jobs,
+        judge,
+        memory.embedder,
+        variations=expand.variations,
+        duplicate_above=expand.duplicate_above,
+        drift_below=expand.drift_below,
+        max_tokens=settings.max_tokens,
+        embedded_characters=examples.embedding.max_characters,
+    )
+    pause_above = judging.pause_above if judging else 0.8
+    scope = Scope(
+        most=settings.most_steps,
+        samples=settings.samples,
+        variations=expand.variations,
+        expand=expand.enabled,
+        again_after_s=settings.again_after_h * 3600,
+        related_above=expand.drift_below,
+    )
+    assert remembered.data_dir is not None, "gateway.run gives every memory a folder"
+    return Replay(
+        memory.store,
+        Candidates(material, jobs, judge, scope),
+        ReplayRunner(
+            jobs,
+            {"distil": distil, "expand": expanding},
+            ReplayMetrics(registry),
+            order=partial(Order, memory.store),
+            in_flight=settings.in_flight,
+            pause_above=pause_above,
+        ),
+        remembered.data_dir / LOCK_FILE,
+        thin_below=expand.thin_below,
+        most_steps=settings.most_steps,
+    )
+
+
+def budget_of(config: Config) -> ReplayBudget:
+    """What the settings let one run spend."""
+    budget = config.replay.budget
+    return ReplayBudget(budget.usd, budget.tokens, budget.minutes * 60)
+
+
+@asynccontextmanager
+async def opened(config: Config, registry: CollectorRegistry | None = None) -> AsyncIterator[Replay]:
+    """A replay with a memory and engines of its own, closed at the end. A gateway may run on the same data folder.
+
+    Raises CannotReplay, and what gateway.memory.Memory.open raises.
+    """
+    if config.memory is None or config.memory.data_dir is None:
+        raise CannotReplay("there is nothing to replay: set memory.data_dir")
+    memory = Memory.open(config.memory, versions_kept=config.learning.versions_kept)
+    made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
+    try:
+        yield replay(config, memory, made, registry or CollectorRegistry())
+    finally:
+        for engine in made.values():
+            await engine.aclose()
+        memory.close()

@@ -1,0 +1,102 @@
+"""From the settings to the objects of semantic reuse. Imported only where somebody opted in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from engines.engine import Engine
+from gateway.config import Config
+from gateway.judging.spend import Spend
+from gateway.keepers.keeper import Keeper
+from gateway.memory import Memory
+from gateway.metrics import Metrics
+from gateway.semantic.keepers import Comparer, EntryKeeper, UnlessAgreed
+from gateway.semantic.metrics import SemanticMetrics
+from gateway.semantic.near_misses import PURPOSE, NearMisses
+from gateway.semantic.stage import Knobs, SemanticAnswers
+from gateway.settings.memory import MemorySettings
+from router.semantic_equivalence import same_text
+from store.semantic_aliases import SemanticAliases
+from store.semantic_entries import SemanticEntries
+from store.semantic_observations import SemanticObservations
+
+_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticParts:
+    """The stage of the pipeline, and what stands before and behind the keeper of examples."""
+
+    answers: SemanticAnswers
+    before: Keeper
+    behind: Keeper
+    near_misses: NearMisses | None = None
+    """Started and stopped with the gateway."""
+
+    def around(self, examples: Keeper) -> list[Keeper]:
+        """The keeper of examples between the two that belong to reuse, in the order in which they must run."""
+        return [self.before, UnlessAgreed(examples), self.behind]
+
+
+def semantic_parts(
+    memory: Memory, settings: MemorySettings, metrics: Metrics, near_misses: NearMisses | None = None
+) -> SemanticParts | None:
+    """None without examples, since a candidate is an example."""
+    store, embedder, reuse = memory.store, memory.embedder, settings.semantic_reuse
+    if embedder is None or store.indexes is None:
+        return None
+    counters = SemanticMetrics(metrics.registry)
+    aliases = SemanticAliases(store.db) if near_misses is not None else None
+    entries = SemanticEntries(store.db, ttl_s=settings.exact.ttl_s, aliases=aliases)
+    knobs = Knobs(
+        dict(reuse.deltas),
+        reuse.audit_share,
+        reuse.deadline_ms / 1000,
+        settings.examples.neighbours,
+        settings.examples.embedding.max_characters,
+    )
+    answers = SemanticAnswers(
+        embedder,
+        store.indexes,
+        entries,
+        SemanticObservations(store.db),
+        ThreadPoolExecutor(_THREADS, thread_name_prefix="semantic"),
+        counters,
+        knobs,
+    )
+    max_bytes = int(settings.exact.max_entry_kib * 1024)
+    take = near_misses.take if near_misses else None
+    return SemanticParts(
+        answers,
+        Comparer(same_text, counters),
+        EntryKeeper(entries, max_bytes=max_bytes, near_miss=take),
+        near_misses,
+    )
+
+
+def near_misses(
+    config: Config, memory: Memory, engines: Mapping[str, Engine], metrics: Metrics
+) -> NearMisses | None:
+    """Judged as replay judges, for at most what one run of replay may cost, per day. None unless asked for."""
+    replay, judging = config.replay, config.judging
+    name = replay.judge or (judging.engine if judging else None)
+    if not replay.near_misses or name is None:
+        return None
+    workers = config.listen.workers
+    spent_usd = sum(
+        line.spent.usd
+        for line in memory.store.replay.side_costs.spend(since_s=time.time() - 86_400)
+        if line.purpose == PURPOSE
+    )
+    return NearMisses(
+        engines[name],
+        SemanticAliases(memory.store.db),
+        Spend(replay.budget.usd / workers, spent_usd=spent_usd / workers),
+        metrics.registry,
+        memory.store.replay.side_costs.book,
+        votes=replay.votes,
+        fields=judging.judge_fields if judging else {},
+    )

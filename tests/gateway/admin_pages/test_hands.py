@@ -1,0 +1,68 @@
+"""What a configuration cannot do is not offered, and what fails is said in words that hold no content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admin.hands import NotDone, Verdict
+from gateway.admin_pages.hands import AdminHands
+from gateway.settings.file import parse_config
+from store.memory import Memory
+from tests.admin.site import ENGINES
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Memory]:
+    opened = Memory.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+def made(store: Memory, **changes: Any) -> AdminHands:
+    memory = {"data_dir": str(store.db.path.parent), **changes.pop("memory", {})}
+    return AdminHands(parse_config({**ENGINES, "memory": memory, **changes}), store)
+
+
+def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: Memory) -> None:
+    bare = made(
+        store,
+        feedback={"enabled": False},
+        memory={"examples": {"enabled": False}, "request_texts": {"enabled": False}},
+        models={"demo": {"engines": ["small", "large"], "policy": "fixed"}},
+    ).hands()
+    assert bare.say is None and bare.embed is None and not bare.texts_kept
+    full = made(store).hands()
+    assert full.say is not None and full.ask is not None and full.embed is not None and full.texts_kept
+
+
+async def test_feedback_on_what_is_not_there_is_not_done_and_says_so(store: Memory) -> None:
+    hands = made(store)
+    say = hands.hands().say
+    assert say is not None
+    with pytest.raises(NotDone, match="No answer"):
+        await say(Verdict("a1", "req-404", "ann", thumb="up", comment="axolotl"))
+    await hands.aclose()
+
+
+async def test_an_engine_that_does_not_exist_is_named_and_one_that_does_is_closed(store: Memory) -> None:
+    hands = made(store)
+    ask = hands.hands().ask
+    assert ask is not None
+    with pytest.raises(NotDone, match="nobody"):
+        await ask("nobody", [{"role": "user", "content": "Q?"}])
+    reply = await ask("large", [{"role": "user", "content": "What is two and two?"}])
+    assert reply.text and reply.cost_usd > 0 and reply.engine == "large"
+    await hands.aclose()
+
+
+def test_texts_are_embedded_with_the_model_that_is_opened_on_demand(store: Memory) -> None:
+    from tests.flow.line import MODELS
+
+    hands = made(store, memory={"examples": {"embedding": {"cache_dir": str(MODELS)}}}).hands()
+    assert hands.embed is not None
+    one, two = hands.embed("hidden files on Linux"), hands.embed("files that are hidden in Linux")
+    assert float(one @ two) > 0.8 and hands.embedding_version()

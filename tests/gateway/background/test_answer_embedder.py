@@ -1,0 +1,150 @@
+"""Answers get a vector in the background: all of them, once, slowly, by one worker at a time, and only when asked to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gateway.background.answer_embedder import AnswerEmbedder, version_of
+from store.answer_vectors import AnswerVectors
+from store.database import Database
+from store.examples import ExampleBank
+from store.records import NewExample, Vector
+
+VERSION = "v2/answers:12c"
+
+
+class Embedder:
+    version = "v2"
+
+    def __init__(self, *, takes_s: float = 0.0, refuses: str = "") -> None:
+        self.texts: list[str] = []
+        self._takes_s = takes_s
+        self._refuses = refuses
+        self.at: list[float] = []
+
+    def embed_blocking(self, text: str) -> Vector:
+        self.at.append(time.perf_counter())
+        if text == self._refuses:
+            raise ValueError("no direction")
+        time.sleep(self._takes_s)
+        self.texts.append(text)
+        return np.array([0.6, 0.8], np.float32)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    db = Database.open(tmp_path / "u.db")
+    yield db
+    db.close()
+
+
+def fill(db: Database, count: int) -> AnswerVectors:
+    bank = ExampleBank(db)
+    for i in range(count):
+        bank.add(
+            NewExample("t", "s", f"q{i}", f"answer {i} is long", f"text {i}", None, "v1", "large", f"r{i}")
+        ).result()
+    return AnswerVectors(db)
+
+
+def worker(answers: AnswerVectors, embedder: Embedder, folder: Path, share: float = 1.0) -> AnswerEmbedder:
+    return AnswerEmbedder(answers, embedder, folder / "lock", max_characters=12, share=share)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_every_answer_gets_a_vector_of_its_beginning_once(store: Database, tmp_path: Path) -> None:
+    answers, embedder = fill(store, 120), Embedder()
+    one = worker(answers, embedder, tmp_path)
+    one.start()
+    wait_for(lambda: one.done == 120)
+    one.stop()
+    assert sorted(embedder.texts) == sorted(f"answer {i} is long"[:12] for i in range(120))
+    assert one.version == version_of(embedder.version, 12) == VERSION
+    assert not answers.missing(VERSION)
+    assert len(answers.of("t", list(range(1, 121)), VERSION)) == 120
+
+
+def test_nothing_is_done_unless_it_is_started(store: Database, tmp_path: Path) -> None:
+    answers, embedder = fill(store, 3), Embedder()
+    one = worker(answers, embedder, tmp_path)
+    one.stop()
+    assert not embedder.texts and len(answers.missing(VERSION)) == 3
+
+
+def test_it_goes_on_where_it_was_stopped(store: Database, tmp_path: Path) -> None:
+    answers, embedder = fill(store, 60), Embedder()
+    first = worker(answers, embedder, tmp_path)
+    first.start()
+    wait_for(lambda: first.done >= 5)
+    first.stop()
+    second = worker(answers, embedder, tmp_path)
+    second.start()
+    wait_for(lambda: first.done + second.done == 60)
+    second.stop()
+    assert len(embedder.texts) == 60, "nothing is embedded twice"
+
+
+def test_two_workers_do_not_do_the_same_work(store: Database, tmp_path: Path) -> None:
+    answers, embedder = fill(store, 40), Embedder()
+    workers = [worker(answers, embedder, tmp_path) for _ in range(2)]
+    for one in workers:
+        one.start()
+    wait_for(lambda: not answers.missing(VERSION))
+    for one in workers:
+        one.stop()
+    assert len(embedder.texts) == 40
+
+
+def test_it_stops_while_paused_and_does_nothing_until_resumed(store: Database, tmp_path: Path) -> None:
+    answers, embedder = fill(store, 30), Embedder()
+    one = worker(answers, embedder, tmp_path)
+    one.pause()
+    one.start()
+    time.sleep(0.1)
+    assert not embedder.texts
+    one.resume()
+    wait_for(lambda: one.done == 30)
+    one.pause()
+    stopping = threading.Thread(target=one.stop)
+    stopping.start()
+    stopping.join(10)
+    assert not stopping.is_alive()
+
+
+def test_it_leaves_the_embedder_to_requests_most_of_the_time(store: Database, tmp_path: Path) -> None:
+    answers, embedder = fill(store, 6), Embedder(takes_s=0.01)
+    one = worker(answers, embedder, tmp_path, share=0.2)
+    one.start()
+    wait_for(lambda: one.done == 6)
+    one.stop()
+    # Sleeping is never shorter than asked for: each answer's 10 ms are followed by at least 40.
+    assert all(b - a >= 0.05 for a, b in zip(embedder.at, embedder.at[1:], strict=False))
+
+
+def test_an_answer_that_cannot_be_embedded_does_not_hold_up_the_others(
+    store: Database, tmp_path: Path
+) -> None:
+    answers, embedder = fill(store, 10), Embedder(refuses="answer 4 is ")
+    one = worker(answers, embedder, tmp_path)
+    one.start()
+    wait_for(lambda: one.done == 9)
+    one.stop()
+    assert [w.answer for w in answers.missing(VERSION)] == ["answer 4 is long"]
+
+
+def test_a_share_that_is_none_is_refused(store: Database, tmp_path: Path) -> None:
+    for share in (0.0, -1.0, 1.5):
+        with pytest.raises(ValueError, match="share"):
+            worker(AnswerVectors(store), Embedder(), tmp_path, share)

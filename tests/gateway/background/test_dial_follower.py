@@ -1,0 +1,63 @@
+"""Turned dials reach the policies, also of a process that starts later, and what is taken back is as before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.background.dial_follower import DialFollower
+from router.dials import Dials
+from store.database import Database
+from store.dials import TurnedDials, TurnedDialsLog
+from tests.store.patience import eventually
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    opened = Database.open(tmp_path / "understudy.db")
+    yield opened
+    opened.close()
+
+
+def test_a_worker_follows_what_another_process_turns(db: Database) -> None:
+    told: list[tuple[str, Dials]] = []
+    other = Database.open(db.path)
+    log = TurnedDialsLog(other)
+    log.turn(TurnedDials("gpt-4o", 1.0, "ann", theta=0.9)).result(30)
+    models = {name: (lambda d, n=name: told.append((n, d))) for name in ("gpt-4o", "other")}
+    follower = DialFollower(TurnedDialsLog(db), models, look_every_s=0.01)
+    follower.start()
+    assert told == [("gpt-4o", Dials(theta=0.9))], "what is in force at the start, and nothing else"
+    log.turn(TurnedDials("gpt-4o", 2.0, "ann", preference=0.25, m=2, max_examples=0)).result(30)
+    assert eventually(lambda: told[-1] == ("gpt-4o", Dials(preference=0.25, m=2, max_examples=0)))
+    log.take_back("gpt-4o", "ann").result(30)
+    assert eventually(lambda: told[-1] == ("gpt-4o", Dials(theta=0.9)))
+    log.take_back("gpt-4o", "ann").result(30)
+    assert eventually(lambda: told[-1] == ("gpt-4o", Dials()))
+    follower.stop()
+    other.close()
+
+
+def test_a_store_that_fails_for_a_while_stops_nothing(db: Database) -> None:
+    class Broken(TurnedDialsLog):
+        fails = False
+
+        def changed(self) -> bool:
+            if self.fails:
+                raise OSError("gone")
+            return super().changed()
+
+    told: list[Dials] = []
+    log = Broken(db)
+    follower = DialFollower(log, {"m": told.append}, look_every_s=0.01)
+    follower.start()
+    log.fails = True
+    log.turn(TurnedDials("m", time.time(), "ann", m=5)).result(30)
+    time.sleep(0.05)
+    assert not told
+    log.fails = False
+    assert eventually(lambda: told == [Dials(m=5)])
+    follower.stop()

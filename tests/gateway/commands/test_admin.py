@@ -1,0 +1,45 @@
+"""`understudy admin`: accounts by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from admin.passwords import matches
+from gateway.commands.admin import admin
+from store.admin_users import AdminUsers
+from store.database import Database
+
+
+def run(*arguments: str, given: str = "") -> tuple[int, str, str]:
+    done = CliRunner().invoke(admin, arguments, input=given)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_password_is_printed_once_and_only_its_hash_is_kept(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path))
+    status, said, _ = run("password", *data)
+    assert status == 0
+    status, _, _ = run(
+        "password", *data, "--user", "ann", "--role", "viewer", "--stdin", given="x" * 12 + "\n"
+    )
+    assert status == 0
+    db = Database.open(tmp_path / "understudy.db")
+    operator, ann = AdminUsers(db).get("operator"), AdminUsers(db).get("ann")
+    db.close()
+    assert (
+        operator is not None and operator.role == "operator" and matches(operator.password_hash, said.strip())
+    )
+    assert ann is not None and ann.role == "viewer" and matches(ann.password_hash, "x" * 12)
+    assert [line.split()[:2] for line in run("users", *data)[1].splitlines()] == [
+        ["ann", "viewer"],
+        ["operator", "operator"],
+    ]
+    assert run("remove", *data, "ann")[0] == 0
+    assert run("remove", *data, "ann")[0] == 2
+
+
+def test_a_short_password_is_refused(tmp_path: Path) -> None:
+    status, _, said = run("password", "--data", str(tmp_path), "--stdin", given="short\n")
+    assert status == 2 and "12 to 1024" in said

@@ -1,0 +1,41 @@
+"""The command shows what is planned and what it cost, and no text."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from gateway.commands.kv_plan import kv_plan
+from store.kv_plans import KvPlanExample, KvPlans
+from store.memory import Memory as Store
+from tests.store.rows import new_example
+
+
+def told(folder: Path, *more: str) -> str:
+    found = CliRunner().invoke(kv_plan, ["--data", str(folder), *more])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_a_plan_is_shown_in_words_and_for_machines(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    id = store.examples.add(new_example(1)).result(5).id
+    store.close()
+    assert "no plan was made yet" in told(tmp_path)
+    store = Store.open(tmp_path)
+    figures = {"examples": 1, "of": 4, "blocks": 3, "room_blocks": 9, "exact": True, "ms_per_token": None}
+    plans = KvPlans(store.db)
+    plans.put("small", [KvPlanExample(id, "a1", 40, 2.0, 8.0)], figures, time.time()).result(5)
+    plans.note_warmed("small", tokens=50, cached_tokens=32, usd=0.25).result(5)
+    store.close()
+    words = told(tmp_path)
+    assert words.startswith(
+        "small: 1 of 4 used examples in 3 of 9 blocks (exact), pace not yet known; planned"
+    )
+    assert "Warmed 1 times: 50 tokens, 32 of them warm already, 0.250000 US dollars" in words
+    (row,) = json.loads(told(tmp_path, "--json"))
+    assert (row["engine"], [e["example_id"] for e in row["examples"]]) == ("small", [id])
+    assert "question" not in words + told(tmp_path, "--json")

@@ -1,0 +1,130 @@
+"""`understudy learn scorer`: from a data folder's log to a published version, or a clear reason why not."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.commands.learn_scorer import scorer
+from router.scorer_features import NAMES, VERSION
+from store.memory import Memory
+from store.records import NewExample
+from tests.router.learning.scorer_world import outcomes
+from tests.store.rows import choice_record, new_example, outcome_record
+
+MODEL = "gpt-4o"
+DIMENSIONS = 8
+
+
+def filled(folder: Path, requests: int) -> str:
+    """A data folder whose log holds `requests` judged requests of one tenant; gives the tenant."""
+    store = Memory.open(folder)
+    try:
+        key, _ = store.keys.create("acme", "laptop")
+        tenant = key.tenant
+        example = store.examples.add(_example(tenant)).result(10)
+        for i, row in enumerate(outcomes(requests)):
+            count = min(1, len(row.scalars))
+            choice = choice_record(i)
+            choice = replace(
+                choice,
+                request_id=row.request_id,
+                tenant=tenant,
+                at_s=row.at_s,
+                model=MODEL,
+                vector=row.request,
+                embedding_version="v1",
+                actions=(
+                    {"engine": "small", "with_examples": True},
+                    {"engine": "large", "with_examples": False},
+                ),
+                scorer_features_version=VERSION,
+                candidates=({"id": example.id, "similarity": 0.9, "gain": 0.1, "sent": True},) * count,
+                candidate_features=np.asarray(row.scalars[:count]).reshape(count, len(NAMES)),
+            )
+            store.choices.record(choice).result(10)
+            outcome = replace(
+                outcome_record(i),
+                request_id=row.request_id,
+                tenant=tenant,
+                at_s=row.at_s,
+                engine="small",
+                example_ids=(example.id,) * count,
+                quality=row.quality,
+                probability=1.0,
+            )
+            store.outcomes.note(outcome).result(10)
+        return tenant
+    finally:
+        store.close()
+
+
+def _example(tenant: str) -> NewExample:
+    return new_example(1, tenant)
+
+
+def run(data: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(
+        scorer, ["--data", str(data), "--tenant", "acme", "--model", MODEL, "--loss", "pointwise", *arguments]
+    )
+
+
+def versions(data: Path) -> list[str]:
+    store = Memory.open(data)
+    try:
+        return [f"{v.kind} {v.model} {v.state}" for v in store.artifacts.versions()]
+    finally:
+        store.close()
+
+
+@pytest.mark.train
+def test_a_scorer_that_beats_the_prior_is_published_and_a_dry_run_publishes_nothing(tmp_path: Path) -> None:
+    filled(tmp_path, 300)
+    dry = run(tmp_path, "--dry-run")
+    assert dry.exit_code == 0, dry.output
+    assert "accepted: better on the hold-out" in dry.output
+    assert "log_loss" in dry.output
+    assert versions(tmp_path) == []
+    done = run(tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "is active" in done.output
+    assert versions(tmp_path) == [f"scorer {MODEL} active"]
+
+
+@pytest.mark.train
+def test_too_few_outcomes_publish_nothing_and_say_how_many_there_are(tmp_path: Path) -> None:
+    filled(tmp_path, 5)
+    done = run(tmp_path)
+    assert done.exit_code == 2
+    assert "outcomes to learn from" in done.output
+    assert versions(tmp_path) == []
+
+
+@pytest.mark.train
+@pytest.mark.parametrize("how", ["--teacher", "--cross-encoder"])
+def test_requests_whose_texts_are_nowhere_teach_nobody_and_publish_nothing(tmp_path: Path, how: str) -> None:
+    filled(tmp_path, 300)
+    done = run(tmp_path, how)
+    assert done.exit_code == 2
+    assert "0 outcomes to learn from" in done.output
+    assert versions(tmp_path) == []
+
+
+def test_without_torch_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(tmp_path, 2)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = run(tmp_path)
+    assert done.exit_code == 2
+    assert "pip install 'understudy-gateway[train]'" in done.output
+
+
+def test_an_unknown_tenant_is_no_tenant(tmp_path: Path) -> None:
+    filled(tmp_path, 1)
+    done = CliRunner().invoke(scorer, ["--data", str(tmp_path), "--tenant", "nobody", "--model", MODEL])
+    assert done.exit_code == 2
+    assert "nobody" in done.output

@@ -1,0 +1,35 @@
+"""A worker follows the plan, per tenant, and goes on with the last one when it cannot be read."""
+
+from __future__ import annotations
+
+from gateway.kv_plan.hot_examples import HotExamples
+from store.kv_plans import KvPlanExample
+
+
+class Plans:
+    def __init__(self) -> None:
+        self.rows = [(3, "a"), (1, "b"), (2, "a")]
+        self.news = False
+        self.broken = False
+
+    def examples(self, engine: str) -> list[KvPlanExample]:
+        assert engine == "small"
+        if self.broken:
+            raise OSError("disk")
+        return [KvPlanExample(id, tenant, 10, 1.0, 1.0) for id, tenant in self.rows]
+
+    def changed(self) -> bool:
+        return self.news
+
+
+def test_places_are_per_tenant_and_follow_the_plan() -> None:
+    plans = Plans()
+    hot = HotExamples(plans, "small")
+    assert (hot.places("a"), hot.places("b"), hot.places("c")) == ({3: 0, 2: 1}, {1: 0}, {})
+    plans.rows = [(2, "a")]
+    assert hot.places("a") == {3: 0, 2: 1}, "nothing was said to have changed"
+    plans.news = True
+    assert hot.places("a") == {2: 0}
+    plans.broken = True
+    assert hot.places("a") == {2: 0}
+    assert HotExamples(plans, "small").places("a") == {}

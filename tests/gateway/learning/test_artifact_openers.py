@@ -1,0 +1,166 @@
+"""Bytes that a worker is to decide with: what does not fit this embedder, or is not what it must be, is refused by name."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.learning import artifact_openers
+from gateway.learning.artifact_openers import ArtifactOpeners
+from router.bandit import BanditBroken, BanditOutdated
+from router.bandit_vw import BanditSettings, VowpalBandit
+from router.embedding_model import locate
+from router.example_count import BadCounts, ExampleCounts
+from router.scorer import FallBack, Scorer, ScorerBroken
+from router.scorer_features import Features
+from store.artifacts import ArtifactBroken, Artifacts
+from store.database import Database
+from store.records import ArtifactRecord
+from tests.router.scoring import (
+    DIMENSIONS,
+    candidates,
+    cross_encoder_model,
+    features_declared,
+    features_model,
+    rarity,
+    request,
+)
+
+
+@pytest.fixture
+def artifacts(tmp_path: Path) -> Iterator[Artifacts]:
+    db = Database.open(tmp_path / "understudy.db")
+    yield Artifacts(db, tmp_path / "artifacts")
+    db.close()
+
+
+def openers(artifacts: Artifacts, folder: Path, **changes: Any) -> ArtifactOpeners:
+    settings: dict[str, Any] = {
+        "dimensions": DIMENSIONS,
+        "embedding_version": "mini@1",
+        "tokenizer": locate("package") / "tokenizer.json",
+        "provider": "cpu",
+        "deadline_s": 10.0,
+        "models_folder": folder / "models",
+    }
+    return ArtifactOpeners(artifacts, Features(rarity()), **(settings | changes))
+
+
+def published(artifacts: Artifacts, kind: str, data: bytes) -> ArtifactRecord:
+    return artifacts.publish(kind, "t", "m", data, metrics={})
+
+
+def test_the_prior_is_written_once_and_scores(
+    artifacts: Artifacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = openers(artifacts, tmp_path).prior()
+    first.close()
+    monkeypatch.setattr(subprocess, "run", None)
+    again = openers(artifacts, tmp_path).prior()
+    try:
+        assert again.version == "prior"
+        assert len(again.score(request(), candidates()).gains) == 4
+    finally:
+        again.close()
+    assert len(list((tmp_path / "models").iterdir())) == 1, "no temporary file stays"
+
+
+@pytest.mark.parametrize("how", ["fails", "hangs"])
+def test_a_prior_that_cannot_be_written_is_a_broken_scorer_and_leaves_nothing_behind(
+    artifacts: Artifacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    script = "import time; time.sleep(60)" if how == "hangs" else "raise SystemExit('no room')"
+    monkeypatch.setattr(artifact_openers, "_WRITE_PRIOR", script)
+    monkeypatch.setattr(artifact_openers, "_BUILD_S", 0.2 if how == "hangs" else 60.0)
+    with pytest.raises(ScorerBroken, match="within" if how == "hangs" else "no room"):
+        openers(artifacts, tmp_path).prior()
+    assert not list((tmp_path / "models").iterdir())
+
+
+def test_a_scorer_opens_under_the_name_of_its_version(artifacts: Artifacts, tmp_path: Path) -> None:
+    model = features_model(tmp_path / "m.onnx").read_bytes()
+    record = published(artifacts, "scorer", model)
+    scorer = openers(artifacts, tmp_path).scorer(record)
+    try:
+        assert isinstance(scorer, Scorer)
+        assert scorer.score(request(), candidates()).scorer == f"scorer-{record.id}"
+    finally:
+        scorer.close()
+
+
+def test_a_scorer_of_another_embedder_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:
+    declared = features_declared(embedding_version="another@1")
+    for changed in (
+        features_model(tmp_path / "a.onnx", metadata=declared),
+        features_model(tmp_path / "b.onnx", metadata=features_declared(dimensions=384)),
+    ):
+        record = published(artifacts, "scorer", changed.read_bytes())
+        with pytest.raises(ScorerBroken):
+            openers(artifacts, tmp_path).scorer(record)
+
+
+def test_a_damaged_scorer_is_never_given_to_onnxruntime(artifacts: Artifacts, tmp_path: Path) -> None:
+    record = published(artifacts, "scorer", features_model(tmp_path / "m.onnx").read_bytes())
+    artifacts.path(record).write_bytes(artifacts.path(record).read_bytes() + b"\0")
+    with pytest.raises(ArtifactBroken):
+        openers(artifacts, tmp_path).scorer(record)
+
+
+def test_a_cross_encoder_has_the_prior_behind_it(artifacts: Artifacts, tmp_path: Path) -> None:
+    record = published(artifacts, "scorer", cross_encoder_model(tmp_path / "x.onnx").read_bytes())
+    scorer = openers(artifacts, tmp_path).scorer(record)
+    try:
+        assert isinstance(scorer, FallBack) and scorer.version == f"scorer-{record.id}"
+        assert scorer.score(request(), candidates()).scorer == f"scorer-{record.id}"
+    finally:
+        scorer.close()
+
+
+def test_a_cross_encoder_that_is_late_is_stood_in_for_by_the_scorer_it_came_after(
+    artifacts: Artifacts, tmp_path: Path
+) -> None:
+    fast = published(artifacts, "scorer", features_model(tmp_path / "m.onnx").read_bytes())
+    slow = artifacts.publish(
+        "scorer", "t", "m", cross_encoder_model(tmp_path / "x.onnx").read_bytes(), metrics={}, parent=fast.id
+    )
+    scorer = openers(artifacts, tmp_path).scorer(slow)
+    try:
+        assert isinstance(scorer, FallBack)
+        assert scorer.score(request(), candidates()).scorer == f"scorer-{slow.id}"
+        scorer._better.close()
+        scores = scorer.score(request(), candidates())
+        assert scores.scorer == f"scorer-{fast.id}"
+        assert scores.bypassed == ("cross_encoder:ScorerLate",)
+    finally:
+        scorer.close()
+
+
+def test_a_provider_that_is_not_there_is_named_at_start(artifacts: Artifacts, tmp_path: Path) -> None:
+    assert openers(artifacts, tmp_path).runs_on() == "CPUExecutionProvider"
+    with pytest.raises(ScorerBroken, match="CUDAExecutionProvider"):
+        openers(artifacts, tmp_path, provider="cuda").runs_on()
+
+
+def test_a_bandit_of_another_embedder_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:
+    made = {
+        version: VowpalBandit(BanditSettings(dimensions=DIMENSIONS, embedding_version=version)).save()
+        for version in ("mini@1", "", "another@1")
+    }
+    opener = openers(artifacts, tmp_path)
+    for version in ("mini@1", ""):
+        assert opener.bandit(published(artifacts, "bandit", made[version])).learned == 0
+    with pytest.raises(BanditOutdated, match="another@1"):
+        opener.bandit(published(artifacts, "bandit", made["another@1"]))
+    with pytest.raises(BanditBroken):
+        opener.bandit(published(artifacts, "bandit", made["mini@1"][:-20]))
+
+
+def test_counts_are_read_and_nothing_else_is_taken_for_them(artifacts: Artifacts, tmp_path: Path) -> None:
+    opener = openers(artifacts, tmp_path)
+    assert opener.counts(published(artifacts, "counts", ExampleCounts().to_bytes())) == ExampleCounts()
+    with pytest.raises(BadCounts):
+        opener.counts(published(artifacts, "counts", b"{}"))

@@ -1,0 +1,63 @@
+"""What an operator sees of choosing: how each request was decided, once, and nothing of requests that were not weighed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from engines.chat import ChatRequest
+from gateway.answer import Answer, Kept
+from gateway.controls import NONE
+from gateway.journey import Journey
+from gateway.learning.metrics import LearningMetrics
+from router.plan import Action, Attempt, Choice, Plan, Weighed
+
+
+def ended(choice: Choice | None) -> Journey:
+    journey = Journey("req-1", 0.0, 1000.0, "POST", "/chat/completions", model="m")
+    chat = ChatRequest(b"", {}, "m", [], stream=False, include_usage=False)
+    plan = Plan((Attempt("large"),), "in_context", "1", "learned", choice=choice)
+    journey.answer = Answer(chat, NONE, plan, Kept(1000), "/chat/completions")
+    return journey
+
+
+def choice(**changes: Any) -> Choice:
+    ways = tuple(
+        Weighed(Action(engine, False), 0.5, 0.5, 0.5, 0.0, 0.0, 0.0, {}) for engine in ("small", "large")
+    )
+    fields: dict[str, Any] = {
+        "chosen": 0, "chosen_without_load": 0, "features_version": "1", "context": {}, "explored": False,
+    }  # fmt: skip
+    return Choice(ways, **(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("made", "how", "shifted"),
+    [
+        (choice(), "best", 0),
+        (choice(explored=True), "explored", 0),
+        (choice(floored=True, chosen=1, chosen_without_load=1), "floored", 0),
+        (choice(chosen_without_load=1), "best", 1),
+    ],
+)
+def test_a_weighed_request_is_counted_once_by_how_it_was_decided(
+    made: Choice, how: str, shifted: int
+) -> None:
+    registry = CollectorRegistry()
+    LearningMetrics(registry).ended(ended(made))
+    counted = {
+        kind: registry.get_sample_value("understudy_choices_total", {"model": "m", "how": kind})
+        for kind in ("best", "explored", "floored")
+    }
+    assert {kind: n for kind, n in counted.items() if n} == {how: 1.0}
+    assert (registry.get_sample_value("understudy_load_shifted_total", {"model": "m"}) or 0) == shifted
+
+
+def test_requests_that_were_not_weighed_are_not_counted() -> None:
+    registry = CollectorRegistry()
+    metrics = LearningMetrics(registry)
+    metrics.ended(ended(None))
+    metrics.ended(Journey("req-1", 0.0, 1000.0, "GET", "/models"))
+    assert registry.get_sample_value("understudy_choices_total", {"model": "m", "how": "best"}) is None

@@ -1,0 +1,215 @@
+"""From rows of a real store to artifacts that open: what was never weighed, or is of another embedder, is left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gateway.learning.learner import Incumbent
+from gateway.learning.training import BanditTrainer, CountsTrainer, ScorerTrainer
+from router import features, scorer_features
+from router.bandit import Option, Scene
+from router.bandit_vw import VowpalBandit
+from router.example_count import DEFAULT, ExampleCounts
+from router.example_count import Knobs as CountKnobs
+from router.learning.bank_lessons import Lesson
+from router.scorer import Scorer
+from router.scorer_features import NAMES, PLACE
+from router.scorer_prior import prior_model
+from store.memory import Memory
+from store.outcomes import Experience
+from store.records import ChoiceRecord, Vector
+from tests.router.scoring import rarity, unit
+from tests.store.rows import choice_record, outcome_record
+
+WAYS = (("small", False), ("small", True), ("large", False))
+DIMENSIONS = 16
+HALF_LIFE_S = 86_400.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Memory]:
+    opened = Memory.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+def action(engine: str, with_examples: bool) -> Mapping[str, float]:
+    large = engine == "large"
+    return features.action_features(
+        is_reference=large,
+        rank=float(large),
+        with_examples=with_examples,
+        relative_cost=1.0 if large else 0.1,
+        relative_latency=1.0,
+        utilisation=0.0,
+        healthy=True,
+    )
+
+
+def context() -> Mapping[str, float]:
+    return features.context_features(
+        features.Request("What is the population of Eastwick?"),
+        features.Examples(count=2, tokens=100, gain=0.1),
+        quality_alone=0.5,
+        quality_with=0.6,
+        weights=(0.9, 0.1, 0.0),
+        familiarity=0.5,
+    )
+
+
+def weighed(number: int, chosen: int, **changes: Any) -> ChoiceRecord:
+    engine, with_examples = WAYS[chosen]
+    fields: dict[str, Any] = {
+        "at_s": time.time() - 1000 + number,
+        "vector": unit(number % 5, DIMENSIONS),
+        "embedding_version": "mini@1",
+        "engine": engine,
+        "example_ids": (1, 2) if with_examples else (),
+        "chosen": chosen,
+        "probability": 1 / 3,
+        "context": context(),
+        "features_version": features.VERSION,
+        "actions": tuple({"engine": e, "with_examples": x, "features": action(e, x)} for e, x in WAYS),
+        "examples_explored": "",
+        "examples_probability": 1.0,
+        "scorer_features_version": scorer_features.VERSION,
+    }
+    return choice_record(number, **(fields | changes))
+
+
+def happened(store: Memory, count: int, quality: Mapping[str, float], **changes: Any) -> list[Experience]:
+    """So many requests, the ways to answer taking turns, each answer as good as `quality` says of its engine."""
+    first = store.choices.count("a1", "gpt-4o")
+    for number in range(first, first + count):
+        choice = weighed(number, number % len(WAYS), **changes)
+        store.choices.record(choice)
+        store.outcomes.note(
+            outcome_record(
+                number,
+                at_s=choice.at_s + 1,
+                engine=choice.engine,
+                example_ids=choice.example_ids,
+                quality=quality[choice.engine],
+                probability=1.0,
+            )
+        ).result(10)
+    return store.outcomes.experiences("a1", "gpt-4o")
+
+
+def expected(data: bytes) -> list[float]:
+    options = [Option(engine, examples, action(engine, examples)) for engine, examples in WAYS]
+    scene = Scene(unit(1, DIMENSIONS), context(), options)
+    return list(VowpalBandit.load(data).estimate(scene).qualities)
+
+
+def test_a_bandit_learns_from_the_log_which_engine_is_good(store: Memory) -> None:
+    trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
+    made = trainer.train(happened(store, 180, {"small": 0.2, "large": 0.9}), None)
+    assert made is not None and made.accepted
+    small, with_examples, large = expected(made.data)
+    assert max(small, with_examples) < 0.5 < large
+    assert VowpalBandit.load(made.data).settings.embedding_version == "mini@1"
+
+
+def test_a_bandit_unlearns_when_the_world_has_turned(store: Memory) -> None:
+    trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
+    first = trainer.train(happened(store, 180, {"small": 0.2, "large": 0.9}), None)
+    assert first is not None
+    happened(store, 180, {"small": 0.9, "large": 0.3})
+    latest = store.outcomes.experiences("a1", "gpt-4o", limit=180, latest=True)
+    second = trainer.train(latest, Incumbent(first.data, first.metrics))
+    assert second is not None and second.accepted, second
+    small, with_examples, large = expected(second.data)
+    assert min(small, with_examples) > large
+
+
+def test_an_incumbent_that_cannot_be_read_is_replaced(store: Memory) -> None:
+    trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
+    made = trainer.train(happened(store, 60, {"small": 0.2, "large": 0.9}), Incumbent(b"truncated", {}))
+    assert made is not None and made.accepted
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"vector": None}, {"features_version": "of old"}, {"actions": ()}],
+    ids=["not embedded", "other features", "never weighed"],
+)
+def test_what_was_never_weighed_teaches_a_bandit_nothing(store: Memory, changes: dict[str, Any]) -> None:
+    experiences = happened(store, 60, {"small": 0.2, "large": 0.9}, **changes)
+    assert BanditTrainer(needed=20, half_life_s=HALF_LIFE_S).train(experiences, None) is None
+
+
+def test_vectors_of_another_embedder_are_left_out(store: Memory) -> None:
+    happened(store, 60, {"small": 0.1, "large": 0.1}, vector=unit(1, 8), embedding_version="old@1")
+    trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
+    made = trainer.train(happened(store, 60, {"small": 0.9, "large": 0.9}), None)
+    assert made is not None and made.metrics["rows"] == 60
+    assert min(expected(made.data)) > 0.5
+
+
+def test_the_number_of_examples_is_added_up_from_what_was_offloaded(store: Memory) -> None:
+    experiences = happened(store, 90, {"small": 0.8, "large": 1.0}, most_examples=3, quality_alone=0.4)
+    trainer = CountsTrainer(needed=20, half_life_s=HALF_LIFE_S, clock=time.time)
+    made = trainer.train(experiences, None)
+    assert made is not None and made.accepted
+    counts = ExampleCounts.from_bytes(made.data)
+    assert set(counts.engines) == {"small"}, "the reference is sent none"
+    assert made.metrics["rows"] == 60
+    assert counts.ladder("small", CountKnobs()).best in (3, DEFAULT)
+    assert trainer.train([e for e in experiences if e.choice.engine == "large"], None) is None
+
+
+@pytest.mark.train
+def test_a_scorer_is_trained_that_a_worker_can_open(store: Memory, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    assert ScorerTrainer.possible()
+    generator = np.random.default_rng(1)
+    for number in range(280):
+        scalars = generator.random((2, len(NAMES))).astype(np.float32)
+        helps = generator.random() < 0.5
+        scalars[:, PLACE["request_rare_covered"]] = helps
+        sent = tuple({"id": i, "similarity": 0.9, "gain": 0.1, "sent": True} for i in (1, 2))
+        choice = weighed(number, 1, candidates=sent, candidate_features=scalars)
+        store.choices.record(choice)
+        good = float(generator.random() < (0.95 if helps else 0.2))
+        store.outcomes.note(
+            outcome_record(number, at_s=choice.at_s + 1, example_ids=(1, 2), quality=good, probability=1.0)
+        ).result(10)
+    asked: list[tuple[str, str]] = []
+
+    def vectors_of(tenant: str, version: str) -> Any:
+        asked.append((tenant, version))
+
+        def vectors(ids: Sequence[int]) -> dict[int, tuple[Vector, Vector | None]]:
+            return {id: (unit(id, DIMENSIONS), None) for id in ids}
+
+        return vectors
+
+    taught: list[tuple[str, str]] = []
+
+    def lessons_of(tenant: str, latest: ChoiceRecord) -> list[Lesson]:
+        taught.append((tenant, latest.embedding_version))
+        return []
+
+    trainer = ScorerTrainer(50, vectors_of, prior_model, lessons_of)
+    experiences = store.outcomes.experiences("a1", "gpt-4o")
+    made = trainer.train(experiences, None)
+    assert made is not None and made.accepted, made and made.reason
+    assert asked == taught == [("a1", "mini@1")]
+    path = tmp_path / "scorer.onnx"
+    path.write_bytes(made.data)
+    scorer = Scorer.open(
+        path,
+        version="scorer-1",
+        dimensions=DIMENSIONS,
+        features=scorer_features.Features(rarity()),
+        embedding_version="mini@1",
+    )
+    scorer.close()
+    assert trainer.train(experiences[:30], None) is None, "too few say nothing"

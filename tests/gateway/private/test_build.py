@@ -1,0 +1,118 @@
+"""A release counts people and not requests, is booked before it is known, and is refused when it would break the promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gateway.private.build import NothingToTell, PrivateBuilder, PromiseSpent, spent
+from gateway.private.tenants import make_private
+from gateway.settings.file import ConfigError, parse_config
+from gateway.settings.private import PrivateSettings
+from gateway.setup.private import CannotBuild, mechanism, reference_of
+from store.memory import Memory as Store
+from store.private_bank import BudgetMoved, PrivateBank
+from store.records import Vector
+from tests.store.rows import new_example
+
+SETTINGS = PrivateSettings(
+    tenants=("id:a1",), epsilon=6, releases=2, cells=1, words=3, planes=0, least_words=1
+)
+PEOPLE = 90
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path)
+    make_private(opened, SETTINGS.tenants)
+    yield opened
+    opened.close()
+
+
+def put_aside(store: Store, contributor: str, question: str, count: int = 1) -> None:
+    new = new_example(1, contributor=contributor, question=question, request_id="")
+    done = store.examples.admit_many([new] * count).result(10)
+    assert {each.outcome for each in done} == {"private"}
+
+
+def north(text: str) -> Vector:
+    return np.array([1.0, 0.0], np.float32)
+
+
+def builder(
+    store: Store, settings: PrivateSettings = SETTINGS, synced: list[int] | None = None
+) -> PrivateBuilder:
+    def sync() -> None:
+        if synced is not None:
+            synced.append(len(PrivateBank(store.db).releases("a1")))
+
+    common = {"the", "what", "about"}
+    return PrivateBuilder(PrivateBank(store.db), mechanism(settings), north, common.__contains__, 2, sync)
+
+
+async def test_people_are_counted_and_not_how_often_they_ask(store: Store) -> None:
+    for number in range(PEOPLE):
+        put_aside(store, f"k/{number}", "what about the parcel?")
+    put_aside(store, "k/0", "blackmail", count=2 * PEOPLE)
+    put_aside(store, "", "anonymous tipoff", count=2 * PEOPLE)
+    synced: list[int] = []
+
+    release = await builder(store, synced=synced).release("a1")
+
+    assert release.told == [("scope", 0, ["parcel"])]
+    assert synced == [1], "on the disk before anybody learns of it"
+
+
+async def test_the_promise_is_kept_to_the_last_release_and_survives_deletion(store: Store) -> None:
+    put_aside(store, "k/ann", "the parcel")
+    for _ in range(SETTINGS.releases):
+        assert (await builder(store).release("a1")).told == []
+    store.forget_tenant("a1")
+    put_aside(store, "k/ann", "the parcel")
+    with pytest.raises(PromiseSpent, match="2 releases spent epsilon 6"):
+        await builder(store).release("a1")
+    assert spent(PrivateBank(store.db).releases("a1")).slip <= SETTINGS.delta / 2
+
+
+async def test_nothing_is_spent_on_nothing(store: Store) -> None:
+    with pytest.raises(NothingToTell):
+        await builder(store).release("a1")
+    assert PrivateBank(store.db).releases("a1") == []
+
+
+async def test_of_two_at_once_one_is_booked_and_the_other_tells_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_aside(store, "k/ann", "the parcel")
+    slow = builder(store)
+    # The other comes in between: after the first has reckoned with what was spent, before it books.
+    told = slow._bins
+
+    def meanwhile(questions):  # type: ignore[no-untyped-def]
+        builder(store)._release("a1")
+        return told(questions)
+
+    monkeypatch.setattr(slow, "_bins", meanwhile)
+    with pytest.raises(BudgetMoved):
+        await slow.release("a1")
+    assert len(PrivateBank(store.db).releases("a1")) == 1
+
+
+def test_names_become_private_by_key_or_by_id(store: Store) -> None:
+    make_private(store, ("acme",))
+    assert PrivateBank(store.db).tenants() == {"a1", store.keys.tenant_named("acme")}
+
+
+def test_what_the_settings_lack_is_said() -> None:
+    engines = {"e": {"kind": "simulated", "role": "lead"}}
+    with pytest.raises(ConfigError, match=r"private\.tenants"):
+        parse_config(
+            {"engines": engines, "models": {"m": {"engines": ["e"]}}, "private": {"tenants": ["acme"]}}
+        )
+    config = parse_config({"engines": engines, "models": {"m": {"engines": ["e"]}}, "memory": {}})
+    assert reference_of(config) == "e"
+    with pytest.raises(CannotBuild, match="--engine"):
+        reference_of(config.model_copy(update={"models": {}}))

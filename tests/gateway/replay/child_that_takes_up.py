@@ -1,0 +1,20 @@
+"""Run by test_replayer.py, which kills it: a replayer at work on a long plan."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from store.database import Database
+from tests.gateway.replay.test_replayer import Scene
+
+
+async def main() -> None:
+    folder = Path(sys.argv[1])
+    scene = Scene(folder, Database.open(folder / "understudy.db"), float(sys.argv[2]), pace=1.0, steps=40)
+    print("begins", flush=True)
+    await scene.replayer().step()
+
+
+asyncio.run(main())

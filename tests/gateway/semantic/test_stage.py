@@ -1,0 +1,194 @@
+"""The stage by itself: real SQLite and proofs, an index and an embedder that do what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from engines.chat import ChatRequest
+from gateway.answer import Answer, Kept
+from gateway.controls import NONE
+from gateway.journey import Journey
+from gateway.semantic.ask import SemanticAsk, semantic_ask
+from gateway.semantic.metrics import SemanticMetrics
+from gateway.semantic.proofs import Proofs
+from gateway.semantic.stage import Comparison, Knobs, Reused, SemanticAnswers, SemanticStage
+from router.plan import Attempt, Plan
+from router.semantic_reuse import Explore, ReuseSettings
+from store.database import Database
+from store.examples import ExampleBank
+from store.records import ExactAnswer, Vector
+from store.semantic_entries import SemanticEntries, SemanticEntry
+from store.semantic_observations import SemanticObservations, SemanticScope
+from tests.store.rows import new_example
+
+QUESTION = "How deep is the lake?"
+DELTAS = {"default": 0.2}
+
+
+@dataclass
+class Near:
+    """An index that finds `found`, once `gate` is open."""
+
+    found: list[tuple[int, float]]
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]:
+        self.gate.wait(20)
+        return self.found
+
+
+class Still:
+    """An embedder to which all texts are alike."""
+
+    version = "mini/1"
+
+    async def embed(self, text: str) -> Vector:
+        return np.ones(4, np.float32) / 2
+
+
+@dataclass
+class Stage:
+    answers: SemanticAnswers
+    index: Near
+
+    async def ask(self) -> tuple[Answer, Reused | None, Journey]:
+        answer, journey = an_answer(), a_journey()
+        found = await self.answers.consider(answer, journey, endpoint="/v1/c", served_by="fixed")
+        return answer, found, journey
+
+    async def earn(self) -> None:
+        """Compare until something is reused."""
+        for _ in range(300):
+            answer, found, _ = await self.ask()
+            if found is not None:
+                return
+            owed = answer.semantic and answer.semantic.comparison
+            assert owed
+            for written in owed.proofs.observed(owed.decision, owed.entry.id, owed.similarity, True):
+                await asyncio.wrap_future(written)
+        raise AssertionError("never earned")
+
+    @property
+    def under_way(self) -> int:
+        (proofs,) = self.answers._proofs.values()
+        return proofs._reuse.ledger.audits_under_way
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    database = Database.open(tmp_path / "a.db")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def stage(db: Database) -> Iterator[Stage]:
+    new = new_example(1, tenant="default", request_id="r", question=QUESTION, answer="Deep.")
+    example = ExampleBank(db).add(new).result(30)
+    entries = SemanticEntries(db)
+    kept = ExactAnswer(b"{}", "application/json", "large", time.time())
+    assert entries.add("default", "r", an_ask().same_otherwise(), QUESTION, kept, "Deep.").result(30)
+    index = Near([(example.id, 0.97)])
+    index.gate.set()
+    metrics = SemanticMetrics(CollectorRegistry())
+    knobs = Knobs(DELTAS, audit_share=0.5, deadline_s=10, neighbours=4, max_characters=1000)
+    answers = SemanticAnswers(
+        Still(), index, entries, SemanticObservations(db), ThreadPoolExecutor(2), metrics, knobs
+    )
+    yield Stage(answers, index)
+    index.gate.set()
+    answers.close()
+
+
+async def test_an_audit_that_came_too_late_is_never_held_against_reuse(stage: Stage) -> None:
+    await stage.earn()
+    object.__setattr__(stage.answers._knobs, "deadline_s", 1e-9)
+    for _ in range(40):
+        stage.index.gate.clear()
+        asking = asyncio.create_task(stage.ask())
+        answer, found, journey = await asking
+        assert found is None and journey.bypassed == ["semantic:TimeoutError"]
+        assert answer.semantic is not None and answer.semantic.comparison is None
+        stage.index.gate.set()
+    stage.answers.close()
+    assert stage.under_way == 0
+
+
+async def test_a_client_that_left_meanwhile_owes_nothing(stage: Stage) -> None:
+    await stage.earn()
+    for _ in range(20):
+        stage.index.gate.clear()
+        asking = asyncio.create_task(stage.ask())
+        await asyncio.sleep(0.005)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        stage.index.gate.set()
+    stage.answers.close()
+    assert stage.under_way == 0
+
+
+async def test_what_breaks_is_gone_without(stage: Stage, db: Database) -> None:
+    db.close()
+    _, found, journey = await stage.ask()
+    assert found is None and journey.bypassed == ["semantic:StoreClosed"]
+
+
+def test_what_is_to_be_proven_is_never_left_to_a_small_engine(db: Database) -> None:
+    plan = Plan((Attempt("small", [{"role": "user"}]), Attempt("large")), "few_shot", "1", "familiar")
+    for decision, engines in (
+        (Explore("new_entry", None, 1.0, compare=True), ["small", "large"]),
+        (Explore("unproven", 2, 1.0, compare=True), ["large", "small"]),
+        (Explore("audit", 2, 0.1, compare=True), ["large", "small"]),
+    ):
+        steered = owing(decision, db).steered(plan, "large")
+        assert [attempt.engine for attempt in steered.attempts] == engines
+        assert steered.attempts[engines.index("large")].messages is None
+        assert steered.probability == decision.probability
+    assert SemanticStage(an_ask()).steered(plan, "large") is plan
+
+
+def owing(decision: Explore, db: Database) -> SemanticStage:
+    entry = SemanticEntry(1, 1, QUESTION, "Deep.", ExactAnswer(b"{}", "application/json", "large", 0.0))
+    settings = ReuseSettings(0.2)
+    proofs = Proofs(SemanticScope("default", "mini/1", settings.policy), settings, SemanticObservations(db))
+    return SemanticStage(an_ask(), Comparison(proofs, decision, entry, 0.97))
+
+
+def a_chat() -> ChatRequest:
+    fields: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": QUESTION}]}
+    return ChatRequest(b"{}", fields, "m", fields["messages"], stream=False, include_usage=False)
+
+
+def an_ask() -> SemanticAsk:
+    made = semantic_ask(
+        a_chat(),
+        NONE,
+        DELTAS,
+        tenant="default",
+        key_id=None,
+        endpoint="/v1/c",
+        served_by="fixed",
+        max_characters=1000,
+    )
+    assert made is not None
+    return made
+
+
+def an_answer() -> Answer:
+    return Answer(a_chat(), NONE, None, Kept(1000), "/v1/c")
+
+
+def a_journey() -> Journey:
+    return Journey("j", time.perf_counter(), time.time(), "POST", "/v1/c")
