@@ -31,6 +31,7 @@ from admin.roles import Role, revealed
 from admin.sign_in import SignIn
 from admin.sources import Sources
 from admin.static_files import StaticFiles
+from admin.summaries.what_if import shared
 from store.database import StoreBusy, StoreClosed
 
 POLICY = (
@@ -75,7 +76,7 @@ class AdminApp:
         self._rendering = Rendering(self._static, {"menu": menu})
         self._access = Access(sources.sessions, sources.audit, self._options.cookie)
         self._flashes = Flashes()
-        self.live = Live(sources.store.db.data_version)
+        self.live = Live(lambda: (sources.store.db.data_version(), shared(sources).changes))
         self._sign_in = SignIn(
             sources.users, sources.sessions, self._access, self._rendering, secure=self._options.secure
         )
@@ -85,8 +86,9 @@ class AdminApp:
         self._route()
 
     def close(self) -> None:
-        """End the threads of its own."""
+        """End the threads of its own, and what pages began in the background."""
         self._sign_in.close()
+        self._sources.close()
 
     def _route(self) -> None:
         get, post = self.app.router.add_get, self.app.router.add_post
@@ -109,9 +111,11 @@ class AdminApp:
 
     def _shows(self, page: Page) -> Handler:
         async def show(request: web.Request) -> web.StreamResponse:
-            asked = Asked(request[VIEWER], time.time(), dict(request.match_info), dict(request.query))
+            itself = LIVE_HEADER in request.headers
+            path, query = dict(request.match_info), dict(request.query)
+            asked = Asked(request[VIEWER], time.time(), path, query, by_itself=itself)
             as_twin, flash = wants_json(request), ""
-            if not as_twin and LIVE_HEADER not in request.headers:
+            if not as_twin and not itself:
                 flash = self._flashes.take(request[TOKEN])
 
             def make() -> bytes:
@@ -178,6 +182,7 @@ class AdminApp:
             "query": asked.query if request.method == "GET" else {},
             "twin": request.path + ".json" + ("?" + request.query_string if request.query_string else ""),
             "form_token": self._access.form_token(request[TOKEN]),
+            "here": request.path_qs,
             "flash": flash,
         }
         return self._rendering.render(template, values).encode()

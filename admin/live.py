@@ -1,4 +1,4 @@
-"""Live updates: one task watches the store for commits and tells every open page, by server-sent events, that there is news.
+"""Live updates: one task watches for commits and computed figures, and tells every open page by server-sent events.
 
 An event carries no data: a page that hears of news asks again for what it shows, with its own filters and its own rights.
 """
@@ -22,9 +22,9 @@ class Live:
     """Owns no task: `run` is one, for whoever owns the server."""
 
     def __init__(
-        self, version: Callable[[], int], *, most: int = MOST_CLIENTS, look_every_s: float = LOOK_EVERY_S
+        self, version: Callable[[], object], *, most: int = MOST_CLIENTS, look_every_s: float = LOOK_EVERY_S
     ) -> None:
-        """`version` differs after every commit; it takes microseconds (store.database.Database.data_version)."""
+        """`version` differs whenever there is news; it takes microseconds (as store.database.Database.data_version does)."""
         self._version = version
         self._most = most
         self._look_every_s = look_every_s
@@ -38,7 +38,7 @@ class Live:
 
     async def run(self) -> None:
         """Watch until cancelled; costs nothing while nobody listens."""
-        seen: int | None = None
+        seen: object = None
         while True:
             await self._somebody.wait()
             version = self._version()

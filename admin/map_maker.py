@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from admin.what_if import gently
+from admin.computing import gently
 from router.learning.flat_map import flat_map
 from store.example_places import ExamplePlaces
 from store.memory import Memory

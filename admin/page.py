@@ -42,6 +42,8 @@ class Asked:
     now_s: float
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
+    by_itself: bool = False
+    """An open page refreshes itself: nobody may be looking, so nothing expensive is begun for it."""
 
     def text(self, name: str, default: str = "", *, longest: int = LONGEST_PARAMETER) -> str:
         """A parameter without spaces around it. Raises BadParameter when it is too long."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol, TypeVar
 
 from admin.hands import Hands
 from store.admin_sessions import AdminSessions
@@ -104,6 +105,16 @@ class Given:
     """What it does for the pages."""
 
 
+class Lasting(Protocol):
+    """What goes on beside the pages, and ends with them."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+Made = TypeVar("Made", bound=Lasting)
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Everything a summary may look at, and an action may change."""
@@ -117,7 +128,21 @@ class Sources:
     outcome_sums: OutcomeSums
     floors: QualityFloors
     given: Given
-    extra: dict[str, Any] = field(default_factory=dict)
+    _lasting: dict[str, Lasting] = field(default_factory=dict)
+    _making: threading.Lock = field(default_factory=threading.Lock)
+
+    def lasting(self, name: str, make: Callable[[], Made]) -> Made:
+        """What all pages share under this name, made at its first use; `close` ends it."""
+        with self._making:
+            if name not in self._lasting:
+                self._lasting[name] = make()
+            return self._lasting[name]  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """End what goes on in the background. The store stays open: whoever opened it closes it, after this."""
+        with self._making:
+            for each in self._lasting.values():
+                each.close()
 
     def tenant_names(self) -> dict[str, str]:
         """Tenant id to what the operator calls it, for tenants that keys were made for."""

@@ -1,21 +1,22 @@
-"""What other dials would have brought, from the log of what was decided: computed beside the pages, and kept for a while.
+"""What other dials would have brought, from the log of what was decided: in seconds, so beside the pages (admin.computing).
 
 The estimates are router.learning.frontier's: of requests that were answered, by actions whose probabilities were noted.
 """
 
 from __future__ import annotations
 
-import os
-import threading
+import functools
+import math
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cachetools import TTLCache
 
+from admin.computing import Computations, Told
 from router.bandit import BanditError
+from router.example_count import RUNGS
+from router.learning.example_caps import Capped, CapUnknown, Figure, at_most
 from router.learning.frontier import cautions, frontier
 from router.learning.intervals import Ratio, bootstrap
 from router.learning.logged import Logged, NothingLogged, logged
@@ -36,9 +37,6 @@ REQUESTS = 4_000
 """The latest ones; a few seconds of one core."""
 _DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _RESAMPLES = 400
-_KEPT_S = 300.0
-_MOST_WAITING = 4
-_NICENESS = 10
 _BLOCKS = 12
 _FEWEST = 20
 """Requests below which nothing is computed: every interval would be as wide as the scale."""
@@ -46,10 +44,6 @@ _FEWEST = 20
 
 class NothingToLearnFrom(Exception):
     """The log holds too little; the text says of what."""
-
-
-class TooMuchAsked(Exception):
-    """Others wait for what they asked already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,46 +55,20 @@ class Question:
     preference: float
     theta: float
     m: int
+    max_examples: int
 
 
-class WhatIf:
-    """One computation at a time, on a thread of low priority."""
-
-    def __init__(self, store: Memory) -> None:
-        self._store = store
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="what-if", initializer=gently)
-        self._known: TTLCache[Question, Future[dict[str, Any]]] = TTLCache(64, _KEPT_S)
-        self._lock = threading.Lock()
-
-    def answer(self, question: Question, wait_s: float) -> dict[str, Any] | None:
-        """The answer, or None while it is being computed. Blocks for at most `wait_s`.
-
-        Raises NothingToLearnFrom and TooMuchAsked.
-        """
-        with self._lock:
-            future = self._known.get(question)
-            if future is None:
-                if sum(not known.done() for known in self._known.values()) >= _MOST_WAITING:
-                    raise TooMuchAsked("others wait for their answers already; try again in a moment")
-                future = self._known[question] = self._threads.submit(compute, self._store, question)
-        try:
-            return future.result(wait_s)
-        except TimeoutError:
-            return None
-
-    def close(self) -> None:
-        """Begin no further computation."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+def what_ifs(store: Memory) -> Computations[Question]:
+    """Computes them in the background. Whoever makes it closes it."""
+    return Computations(functools.partial(compute, store), "what-if")
 
 
-def gently() -> None:
-    """Give the calling thread alone a low priority, where the system can: whoever is answered has the cores first."""
-    if hasattr(os, "setpriority"):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+def compute(store: Memory, question: Question, told: Told) -> dict[str, Any]:
+    """The frontier with what these dials would have brought; JSON-able. Seconds.
 
-
-def compute(store: Memory, question: Question) -> dict[str, Any]:
-    """The frontier with what these dials would have brought; JSON-able. Seconds. Raises NothingToLearnFrom."""
+    Raises NothingToLearnFrom, and what `told` raises.
+    """
+    told("reading the log", 0.0)
     experiences = store.outcomes.experiences(
         question.tenant, question.model, limit=REQUESTS, judged_only=False, latest=True
     )
@@ -116,9 +84,17 @@ def compute(store: Memory, question: Question) -> dict[str, Any]:
         )
     policies, left_out = _policies(store, question, found)
     dials = sorted({*_DIALS, question.preference})
-    result = frontier(found, policies, dials, resamples=_RESAMPLES)
+
+    def estimating(done: float) -> None:
+        told(f"estimating what each of {len(policies)} policies would have brought", 0.2 + 0.7 * done)
+
+    result = frontier(found, policies, dials, resamples=_RESAMPLES, told=estimating)
+    told("weighing how many examples were sent", 0.9)
+    caps, unknown_caps = _caps(found, question.max_examples)
     return {
         **result,
+        "caps": caps,
+        "caps_unknown": unknown_caps,
         "policies_left_out": left_out,
         "cautions": cautions(result),
         "by_count": by_count(experiences),
@@ -145,6 +121,42 @@ def _policies(store: Memory, question: Question, found: Logged) -> tuple[list[Ta
         except (BanditError, ArtifactBroken, NoSuchPolicy, OSError) as error:
             left_out.append(f"the learnt router in use cannot be evaluated on this log: {error}")
     return wanted, left_out
+
+
+def _caps(found: Logged, wanted: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """What at most so many examples would have brought, cap by cap; and which caps the log cannot tell of, and why."""
+    most_sent = max((len(choice.example_ids) for choice in found.choices), default=0)
+    rows: list[dict[str, Any]] = []
+    unknown: list[str] = []
+    for most in sorted({*RUNGS, wanted} - {0}):
+        # A cap that nothing reached changes nothing: one such point is enough.
+        if most > max(most_sent, 1) and most != wanted:
+            continue
+        try:
+            rows.append(_cap(at_most(found, most, resamples=_RESAMPLES)))
+        except CapUnknown as error:
+            unknown.append(str(error))
+    if wanted == 0:
+        unknown.append(
+            "at most 0: without examples engines are chosen otherwise; see what always the small engine brings"
+        )
+    return rows, unknown
+
+
+def _cap(capped: Capped) -> dict[str, Any]:
+    def told(figure: Figure) -> dict[str, float | None]:
+        numbers = {"value": figure.value, "low": figure.interval.low, "high": figure.interval.high}
+        return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+
+    return {
+        "most": capped.most,
+        "quality": told(capped.quality),
+        "cost_usd": told(capped.cost_usd),
+        "latency_s": told(capped.latency_s),
+        "offloaded": capped.offloaded,
+        "shortened": capped.shortened,
+        "effective_samples": capped.effective_samples,
+    }
 
 
 def by_count(experiences: Sequence[Experience]) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ import time
 
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Page
 from admin.sources import Sources
-from admin.summaries.router import dials, router
+from admin.summaries.dials import dials
+from admin.summaries.router import router
 from admin.summaries.what_if import what_if
 from store.dials import TurnedDials, TurnedDialsLog
 

@@ -15,15 +15,29 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themeChanged);
 
-  const words = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  // Both kinds of time: when it was, in the reader's zone, and how long ago that is.
+  const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+  const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...clock });
+  const before = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", ...clock });
+  const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "always", style: "long" });
+  const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+  function ago(at) {
+    const seconds = (at - Date.now()) / 1000;
+    const [unit, length] = UNITS.find(([, each]) => Math.abs(seconds) >= each) || ["second", 1];
+    return relative.format(Math.trunc(seconds / length), unit);
+  }
   function localTimes(within) {
+    const now = new Date();
     for (const time of within.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
       if (isNaN(at)) continue;
-      time.title = time.dateTime;
-      time.textContent = words.format(at);
+      const said = (at.getFullYear() === now.getFullYear() ? thisYear : before).format(at);
+      time.title = `${ago(at)} (${time.dateTime})`;
+      // Where one thing is told of there is room for both; in a list the pointer tells.
+      time.textContent = time.closest("dl.facts, .flash, .computing, p, li") ? `${said}, ${ago(at)}` : said;
     }
   }
+  setInterval(() => { if (!document.hidden) localTimes(document); }, 30000);
 
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
@@ -76,6 +90,8 @@
     } catch (_) { /* the stream of events says when there is something to ask again */
     } finally {
       asking = false; last = Date.now();
+      // News that came while it was asking: the next answer has it.
+      if (waiting && !document.hidden) { waiting = false; soon(); }
     }
   }
   // A chart that is there already is given new figures, not drawn anew.
@@ -95,8 +111,14 @@
   }
   if (document.body.dataset.live && parts(document).length) {
     const source = new EventSource(document.body.dataset.live);
-    source.addEventListener("open", () => { state.hidden = false; state.textContent = "live"; state.className = "live-state on"; });
-    source.addEventListener("error", () => { state.hidden = false; state.textContent = "offline"; state.className = "live-state"; });
+    let missed = false;
+    source.addEventListener("open", () => {
+      state.hidden = false; state.textContent = "live"; state.className = "live-state on";
+      // What was computed before anybody listened is told to nobody.
+      if (missed || document.querySelector("[data-unfinished]")) soon();
+      missed = false;
+    });
+    source.addEventListener("error", () => { state.hidden = false; state.textContent = "offline"; state.className = "live-state"; missed = true; });
     source.addEventListener("news", soon);
     source.addEventListener("over", () => { source.close(); location.reload(); });
     document.addEventListener("visibilitychange", () => { if (!document.hidden && waiting) { waiting = false; soon(); } });

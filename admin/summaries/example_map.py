@@ -14,6 +14,8 @@ from store.example_places import ExamplePlaces, Place
 SHOWN = 3_000
 """Points that a browser draws without a stutter: as shapes: plotly's WebGL needs what our security policy forbids."""
 COLOURS = ("engine", "gain", "age")
+_SCALE = [[0.0, "series-8"], [0.5, "series-1"], [1.0, "series-4"]]
+"""From little to much; every step of it stands out from the ground in both themes."""
 
 
 def example_map(sources: Sources, asked: Asked) -> Summary:
@@ -41,11 +43,7 @@ def example_map(sources: Sources, asked: Asked) -> Summary:
 
 def shared(sources: Sources) -> MapMaker:
     """The one that all pages ask."""
-    found = sources.extra.get("map")
-    if found is None:
-        found = sources.extra.setdefault("map", MapMaker(sources.store))
-    assert isinstance(found, MapMaker)
-    return found
+    return sources.lasting("map", lambda: MapMaker(sources.store))
 
 
 def _chart(rows: list[Place], colour: str, now_s: float) -> dict[str, Any]:
@@ -65,7 +63,7 @@ def _chart(rows: list[Place], colour: str, now_s: float) -> dict[str, Any]:
             _trace(
                 rows,
                 "examples",
-                {"color": values, "colorscale": "Viridis", "showscale": True, "colorbar": bar},
+                {"color": values, "colorscale": _SCALE, "showscale": True, "colorbar": bar},
             )
         )
     bare = {"visible": False}
@@ -73,7 +71,7 @@ def _chart(rows: list[Place], colour: str, now_s: float) -> dict[str, Any]:
         "traces": traces,
         "layout": {
             "xaxis": bare,
-            "yaxis": {**bare, "scaleanchor": "x"},
+            "yaxis": bare,
             "margin": {"l": 8, "r": 8, "t": 36, "b": 8},
             "dragmode": "pan",
         },

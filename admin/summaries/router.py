@@ -7,15 +7,16 @@ from typing import Any
 
 from admin.page import Asked, BadParameter, Summary
 from admin.sources import Sources
+from admin.summaries.dials import dials
+from admin.summaries.what_if import prepare
 from admin.words import REASONS
-from router.dials import Dials
-from store.dials import TurnedDials, TurnedDialsLog
 from store.request_rollups import HOUR_S, MINUTE_S, RequestRollups
 from store.rollup_rows import RequestSums
 
 SPANS = {"hour": (3600.0, MINUTE_S), "day": (86_400.0, HOUR_S), "week": (7 * 86_400.0, HOUR_S)}
 _LATEST = 3_000
 _BLOCKS = 12
+_OTHERS = ("series-1", "series-4", "series-5", "series-6", "series-7", "series-8")
 _TRIED = ("explored",)
 _UNFAMILIAR = ("novel",)
 
@@ -27,6 +28,7 @@ def router(sources: Sources, asked: Asked) -> Summary:
     model = asked.text("model", longest=200) or (names[0] if names else "")
     if model and model not in names:
         raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
+    prepare(sources, asked, model)
     length_s, step_s = SPANS[span]
     sums = [
         row
@@ -40,7 +42,9 @@ def router(sources: Sources, asked: Asked) -> Summary:
         "models": names,
         "policy": served.policy if served else "",
         "engines": list(served.engines) if served else [],
-        "shares": _shares(sums),
+        "shares": _shares(
+            sums, served.engines[-1] if served else "", asked.now_s - length_s, asked.now_s, step_s
+        ),
         "reasons": (reasons := _reasons(sources, model, asked.now_s - length_s)),
         "drift": _drift(reasons.pop("rows")),
         "learnt": _learnt(sources, model),
@@ -49,48 +53,10 @@ def router(sources: Sources, asked: Asked) -> Summary:
     }
 
 
-def dials(sources: Sources, model: str) -> dict[str, Any]:
-    """What is configured, what is in force, and how it came about."""
-    log = TurnedDialsLog(sources.store.db)
-    turned = log.in_force(model)
-    configured = sources.given.hands.dials.get(model, Dials())
-    rows = []
-    for name, says in _DIALS:
-        own, now = getattr(configured, name), getattr(turned, name) if turned else None
-        if own is not None:
-            rows.append(
-                {"name": name, "says": says, "configured": own, "in_force": own if now is None else now}
-            )
-    return {
-        "rows": rows,
-        "turned": turned is not None,
-        "by": turned.user if turned else None,
-        "at_s": turned.at_s if turned else None,
-        "history": [_turn(row) for row in log.history(model)],
-    }
-
-
-_DIALS = (
-    ("preference", "0 is cheapest, 1 is best"),
-    ("theta", "cosine from which a past request is near"),
-    ("m", "near ones that the rule wants"),
-    ("max_examples", "most examples sent along"),
-)
-
-
-def _turn(row: TurnedDials) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "at_s": row.at_s,
-        "by": row.user,
-        "values": {name: value for name, _ in _DIALS if (value := getattr(row, name)) is not None},
-        "taken_back_at_s": row.taken_back_at_s,
-        "taken_back_by": row.taken_back_by,
-    }
-
-
-def _shares(sums: list[RequestSums]) -> dict[str, Any]:
-    """Requests by who answered, over time."""
+def _shares(
+    sums: list[RequestSums], reference: str, since_s: float, now_s: float, step_s: float
+) -> dict[str, Any]:
+    """Requests by who answered, over time; memory and the reference in the colours that the overview gives them."""
     totals: Counter[str] = Counter()
     by_start: dict[float, Counter[str]] = {}
     for row in sums:
@@ -103,6 +69,9 @@ def _shares(sums: list[RequestSums]) -> dict[str, Any]:
         by_start.setdefault(row.start_s, Counter())[who] += row.requests
     starts = sorted(by_start)
     order = [who for who, _ in totals.most_common()]
+    others = (who for who in order if who not in ("memory", reference))
+    colours = {who: _OTHERS[place % len(_OTHERS)] for place, who in enumerate(others)}
+    colours |= {"memory": "series-3", reference: "series-2"}
     return {
         "totals": dict(totals.most_common()),
         "chart": {
@@ -112,15 +81,26 @@ def _shares(sums: list[RequestSums]) -> dict[str, Any]:
                     "name": who,
                     "x": [int(start * 1000) for start in starts],
                     "y": [by_start[start][who] for start in starts],
-                    "marker": {"color": f"series-{place % 8 + 1}"},
+                    "marker": {"color": colours[who]},
+                    # Where there is a single bar plotly would take it for a moment's.
+                    "width": 850 * step_s,
                     "hovertemplate": "%{y} requests<extra>%{fullData.name}</extra>",
                 }
-                for place, who in enumerate(order)
+                for who in order
             ],
             "layout": {
                 "barmode": "stack",
-                "xaxis": {"type": "date", "fixedrange": True},
-                "yaxis": {"title": {"text": "requests"}, "rangemode": "tozero", "fixedrange": True},
+                # The whole period, as on the overview: a single bar would fill the picture otherwise.
+                "xaxis": {
+                    "type": "date",
+                    "fixedrange": True,
+                    "range": [int(since_s * 1000), int((now_s + step_s / 2) * 1000)],
+                },
+                "yaxis": {
+                    "title": {"text": "requests a minute" if step_s == MINUTE_S else "requests an hour"},
+                    "rangemode": "tozero",
+                    "fixedrange": True,
+                },
             },
         },
     }
@@ -190,7 +170,12 @@ def _drift(rows: list[tuple[float, str]]) -> dict[str, Any]:
             ],
             "layout": {
                 "xaxis": {"type": "date", "fixedrange": True},
-                "yaxis": {"tickformat": ".0%", "rangemode": "tozero", "fixedrange": True},
+                "yaxis": {
+                    "title": {"text": "share of decisions"},
+                    "tickformat": ".0%",
+                    "rangemode": "tozero",
+                    "fixedrange": True,
+                },
             },
         },
     }

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from admin.computing import Computations, TooMuchAsked
 from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.sources import Sources
-from admin.summaries.router import dials
-from admin.what_if import NothingToLearnFrom, Question, TooMuchAsked, WhatIf
-
-_WAIT_S = 20.0
-_COLOURS = {"logged": "series-8"}
+from admin.summaries.dials import dials
+from admin.summaries.what_if_charts import frontier_chart, reward_chart
+from admin.what_if import NothingToLearnFrom, Question, what_ifs
 
 
 def what_if(sources: Sources, asked: Asked) -> Summary:
     """For one served model and tenant: `model`, `tenant`; dials: `preference`, `theta`, `m`, `max_examples`.
 
-    Waits for the computation, but not for ever: `computing` tells that it goes on. What is not given is as it is in force.
+    Answers at once with what is known: `state` is ready, computing (`progress` says how far; what was computed before may be
+    shown meanwhile) or nothing. What is not given is as it is in force.
     """
-    slots = sources.store.choices.slots()
     names = [model.name for model in sources.given.models]
     model = asked.text("model", longest=200) or (names[0] if names else "")
     if model and model not in names:
         raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
-    tenants = [tenant for tenant, of in slots if of == model]
+    tenants = _tenants(sources, model)
     tenant = asked.text("tenant", longest=200) or (tenants[0] if tenants else "")
-    now = {row["name"]: row["in_force"] for row in dials(sources, model)["rows"]}
+    now = _in_force(sources, model)
     chosen = {
         "preference": asked.number("preference", now.get("preference", 0.5), least=0.0, most=1.0),
         "theta": asked.number("theta", now.get("theta", 0.8), least=-1.0, most=1.0),
@@ -41,34 +40,42 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
         "now": now,
         "chosen": chosen,
         "changed": {name: value for name, value in chosen.items() if name in now and now[name] != value},
-        "computing": False,
+        "state": "nothing",
+        "progress": None,
         "nothing": "",
+        "at_s": None,
         "result": None,
         "chart": None,
         "reward_chart": None,
     }
     if not tenant:
         return summary | {"nothing": "no decision of this model is in the log yet"}
-    question = Question(
-        tenant,
-        model,
-        float(chosen["preference"] or 0.0),
-        float(chosen["theta"] or 0.0),
-        int(chosen["m"] or 1),
-    )
+    question = _question(tenant, model, chosen)
+    computations = shared(sources)
     try:
-        result = shared(sources).answer(question, _WAIT_S)
-    except NothingToLearnFrom as error:
-        return summary | {"nothing": str(error)}
+        known = computations.look(question, begin=not asked.by_itself)
+        if asked.by_itself and known.at_s is None and not known.computing:
+            # Pushed out by others' questions while its page still waits.
+            known = computations.look(question)
     except TooMuchAsked as error:
         raise ActionFailed(str(error)) from error
-    if result is None:
-        return summary | {"computing": True}
+    if known.computing:
+        summary |= {"state": "computing", "progress": {"doing": known.doing, "done": known.done}}
+    if known.problem is not None and not known.computing:
+        if not isinstance(known.problem, NothingToLearnFrom):
+            raise known.problem
+        return summary | {"nothing": str(known.problem), "at_s": known.at_s}
+    if known.result is None:
+        return summary
+    result = known.result
     points = [_point(point, question) for point in result["points"]]
+    caps = [{**cap, "asked": cap["most"] == question.max_examples} for cap in result["caps"]]
     return summary | {
-        "result": {**{name: result[name] for name in _TOLD}, "points": points},
-        "chart": _chart(points),
-        "reward_chart": _reward_chart(result["over_time"]),
+        "state": "computing" if known.computing else "ready",
+        "at_s": known.at_s,
+        "result": {**{name: result[name] for name in _TOLD}, "points": points, "caps": caps},
+        "chart": frontier_chart(points, caps),
+        "reward_chart": reward_chart(result["over_time"]),
     }
 
 
@@ -80,15 +87,42 @@ _TOLD = (
     "cautions",
     "policies_left_out",
     "by_count",
+    "caps_unknown",
     "over_time",
 )
 
 
-def shared(sources: Sources) -> WhatIf:
-    """The one that all pages ask."""
-    found = sources.extra.setdefault("what_if", WhatIf(sources.store))
-    assert isinstance(found, WhatIf)
-    return found
+def prepare(sources: Sources, asked: Asked, model: str) -> None:
+    """Have the dials in force computed if nothing else is: whoever looks at the router is likely to ask next."""
+    tenants = [] if asked.by_itself or shared(sources).busy else _tenants(sources, model)
+    if tenants:
+        now = _in_force(sources, model)
+        defaults = {"preference": 0.5, "theta": 0.8, "m": 3, "max_examples": 8}
+        shared(sources).look(_question(tenants[0], model, defaults | now))
+
+
+def shared(sources: Sources) -> Computations[Question]:
+    """The ones that all pages ask."""
+    return sources.lasting("what_if", lambda: what_ifs(sources.store))
+
+
+def _tenants(sources: Sources, model: str) -> list[str]:
+    return [tenant for tenant, of in sources.store.choices.slots() if of == model]
+
+
+def _in_force(sources: Sources, model: str) -> dict[str, Any]:
+    return {row["name"]: row["in_force"] for row in dials(sources, model)["rows"]}
+
+
+def _question(tenant: str, model: str, chosen: dict[str, Any]) -> Question:
+    return Question(
+        tenant,
+        model,
+        float(chosen["preference"]),
+        float(chosen["theta"]),
+        int(chosen["m"]),
+        int(chosen["max_examples"]),
+    )
 
 
 def _point(point: dict[str, Any], question: Question) -> dict[str, Any]:
@@ -101,12 +135,17 @@ def _point(point: dict[str, Any], question: Question) -> dict[str, Any]:
         "dial": dial,
         "offloaded": point["offloaded"],
         "quality": point["quality"]["dr"],
-        "cost_usd": point["cost_usd"]["dr"],
-        "latency_s": point["latency_s"]["dr"],
+        "cost_usd": _not_negative(point["cost_usd"]["dr"]),
+        "latency_s": _not_negative(point["latency_s"]["dr"]),
         "effective_samples": point["effective_samples"],
         "unsupported": point["unsupported"],
         "asked": name.startswith("few_shot:") or dial == question.preference,
     }
+
+
+def _not_negative(told: dict[str, float | None]) -> dict[str, float | None]:
+    """Where little is known the estimator may fall below what a price or a time can be."""
+    return {name: value if value is None else max(0.0, value) for name, value in told.items()}
 
 
 def _says(policy: str) -> str:
@@ -121,84 +160,3 @@ def _says(policy: str) -> str:
         theta, _, m = rest.partition(",")
         return f"the rule: {m} within {theta}"
     return policy
-
-
-def _chart(points: list[dict[str, Any]]) -> dict[str, Any]:
-    """Quality against cost, with intervals; one trace per policy, a line through its dials."""
-    by_policy: dict[str, list[dict[str, Any]]] = {}
-    for point in points:
-        if point["quality"]["value"] is not None and point["cost_usd"]["value"] is not None:
-            by_policy.setdefault(point["policy"], []).append(point)
-    traces = []
-    for place, (policy, own) in enumerate(by_policy.items()):
-        own.sort(key=lambda point: point["dial"] or 0.0)
-        colour = _COLOURS.get(policy, f"series-{place % 7 + 1}")
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers" if len(own) > 1 else "markers",
-                "name": own[0]["says"],
-                "x": [1000 * point["cost_usd"]["value"] for point in own],
-                "y": [point["quality"]["value"] for point in own],
-                "text": ["" if point["dial"] is None else f"dial {point['dial']:g}" for point in own],
-                "error_x": _bars(own, "cost_usd", 1000.0, colour),
-                "error_y": _bars(own, "quality", 1.0, colour),
-                "line": {"color": colour, "width": 1.5},
-                "marker": {
-                    "color": colour,
-                    "size": [14 if point["asked"] and len(own) > 1 else 9 for point in own],
-                    "symbol": "diamond" if policy == "logged" else "circle",
-                },
-                "hovertemplate": "%{fullData.name} %{text}<br>quality %{y:.3f}<br>$%{x:.4f} per 1000<extra></extra>",
-            }
-        )
-    return {
-        "traces": traces,
-        "layout": {
-            "xaxis": {"title": {"text": "dollars per 1000 requests"}, "rangemode": "tozero"},
-            "yaxis": {"title": {"text": "quality"}},
-        },
-    }
-
-
-def _bars(points: list[dict[str, Any]], figure: str, times: float, colour: str) -> dict[str, Any]:
-    def away(end: str) -> list[float]:
-        return [
-            times * abs(point[figure][end] - point[figure]["value"])
-            if point[figure][end] is not None
-            else 0.0
-            for point in points
-        ]
-
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": away("high"),
-        "arrayminus": away("low"),
-        "color": colour,
-        "thickness": 1,
-        "width": 3,
-    }
-
-
-def _reward_chart(blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "traces": [
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": says,
-                "x": [int(block["at_s"] * 1000) for block in blocks],
-                "y": [block[name] for block in blocks],
-                "line": {"color": colour, "width": 2, "dash": dash},
-                "marker": {"color": colour},
-            }
-            for name, says, colour, dash in (
-                ("reward", "reward at this dial", "series-1", "solid"),
-                ("quality", "quality as it became known", "series-3", "solid"),
-                ("expected", "quality as it was expected", "series-3", "dot"),
-                ("familiarity", "likeness to the nearest example", "series-2", "solid"),
-            )
-        ],
-        "layout": {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": "0 to 1"}}},
-    }

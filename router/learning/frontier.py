@@ -6,7 +6,7 @@ A point is what a policy would have brought, with its intervals. Pictures of it:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,15 @@ def frontier(
     resamples: int = 1000,
     clip: float | None = None,
     seed: int = 0,
+    told: Callable[[float], None] = lambda done: None,
 ) -> dict[str, Any]:
     """What each policy would have brought; JSON-able, no number in it is infinite or nan (null instead).
 
     {"requests", "actions", "quality_is", "self_selected", "left_out", "judged", "level", "points": [{"policy", "dial",
     "offloaded", "unsupported", "effective_samples", "quality": {method: {"value", "low", "high"}}, "cost_usd": ...,
     "latency_s": ..., "rewards": {dial: ...}}]}. A policy that looks at the dial has a point for each; for the others `dial`
-    is null and `rewards` has all of them. Raises ValueError for a dial outside 0..1, and what the policies raise.
+    is null and `rewards` has all of them. `told` hears now and then which share is done, 0 to 1, and may raise to end it.
+    Raises ValueError for a dial outside 0..1, and what the policies and `told` raise.
     """
     if not dials or not all(0.0 <= dial <= 1.0 for dial in dials):
         raise ValueError(
@@ -49,9 +51,11 @@ def frontier(
     } | {
         f"reward {dial}": with_prediction(logged.log, logged.figures(dial)["reward"], seed) for dial in shown
     }
-    points = []
+    points: list[dict[str, Any]] = []
+    of = sum(len(shown) if policy.uses_dial else 1 for policy in policies)
     for policy in policies:
         for own in [(dial,) for dial in shown] if policy.uses_dial else [tuple(shown)]:
+            told(len(points) / of)
             target = policy.decide(logged, own[0])
             figures = {
                 name: figure

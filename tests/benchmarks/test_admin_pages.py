@@ -20,3 +20,4 @@ async def test_every_page_is_asked_for_and_timed(tmp_path: Path, monkeypatch: py
     assert {page.path for page in PAGES if "{" not in page.path} <= set(figures["pages"])
     assert {"/requests?q=hidden+files", "/router?span=week"} <= set(figures["pages"])
     assert all(took["median_ms"] > 0 for took in figures["pages"].values())
+    assert figures["while_computing"]["/overview"]["asked"] > 0

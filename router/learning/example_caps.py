@@ -1,0 +1,134 @@
+"""What sending at most so many examples would have brought, from a log in which the cap itself was drawn now and then.
+
+Requests that were sent fewer than the cap k, or none, are what they would have been. Of those that were sent k or more, the
+ones whose own cap was k stand for all: inverse to the probability with which that cap was drawn (router.example_count), and
+self-normalised within these requests (Swaminathan & Joachims 2015, "The self-normalized estimator for counterfactual
+learning"; that is Hajek's ratio within a stratum). Engines are taken to be chosen as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from router.example_count import RUNGS
+from router.learning.intervals import Interval, Ratio, bootstrap, few
+from router.learning.logged import Floats, Logged
+from store.records import ChoiceRecord
+
+_FEWEST = 10
+"""Requests with that cap below which they stand for nobody."""
+_BOUNDS = {"quality": (0.0, 1.0)}
+_OF_A_SET = ("drop", "swap")
+"""What was sent then is no set that any cap makes (router.label_exploration)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure of a cap."""
+
+    value: float
+    """nan where nothing is known."""
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Capped:
+    """What a cap would have brought to the requests of the log."""
+
+    most: int
+    quality: Figure
+    cost_usd: Figure
+    latency_s: Figure
+    offloaded: float
+    """Share, as it was."""
+    shortened: float
+    """Share of requests that were sent `most` examples or more: only for these does the cap mean anything."""
+    effective_samples: float
+    """Of quality: how many equally weighted requests would tell as much (Kish 1965, section 11.7)."""
+
+
+class CapUnknown(Exception):
+    """The log cannot tell of this cap; the text says why."""
+
+
+def at_most(
+    logged: Logged, most: int, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> Capped:
+    """The log's requests, sent at most `most` examples each. Raises CapUnknown, and ValueError for a cap below 1.
+
+    Without any example engines are chosen otherwise: that is a matter of policies (router.learning.target_policies.always).
+    """
+    if most < 1:
+        raise ValueError(f"a cap of {most}: at least 1 is right")
+    choices = logged.choices
+    sent = np.array([len(choice.example_ids) for choice in choices])
+    caps = np.array([choice.most_examples for choice in choices])
+    drawn = np.array([choice.examples_probability for choice in choices])
+    whole = np.array([choice.examples_explored not in _OF_A_SET for choice in choices])
+    longer = sent >= most
+    # Without a scorer no cap is drawn: what is noted then is how many were sent.
+    coin = np.array([bool(choice.scorer) for choice in choices]) & (drawn > 0.0)
+    stand_in = longer & whole & coin & (caps == most)
+    shortened = float(longer.mean())
+    weights = np.where(longer, 0.0, 1.0)
+    if longer.any() and (sent[longer] > most).any():
+        had = [_might_have_been(choice, most) for choice in choices]
+        chance = longer & coin & np.array(had)
+        if stand_in.sum() < _FEWEST or chance[longer].mean() < 0.5:
+            raise CapUnknown(
+                f"at most {most}: of {int(longer.sum())} requests that were sent as many or more, a cap of {most}"
+                f" was drawn for {int(stand_in.sum())} ({_FEWEST} are needed), and only {float(chance[longer].mean()):.0%}"
+                " of them had a chance of it"
+            )
+        inverse = np.where(stand_in, 1.0 / np.where(drawn > 0.0, drawn, 1.0), 0.0)
+        weights += inverse * longer.sum() / inverse.sum()
+    else:
+        weights += longer
+    return _weighed(logged, most, weights, shortened, level, resamples, seed)
+
+
+def _might_have_been(choice: ChoiceRecord, most: int) -> bool:
+    """Whether the cap `most` had a chance when another was drawn: the best known one and the rungs beside it do."""
+    cap = choice.most_examples
+    if cap == most:
+        return True
+    if choice.examples_probability >= 1.0 or cap not in RUNGS or most not in RUNGS:
+        return False
+    return abs(RUNGS.index(cap) - RUNGS.index(most)) <= (2 if choice.examples_explored == "count" else 1)
+
+
+def _weighed(
+    logged: Logged, most: int, weights: Floats, shortened: float, level: float, resamples: int, seed: int
+) -> Capped:
+    log = logged.log
+    known = np.isfinite(log.quality)
+    judged = np.where(known, weights / log.looked, 0.0)
+    parts: dict[str, tuple[Floats, Floats]] = {
+        "quality": (judged, np.where(known, log.quality, 0.0)),
+        "cost_usd": (weights, log.cost_usd),
+        "latency_s": (weights, log.latency_s),
+    }
+    drawn = bootstrap(
+        [Ratio(weight * value, weight) for weight, value in parts.values()],
+        level=level,
+        resamples=resamples,
+        seed=seed,
+    )
+    samples = float(judged.sum() ** 2 / np.square(judged).sum()) if judged.any() else 0.0
+    found = {}
+    for name, (value, interval) in zip(parts, drawn, strict=True):
+        if name in _BOUNDS:
+            interval = few(interval, value if samples else 0.0, samples, _BOUNDS[name], level)
+        found[name] = Figure(value, interval)
+    reference = logged.log.chosen == logged.reference
+    return Capped(
+        most,
+        found["quality"],
+        found["cost_usd"],
+        found["latency_s"],
+        1.0 - float(np.average(reference, weights=weights)),
+        shortened,
+        samples,
+    )
