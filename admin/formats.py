@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 NOTHING = "–"
-_THIN = " "
+_THIN = "\u202f"
 
 
 def count(value: float | None) -> str:
@@ -36,9 +36,11 @@ def usd(value: float | None) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """3.2 ms, 250 ms, 1.2 s, 3 min."""
+    """0.03 ms, 3.2 ms, 250 ms, 1.2 s, 3 min."""
     if value is None:
         return NOTHING
+    if 0 < value < 0.1:
+        return f"{value:.2f}{_THIN}ms"
     if value < 10:
         return f"{value:.1f}{_THIN}ms"
     if value < 1000:
@@ -49,8 +51,11 @@ def milliseconds(value: float | None) -> str:
 
 
 def decimal(value: float | None, digits: int = 3) -> str:
-    """A number with so many digits behind the point."""
-    return NOTHING if value is None else f"{value:.{digits}f}"
+    """A number with so many digits behind the point; what rounds to nothing has no sign."""
+    if value is None:
+        return NOTHING
+    text = f"{abs(value):.{digits}f}"
+    return f"−{text}" if value < 0 and float(text) else text
 
 
 def figure(value: Any) -> str:

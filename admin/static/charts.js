@@ -15,6 +15,9 @@
     for (const key of ["marker", "line", "error_y"]) {
       if (copy[key]) copy[key] = { ...copy[key], color: colour(copy[key].color) };
     }
+    if (Array.isArray(copy.marker?.colorscale)) {
+      copy.marker.colorscale = copy.marker.colorscale.map(([at, name]) => [at, colour(name)]);
+    }
     if (copy.fillcolor) copy.fillcolor = colour(copy.fillcolor);
     return copy;
   }
@@ -31,6 +34,10 @@
       hoverlabel: { bgcolor: style("--surface"), bordercolor: line, font: { color: style("--text") } },
       ...given,
     };
+    // A range of instants is moved into the reader's zone as the instants themselves are.
+    for (const key of ["xaxis", "yaxis"]) {
+      if (made[key]?.type === "date" && made[key].range) made[key] = { ...made[key], range: made[key].range.map(local) };
+    }
     for (const key of Object.keys(made)) if (/^[xy]axis\d*$/.test(key)) made[key] = axis(made[key], text, line);
     made.xaxis ??= axis({}, text, line);
     made.yaxis ??= axis({}, text, line);

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from admin.charts import stacked
 from admin.page import Asked, Summary
 from admin.sources import Sources
+from admin.summaries.attention import attention
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, quality
 from store.operator_asks import OperatorAsks
@@ -43,6 +45,10 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     traffic = _traffic(rows, references, since_s, asked.now_s, width_s)
     stages = _stages(everyone, rollups.stages(wide_s, wide_since_s))
     latencies = rollups.latencies(wide_s, wide_since_s)
+    load = engine_load(sources, asked.now_s)
+    promises = floors(sources.floors.all(tenant), names, asked.now_s)
+    money = _money(sources, rows, since_s, tenant)
+    failed_share = _share(kinds["failed"], sum(kinds.values()))
     return {
         "span": span,
         "since_s": since_s,
@@ -54,12 +60,20 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         "kinds": kinds,
         "hit_share": _share(kinds["memory"], sum(kinds.values())),
         "offload_share": _share(kinds["offloaded"], answered),
-        "failed_share": _share(kinds["failed"], sum(kinds.values())),
+        "failed_share": failed_share,
+        "attention": attention(
+            sources,
+            load,
+            promises,
+            failed_share=failed_share,
+            saved_usd=money["saved_usd"],
+            failed_at=f"/requests?way=failed&within={span}" + (f"&tenant={quote(tenant)}" if tenant else ""),
+        ),
         "quality": quality(judged, sources.given.models, kinds["offloaded"], answered),
         "judging": sources.given.judged,
         "feedback": {"count": feedback_count, "mean": feedback_mean},
-        "floors": floors(sources.floors.all(tenant), names, asked.now_s),
-        "money": _money(sources, rows, since_s, tenant),
+        "floors": promises,
+        "money": money,
         "latency": {
             measure: {
                 "p50_ms": percentile(_histogram(latencies, measure), 0.5),
@@ -69,9 +83,11 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         },
         "stages": stages,
         "traffic": traffic,
-        "engines": engine_load(sources, asked.now_s),
+        "engines": load,
         "charts": {
-            "traffic": _traffic_chart(traffic),
+            "traffic": _traffic_chart(
+                traffic, "requests a minute" if width_s == MINUTE_S else "requests an hour"
+            ),
             "stages": _stages_chart(stages),
         },
     }
@@ -170,12 +186,12 @@ def _traffic(
     return [{"start_s": start, **kinds} for start, kinds in counts.items()]
 
 
-def _traffic_chart(bars: Sequence[Summary]) -> Summary:
+def _traffic_chart(bars: Sequence[Summary], unit: str) -> Summary:
     return stacked(
         [bar["start_s"] for bar in bars],
         [(kind, [bar[kind] for bar in bars], colour) for kind, colour in _KINDS],
         times=True,
-        unit="requests",
+        unit=unit,
     )
 
 

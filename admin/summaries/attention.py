@@ -1,0 +1,62 @@
+"""What an operator should look at first: what is wrong right now, or waits for somebody; each with where to go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from admin.page import Summary
+from admin.sources import Sources
+
+MUCH_FAILS = 0.05
+"""Share of requests from which failing is worth a word."""
+
+
+def attention(
+    sources: Sources,
+    engines: Sequence[Summary],
+    floors: Sequence[Summary],
+    *,
+    failed_share: float | None,
+    saved_usd: float,
+    failed_at: str,
+) -> list[dict[str, Any]]:
+    """{"state": wrong or waits, "says", "href"}, the worst first; empty when all is well.
+
+    `engines` and `floors` as admin.summaries.engine_load and admin.summaries.quality give them; `failed_at`: the page that
+    lists what failed.
+    """
+    found = []
+
+    def wrong(says: str, href: str) -> None:
+        found.append({"state": "wrong", "says": says, "href": href})
+
+    def waits(says: str, href: str) -> None:
+        found.append({"state": "waits", "says": says, "href": href})
+
+    if engines and all(engine["state"] == "unknown" for engine in engines):
+        wrong("No worker has spoken lately: is the gateway running on this data folder?", "/engines")
+    for engine in engines:
+        if engine["state"] == "failing":
+            wrong(f"{engine['name']} fails: its breaker is open", f"/engines#engine-{quote(engine['name'])}")
+    for floor in floors:
+        if floor["standing"] == "threatened":
+            where = f"{floor['model']}, {floor['tenant_name'] or floor['tenant']}"
+            wrong(f"The promise on quality is threatened ({where})", f"/router?model={quote(floor['model'])}")
+    if failed_share is not None and failed_share > MUCH_FAILS:
+        wrong(f"{failed_share:.0%} of the requests failed", failed_at)
+    last = next(iter(sources.store.replay.runs(limit=1)), None)
+    if last is not None and last.state in ("failed", "interrupted"):
+        wrong(f"Replay's latest run was not finished: {last.state}", f"/replay/{last.id}")
+    for engine in engines:
+        if engine["state"] == "drained":
+            waits(
+                f"{engine['name']} is drained until somebody restores it",
+                f"/engines#engine-{quote(engine['name'])}",
+            )
+    if saved_usd < 0:
+        waits("Judging, replay and asking by hand cost more than was saved", "/settings?q=share")
+    if sources.given.settings_news():
+        waits("The configuration file was changed since the gateway started", "/settings")
+    return found

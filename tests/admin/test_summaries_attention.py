@@ -1,0 +1,72 @@
+"""What is wrong stands first on the overview, with a way to it; where all is well nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from admin.summaries.attention import attention
+from store.quality_floors import FloorRow
+from store.replay_records import ReplayBudget
+from tests.admin.site import Site, site
+from tests.admin.test_summaries_engines import say
+from tests.admin.test_summaries_overview import note
+
+assert attention, "asked for over HTTP below"
+
+
+@pytest.fixture
+async def pages(tmp_path: Path) -> AsyncIterator[Site]:
+    async with site(tmp_path) as made:
+        yield made
+
+
+async def said(pages: Site) -> list[tuple[str, str, str]]:
+    viewer = await pages.person("viewer")
+    told = (await viewer.get("/overview.json")).json["attention"]
+    for one in told:
+        path = one["href"].partition("#")[0]
+        assert (await viewer.get(path)).status == 200, f"{one['href']} leads nowhere"
+    return [(one["state"], one["says"], one["href"]) for one in told]
+
+
+async def test_where_all_is_well_nothing_asks_for_attention(pages: Site) -> None:
+    await asyncio.to_thread(say, pages, "w1", 1)
+    await asyncio.to_thread(note, pages, 1, engine="large", cost_usd=0.02, reference_cost_usd=0.02)
+    assert await said(pages) == []
+    assert "Needs attention" not in (await (await pages.person("viewer")).get("/overview")).text
+
+
+async def test_a_gateway_that_is_silent_is_the_first_thing_to_say(pages: Site) -> None:
+    (told,) = await said(pages)
+    assert told[0] == "wrong" and "No worker has spoken" in told[1]
+
+
+async def test_what_fails_comes_before_what_waits_and_each_has_its_page(pages: Site) -> None:
+    def make() -> None:
+        say(pages, "w1", 1, "open")
+        pages.sources.engine_states.drain("small", "ann", "").result(5)
+        pages.sources.floors.put(FloorRow("a1", "demo", 0.0, 0.1, "threatened", 0, 0, "{}")).result(5)
+        for number in range(10):
+            outcome = "failed" if number < 2 else "answered"
+            note(pages, number, outcome=outcome, cost_usd=0.02, reference_cost_usd=0.0)
+        run = pages.sources.store.replay.want("", ReplayBudget(usd=1.0), asked_by="ann").result(5)
+        pages.sources.store.replay.begin(run).result(5)
+        pages.sources.store.replay.end(run, "failed", "no judge").result(5)
+
+    await asyncio.to_thread(make)
+    told = await said(pages)
+    assert [one[0] for one in told] == ["wrong", "wrong", "wrong", "wrong", "waits", "waits"]
+    assert [one[2] for one in told] == [
+        "/engines#engine-large",
+        "/router?model=demo",
+        "/requests?way=failed&within=hour",
+        "/replay/1",
+        "/engines#engine-small",
+        "/settings?q=share",
+    ]
+    page = (await (await pages.person("viewer")).get("/overview")).text
+    assert "Needs attention" in page and "20% of the requests failed" in page
