@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,6 +13,7 @@ import pytest
 
 from benchmarks import vllm_serving
 from benchmarks.vllm_serving import Served
+from tests.vllm import held
 from tests.vllm.conftest import Opener, Starter
 from tests.vllm.guide import WORLD, Stream, until
 
@@ -33,14 +31,12 @@ def all_of(served: Served) -> Callable[[], None]:
     return served.kill
 
 
-def worker_of(served: Served) -> Callable[[], None]:
+def what_computes(served: Served) -> Callable[[], None]:
     """Kills the process that computes: the server says so in the stream, and ends seconds later."""
-    assert served.process is not None
-    core = _child(served.process.pid, "EngineCore")
-    return partial(os.kill, _child(core, "Worker"), signal.SIGKILL)
+    return partial(os.kill, held.worker_of(served), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("killer", [all_of, worker_of])
+@pytest.mark.parametrize("killer", [all_of, what_computes])
 def test_one_answer_by_two_engines_of_one_model_is_the_answer_of_one(
     start_server: Starter, small: Served, open_guide: Opener, killer: Callable[[Served], Callable[[], None]]
 ) -> None:
@@ -55,7 +51,7 @@ def test_one_answer_by_two_engines_of_one_model_is_the_answer_of_one(
     guide = open_guide(top={"engines": engines, "models": models})
     assert guide.ask(FACT.question(0), fresh=True).engine == "mortal"
     kill = killer(mortal)
-    with _slowed(mortal), guide.streaming(FACT.question(0), **LONG) as stream:
+    with held.slowed(mortal), guide.streaming(FACT.question(0), **LONG) as stream:
         first = stream.headers["x-understudy-engine"]
         told, lines = _until_some_said(stream)
         kill()
@@ -82,31 +78,6 @@ def test_one_answer_by_two_engines_of_one_model_is_the_answer_of_one(
     until(lambda: counted in guide.figures(), "it counted", timeout_s=10)
 
 
-@contextmanager
-def _slowed(served: Served) -> Iterator[None]:
-    """What computes is held up most of the time. Where processors are few it keeps what sends from running, and an answer
-    leaves only once it is whole: there would be no middle to be killed in.
-    """
-    assert served.process is not None
-    worker = _child(_child(served.process.pid, "EngineCore"), "Worker")
-    over = threading.Event()
-
-    def hold_up() -> None:
-        with suppress(ProcessLookupError):
-            while not over.wait(0.005):
-                os.kill(worker, signal.SIGSTOP)
-                over.wait(0.25)
-                os.kill(worker, signal.SIGCONT)
-
-    thread = threading.Thread(target=hold_up)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
 def _until_some_said(stream: Stream) -> tuple[int, list[str]]:
     """(pieces said, lines so far) once there is something to go on from."""
     lines: list[str] = []
@@ -118,12 +89,3 @@ def _until_some_said(stream: Stream) -> tuple[int, list[str]]:
         if said >= 3:
             break
     return said, lines
-
-
-def _child(pid: int, name: str) -> int:
-    listed = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=True
-    )
-    found = [line.split()[0] for line in listed.stdout.splitlines() if name in line]
-    assert found, f"no {name} below {pid}"
-    return int(found[0])

@@ -11,11 +11,12 @@ import pytest
 
 from benchmarks import vllm_serving
 from benchmarks.vllm_serving import Served
-from tests.vllm.conftest import LARGE, MOST_QUEUED, STILL, Opener, Starter
-from tests.vllm.guide import WORLD, Said, until
+from tests.vllm import held
+from tests.vllm.conftest import MOST_QUEUED, STILL, Opener, Starter
+from tests.vllm.guide import WORLD, Guide, Said, until
 
 LONG = {"ignore_eos": True, "max_tokens": 700}
-"""An answer that takes seconds: the model goes on after its end."""
+"""An answer that takes a while: the model goes on after its end."""
 FACT = WORLD.facts[0]
 
 
@@ -25,43 +26,49 @@ def test_a_client_that_hangs_up_frees_the_engine(
 ) -> None:
     served = servers[engine == "large"]
     guide = open_guide(engines=[engine], policy="fixed")
-    with guide.streaming(FACT.question(0), **LONG) as stream:
-        next(stream.deltas())
-        until(lambda: served.running() >= 1, "the engine at work")
-    until(lambda: served.running() == 0, "the engine idle again", timeout_s=20)
+    before = served.figures()["vllm:generation_tokens_total"]
+    with held.slowed(served):
+        with guide.streaming(FACT.question(0), **LONG) as stream:
+            next(stream.deltas())
+            until(lambda: served.running() >= 1, "the engine at work")
+        until(lambda: served.running() == 0, "the engine idle again", timeout_s=20)
+    # It was left, and did not merely come to the end of its answer.
+    assert 0 < served.figures()["vllm:generation_tokens_total"] - before < LONG["max_tokens"] / 2
 
 
 def test_an_overloaded_engine_is_503_to_the_client_and_the_small_one_is_not_asked_instead(
-    open_guide: Opener,
+    open_guide: Opener, large: Served
 ) -> None:
-    if os.environ.get(LARGE):
-        pytest.skip(f"the server at {LARGE} has its own limit, if any")
     guide = open_guide(engines=["large"], policy="fixed")
-
-    def ask(number: int) -> Said:
-        return guide.ask(f"{number}: {FACT.question(0)}", ignore_eos=True, max_tokens=200)
-
-    with ThreadPoolExecutor(2 * MOST_QUEUED) as pool:
-        said = list(pool.map(ask, range(2 * MOST_QUEUED)))
-    statuses = {one.status for one in said}
-    assert statuses == {200, 503}, statuses
-    refused = next(one for one in said if one.status == 503)
-    assert refused.json["error"]["message"]
+    refused, answered = _flooded(guide, large)
+    assert {one.status for one in refused} == {503}
+    assert all(one.json["error"]["message"] for one in refused)
+    assert {(one.status, one.engine) for one in answered} == {(200, "large")}
     assert guide.ask(FACT.question(0)).text == FACT.answer, "and it recovers"
 
 
-def test_under_overload_a_served_model_with_a_small_engine_answers_everybody(open_guide: Opener) -> None:
-    if os.environ.get(LARGE):
-        pytest.skip(f"the server at {LARGE} has its own limit, if any")
+def test_under_overload_a_served_model_with_a_small_engine_answers_everybody(
+    open_guide: Opener, large: Served
+) -> None:
     guide = open_guide(**STILL)
+    elsewhere, answered = _flooded(guide, large)
+    assert {(one.status, one.engine) for one in elsewhere} == {(200, "small")}
+    assert {(one.status, one.engine) for one in answered} == {(200, "large")}
+
+
+def _flooded(guide: Guide, served: Served) -> tuple[list[Said], list[Said]]:
+    """Twice as many questions at once as the server takes, while it computes nothing: what came back meanwhile, and what
+    came once it went on."""
 
     def ask(number: int) -> Said:
         return guide.ask(f"{number}: {FACT.question(0)}", ignore_eos=True, max_tokens=200)
 
-    with ThreadPoolExecutor(2 * MOST_QUEUED) as pool:
-        said = list(pool.map(ask, range(2 * MOST_QUEUED)))
-    assert {one.status for one in said} == {200}
-    assert {one.engine for one in said} == {"small", "large"}
+    with ThreadPoolExecutor(2 * MOST_QUEUED) as pool, held.held(served) as let_go:
+        asked = [pool.submit(ask, number) for number in range(2 * MOST_QUEUED)]
+        until(lambda: sum(each.done() for each in asked) >= MOST_QUEUED, "as many sent away as were taken")
+        done = {each for each in asked if each.done()}
+        let_go()
+        return [each.result() for each in done], [each.result() for each in asked if each not in done]
 
 
 def test_an_engine_killed_while_it_answers_is_an_error_to_that_client_and_nobody_else(
@@ -78,7 +85,7 @@ def test_an_engine_killed_while_it_answers_is_an_error_to_that_client_and_nobody
     guide = open_guide(top={"engines": engines, "models": alone | backed})
     assert guide.ask(FACT.question(0), fresh=True).engine == "mortal"
 
-    with guide.streaming(FACT.question(0), model="alone", **LONG) as stream:
+    with held.slowed(mortal), guide.streaming(FACT.question(0), model="alone", **LONG) as stream:
         pieces = stream.deltas()
         next(pieces)
         mortal.kill()
