@@ -89,6 +89,7 @@ def shown(record: RequestRecord, names: dict[str, str]) -> dict[str, Any]:
         "status": record.status,
         "cost_usd": record.cost_usd,
         "prompt_tokens": record.prompt_tokens,
+        "cached_tokens": record.cached_tokens,
         "completion_tokens": record.completion_tokens,
         "total_ms": record.total_ms,
         "first_chunk_ms": record.first_chunk_ms,

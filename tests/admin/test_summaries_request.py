@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from aiohttp import web
+
 from admin.words import LEFT_OUT
 from store.operator_asks import OperatorAsks
 from tests.admin.traffic import ALIKE, QUESTION, UNLIKE, house
+from tests.flow.line import Asked, completion
 from tests.flow.test_line_keys import new_key
 
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -38,6 +41,24 @@ async def test_an_offloaded_request_is_explained(tmp_path: Path) -> None:
         assert came["example"] == candidate["id"] and not any(row["added"] for row in came["texts"]["sent"])
         page = await reader.get(f"/requests/{second}")
         assert page.status == 200 and "added from" in page.text and "Give feedback" not in page.text
+
+
+async def test_what_the_engine_found_in_its_prefix_cache_is_shown(tmp_path: Path) -> None:
+    async def cached(request: web.Request, asked: Asked) -> web.StreamResponse:
+        usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+        return web.json_response(
+            completion("Use ls -a.", usage=usage | {"prompt_tokens_details": {"cached_tokens": 8}})
+        )
+
+    async with house(tmp_path) as here:
+        first = await here.ask(UNLIKE)
+        here.large.script = cached
+        second = await here.ask(QUESTION)
+        viewer = await here.site.person("viewer")
+        told = [(await viewer.get(f"/requests/{id}.json")).json["cached_tokens"] for id in (first, second)]
+        assert told == [0, 8]
+        pages = [(await viewer.get(f"/requests/{id}")).text for id in (first, second)]
+        assert "prefix cache" not in pages[0] and "9 tokens in (8 found in the prefix cache)" in pages[1]
 
 
 async def test_candidates_that_were_not_sent_say_why(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 
+from store.memory import Memory as Store
 from tests.vllm.conftest import STILL, Opener
-from tests.vllm.guide import Guide
+from tests.vllm.guide import Guide, until
 
 SUBJECTS = ("bread", "boats", "bells", "wool", "cheese")
 QUESTION = "Tell me all about the {} of Quorvikaholm, and how the guild of Quorvikaholm came to make {}."
@@ -45,3 +48,31 @@ def test_two_tenants_share_no_prefix(open_guide: Opener) -> None:
     assert guide.ask(question, fresh=True).cached_tokens == 0
     assert guide.ask(question, fresh=True).cached_tokens > 0
     assert stranger.ask(question, fresh=True).cached_tokens == 0
+
+
+def test_what_the_engine_found_in_its_cache_is_told_counted_logged_and_kept(
+    open_guide: Opener, tmp_path: Path
+) -> None:
+    guide = open_guide(policy="fixed", engines=["large"])
+    question = "What is the new town of Quorvikaholm famous for? " * 8
+    assert guide.ask(question, again=True).cached_tokens == 0
+    whole = guide.ask(question, again=True)
+    with guide.streaming(question + "?", stream_options={"include_usage": True}) as stream:
+        last = [json.loads(line) for line in stream.lines() if line != "[DONE]"][-1]
+    streamed = last["usage"]["prompt_tokens_details"]["cached_tokens"]
+    assert whole.cached_tokens >= 64 and streamed >= 64
+    both = [whole.cached_tokens, streamed]
+
+    counted = f'understudy_cached_tokens_total{{engine="large"}} {sum(both)}.0'
+    until(lambda: counted in guide.figures(), "it counted")
+
+    def logged() -> list[int]:
+        return [line["cached_tokens"] for line in guide.gateway.log_lines() if "cached_tokens" in line]
+
+    until(lambda: logged() == both, "a line for each in the log")
+    store = Store.open(tmp_path / "gateway0" / "data")
+    kept = "SELECT cached_tokens FROM requests ORDER BY started_at_s"
+    try:
+        until(lambda: [row[0] for row in store.db.read().execute(kept)] == [0, *both], "it kept")
+    finally:
+        store.close()
