@@ -23,6 +23,7 @@ from gateway.settings.group import Settings
 from gateway.settings.learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
 from gateway.settings.memory import MemorySettings
 from gateway.settings.private import PrivateSettings
+from gateway.settings.reach import replay_out_of_reach
 from gateway.settings.replay import ReplaySettings
 
 
@@ -224,6 +225,9 @@ class Config(Settings):
             )
         if replay.judge is None and self.judging is None:
             raise ValueError("replay.enabled is true, but nobody can judge: set replay.judge, or `judging`")
+        beyond = replay_out_of_reach(self)
+        if beyond is not None:
+            raise ValueError(f"replay.enabled is true, but {beyond}")
 
     def _order_suits_the_plan(self) -> None:
         for name in self.replay.kv_plan.engines:

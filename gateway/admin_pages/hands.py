@@ -25,6 +25,7 @@ from gateway.handlers.examples import Shelf
 from gateway.handlers.feedback import Desk, give
 from gateway.journey import Journey
 from gateway.openai_error import RequestError
+from gateway.settings.reach import out_of_reach
 from gateway.setup.admission import admission
 from gateway.setup.engines import Tenants, engines
 from router.dials import Dials
@@ -174,6 +175,9 @@ class AdminHands:
     # ---- engines
 
     async def _ask(self, name: str, messages: Sequence[Mapping[str, Any]]) -> Reply:
+        beyond = out_of_reach(self._config, name)
+        if beyond is not None:
+            raise NotDone(beyond)
         if self._engines is None:
             tenants = Tenants(self._store.secret, self._store.keys.tenant_named)
             self._engines = engines(self._config, tenants)

@@ -15,7 +15,7 @@ from gateway.commands.tenant_option import NoSuchTenant, tenant_named
 from gateway.config import Config
 from gateway.private.build import NothingToTell, PromiseSpent, Written, spent
 from gateway.settings.file import ConfigError, load_config
-from gateway.setup.private import CannotBuild, builder, reference_of, writer
+from gateway.setup.private import CannotBuild, builder, check_reach, reference_of, writer
 from router.private.budget import AccountingMissing, epsilon_of
 from store.database import StoreBusy
 from store.memory import Memory as Store
@@ -114,6 +114,7 @@ def _run(
     try:
         reference = engine or reference_of(config)
         writes = generator or config.replay.generator or reference
+        check_reach(config, reference, writes)
         release, written = asyncio.run(_built(config, name, reference, writes, max_usd, tell=tell))
     except (CannotBuild, PromiseSpent, NothingToTell, AccountingMissing, NoSuchTenant, NotAlone) as error:
         _give_up(str(error))

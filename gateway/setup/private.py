@@ -10,6 +10,7 @@ from gateway.config import Config
 from gateway.memory import Memory
 from gateway.private.build import Mechanism, PrivateBuilder, PrivateWriter
 from gateway.settings.private import PrivateSettings
+from gateway.settings.reach import out_of_reach
 from gateway.setup.admission import admission
 from router.digest import NO_INSTRUCTIONS, asked_under, cut
 from router.private.budget import Promise
@@ -86,6 +87,12 @@ def reference_of(config: Config) -> str:
     if len(references) != 1:
         raise CannotBuild("models have several reference engines, or none: name one with --engine")
     return references.pop()
+
+
+def check_reach(config: Config, *engines: str) -> None:
+    """Raises CannotBuild where a process beside the gateway cannot ask one of them."""
+    for beyond in filter(None, (out_of_reach(config, engine) for engine in engines)):
+        raise CannotBuild(beyond)
 
 
 def _embed(config: Config, memory: Memory) -> Callable[[str], Vector]:

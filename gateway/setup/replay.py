@@ -20,6 +20,7 @@ from gateway.replay.metrics import ReplayMetrics
 from gateway.replay.order import Order
 from gateway.replay.replay import Replay
 from gateway.replay.run import ReplayRunner
+from gateway.settings.reach import replay_out_of_reach
 from gateway.setup.admission import admission
 from gateway.setup.engines import Tenants, engines
 from router.learning.judge import TIE_BAND
@@ -128,6 +129,9 @@ async def opened(config: Config, registry: CollectorRegistry | None = None) -> A
     """
     if config.memory is None or config.memory.data_dir is None:
         raise CannotReplay("there is nothing to replay: set memory.data_dir")
+    beyond = replay_out_of_reach(config)
+    if beyond is not None:
+        raise CannotReplay(beyond)
     memory = Memory.open(config.memory, versions_kept=config.learning.versions_kept)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
     try:
