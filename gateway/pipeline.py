@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.continuation import CarriedOn, Continuation, continuable
-from engines.engine import Engine, EngineRequest
+from engines.engine import Engine, EngineReply, EngineRequest
 from engines.failover import Failover, Try
 from gateway.answer import Answer
 from gateway.cache_status import BYPASS, MISS, hit_status
@@ -89,10 +89,9 @@ class Pipeline:
         hit = self._remembered(answer, journey)
         if hit is not None:
             return self._replay(hit, answer, journey)
-        if self._similar is not None and model.remember:
-            reused = await self._reused(self._similar, target, headers, answer, model, journey)
-            if reused is not None:
-                return reused
+        reused = await self._reused(target, headers, answer, model, journey)
+        if reused is not None:
+            return reused
         plan = await self._decide(answer, model, journey)
         return await self._stream(request, target, headers, answer, model, plan, journey)
 
@@ -109,17 +108,13 @@ class Pipeline:
             journey.stage("exact", began)
 
     async def _reused(
-        self,
-        similar: SemanticAnswers,
-        target: str,
-        headers: CIMultiDict[str],
-        answer: Answer,
-        model: ServedModel,
-        journey: Journey,
+        self, target: str, headers: CIMultiDict[str], answer: Answer, model: ServedModel, journey: Journey
     ) -> web.Response | None:
+        if self._similar is None or not model.remember:
+            return None
         endpoint = f"{target}\n{headers.get('OpenAI-Beta', '')}"
         served_by = f"{model.policy.name}\n{','.join(model.engines)}"
-        reused = await similar.consider(answer, journey, endpoint=endpoint, served_by=served_by)
+        reused = await self._similar.consider(answer, journey, endpoint=endpoint, served_by=served_by)
         if reused is None:
             return None
         response = self._replay(reused.answer, answer, journey)
@@ -151,14 +146,14 @@ class Pipeline:
         return response
 
     async def _decide(self, answer: Answer, model: ServedModel, journey: Journey) -> Plan:
-        forced = answer.controls.engine
+        controls = answer.controls
+        forced = controls.engine
         if forced is not None and forced not in model.engines:
             raise RequestError(
                 f"x-understudy-engine is {forced[:60]!r}; '{model.name}' is served by {', '.join(model.engines)}.",
                 code="unknown_engine",
                 param="x-understudy-engine",
             )
-        controls = answer.controls
         ask = Ask(
             answer.chat,
             journey.tenant,
@@ -197,30 +192,18 @@ class Pipeline:
         tries = [
             self._try(attempt, target, headers, answer.chat, journey.tenant) for attempt in plan.attempts
         ]
-        spare = model.larger_context
-        larger = self._try(Attempt(spare), target, headers, answer.chat, journey.tenant) if spare else None
+        attempts, larger = list(plan.attempts), None
+        if model.larger_context:
+            attempts.append(Attempt(model.larger_context))
+            larger = self._try(attempts[-1], target, headers, answer.chat, journey.tenant)
         journey.asked = time.perf_counter()
         failover = Failover(tries, larger)
         async with failover as reply, self._continuation(failover, tries, larger, model, answer) as rest:
             journey.waited = time.perf_counter() - journey.asked
             journey.bypassed.extend(f"engine:{name}" for name in failover.failures)
-            attempts = (*plan.attempts, Attempt(spare or ""))
-            attempt = attempts[failover.index]
-            journey.example_ids = tuple(c.example.id for c in attempt.examples)
             if failover.index > 0:
                 journey.reason += "+failover"
-            answer.attempt = attempt
-            answer.status = reply.status
-            answer.content_type = reply.headers.get("Content-Type", "")
-            answer.identity = "Content-Encoding" not in reply.headers
-            answer.remember = model.remember
-            answer.from_reference = attempt.engine == model.reference and not attempt.examples
-            answer.price = self._engines[attempt.engine].info.price
-            consulted = (
-                self._exact is not None and answer.exact_key is not None and not answer.controls.no_cache
-            )
-            reply.headers.add("Cache-Status", MISS if consulted else BYPASS)
-            _explain(reply.headers, journey, engine=attempt.engine, examples=len(attempt.examples))
+            self._begun(reply, attempts[failover.index], answer, model, journey)
             if rest.covers(reply):
                 reply.chunks = rest.chunks(reply)
             try:
@@ -230,6 +213,21 @@ class Pipeline:
                     self._carried_on(carried, answer, journey)
         answer.complete = journey.outcome is Outcome.ANSWERED
         return response
+
+    def _begun(
+        self, reply: EngineReply, attempt: Attempt, answer: Answer, model: ServedModel, journey: Journey
+    ) -> None:
+        """It is known who answers: for the recorder in `answer`, for the client in the reply's headers."""
+        journey.example_ids = tuple(c.example.id for c in attempt.examples)
+        answer.attempt = attempt
+        answer.status = reply.status
+        answer.content_type = reply.headers.get("Content-Type", "")
+        answer.identity = "Content-Encoding" not in reply.headers
+        answer.remember = model.remember
+        answer.from_reference = attempt.engine == model.reference and not attempt.examples
+        answer.price = self._engines[attempt.engine].info.price
+        reply.headers.add("Cache-Status", MISS if "exact" in journey.stages else BYPASS)
+        _explain(reply.headers, journey, engine=attempt.engine, examples=len(attempt.examples))
 
     def _continuation(
         self, failover: Failover, tries: list[Try], larger: Try | None, model: ServedModel, answer: Answer
@@ -248,8 +246,6 @@ class Pipeline:
         answer.broken_off.append((answer.price, max(0, carried.tokens_before - before)))
         answer.price = carried.engine.info.price
         answer.from_reference = False
-        assert answer.attempt is not None
-        answer.attempt = replace(answer.attempt)
 
     def _try(
         self, attempt: Attempt, target: str, headers: CIMultiDict[str], chat: ChatRequest, tenant: str

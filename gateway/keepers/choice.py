@@ -92,7 +92,7 @@ class ChoiceKeeper:
             context=choice.context if choice else {},
             features_version=choice.features_version if choice else "",
             actions=actions,
-            chosen=chosen if _as_chosen(plan, attempt, actions, chosen) else -1,
+            chosen=chosen if _as_chosen(journey, plan, attempt, actions, chosen) else -1,
             chosen_without_load=chosen_without_load,
             explored=choice.explored if choice else False,
             floored=choice.floored if choice else False,
@@ -107,12 +107,15 @@ class ChoiceKeeper:
         )
 
 
-def _as_chosen(plan: Plan, attempt: Attempt, actions: tuple[dict[str, Any], ...], chosen: int) -> bool:
+def _as_chosen(
+    journey: Journey, plan: Plan, attempt: Attempt, actions: tuple[dict[str, Any], ...], chosen: int
+) -> bool:
     """Whether what answered is what was drawn: its probability then says how likely this answer was.
 
-    A stand-in may well be one of the actions, but it was not drawn, and an engine that the client named was not either.
+    A stand-in may well be one of the actions, but it was not drawn; nor were two engines that said a part of it each, or
+    one that the client named.
     """
-    if plan.reason == "forced" or attempt is not plan.attempts[0] or not 0 <= chosen < len(actions):
+    if plan.reason == "forced" or journey.by_stand_in or not 0 <= chosen < len(actions):
         return False
     drawn = actions[chosen]
     return (drawn["engine"], drawn["with_examples"]) == (attempt.engine, bool(attempt.examples))

@@ -147,10 +147,22 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
 
 def test_a_stand_ins_answer_is_never_kept_as_the_one_that_was_drawn(db: Database) -> None:
     made = plan()
-    kept = keep(db, *finished(made, made.attempts[1]))
+    journey, answer = finished(made, made.attempts[1])
+    journey.reason = "best+failover"
+    kept = keep(db, journey, answer)
     assert isinstance(kept, ChoiceRecord)
     assert (kept.engine, kept.chosen, kept.example_ids) == ("large", -1, ())
     assert kept.chosen_without_load == 2 and not any(c["sent"] for c in kept.candidates)
+
+
+def test_an_answer_that_another_engine_carried_on_is_never_kept_as_the_one_that_was_drawn(
+    db: Database,
+) -> None:
+    journey, answer = finished(plan())
+    journey.continued = ["large"]
+    kept = keep(db, journey, answer)
+    assert isinstance(kept, ChoiceRecord)
+    assert (kept.engine, kept.chosen, kept.example_ids) == ("small", -1, (3, 1))
 
 
 @pytest.mark.parametrize(
