@@ -5,33 +5,36 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from safetensors import safe_open
 
-torch = pytest.importorskip("torch", reason="needs torch (extra train)")
+from benchmarks.tiny_models import building
+from benchmarks.tiny_models.vocabulary import END, make_tokenizer
+from benchmarks.tiny_models.world import World
+
+if TYPE_CHECKING:
+    from benchmarks.tiny_models.network import Llama
+
 pytestmark = pytest.mark.train
-
-from safetensors import safe_open  # noqa: E402
-
-from benchmarks.tiny_models import building  # noqa: E402
-from benchmarks.tiny_models.checkpoint import write_checkpoint  # noqa: E402
-from benchmarks.tiny_models.induction import sketch_induction  # noqa: E402
-from benchmarks.tiny_models.lessons import IGNORED, batch, by_heart, exchange, from_context  # noqa: E402
-from benchmarks.tiny_models.network import Llama, Shape  # noqa: E402
-from benchmarks.tiny_models.training import Pace, share_right, train  # noqa: E402
-from benchmarks.tiny_models.vocabulary import END, make_tokenizer  # noqa: E402
-from benchmarks.tiny_models.world import World  # noqa: E402
 
 WORLD = World(8)
 TOKENIZER = make_tokenizer(WORLD)
 
 
 def small(layers: int = 2) -> Llama:
+    import torch
+
+    from benchmarks.tiny_models.network import Llama, Shape
+
     torch.manual_seed(0)
     return Llama(Shape(TOKENIZER.get_vocab_size(), width=64, layers=layers, heads=2, inner=96, positions=256))
 
 
 def test_only_answers_that_can_be_known_are_taught() -> None:
+    from benchmarks.tiny_models.lessons import by_heart, from_context
+
     rng = random.Random(0)
     for row in from_context(rng, WORLD, 6, 20):
         told: set[str] = set()
@@ -44,6 +47,8 @@ def test_only_answers_that_can_be_known_are_taught() -> None:
 
 
 def test_labels_are_the_answers_and_nothing_else() -> None:
+    from benchmarks.tiny_models.lessons import IGNORED, batch, exchange
+
     fact, other = WORLD.facts[:2]
     ids, labels = batch(
         TOKENIZER, [exchange(other, 0, False) + exchange(fact, 1, True), exchange(fact, 2, True)]
@@ -55,6 +60,8 @@ def test_labels_are_the_answers_and_nothing_else() -> None:
 
 
 def test_what_comes_later_does_not_change_what_was_said_before() -> None:
+    import torch
+
     model = small().eval()
     ids = torch.randint(3, TOKENIZER.get_vocab_size(), (1, 40))
     changed = ids.clone()
@@ -64,6 +71,11 @@ def test_what_comes_later_does_not_change_what_was_said_before() -> None:
 
 
 def test_the_sketched_circuit_leans_to_what_followed_a_token_before() -> None:
+    import torch
+
+    from benchmarks.tiny_models.induction import sketch_induction
+    from benchmarks.tiny_models.network import Llama, Shape
+
     found = {}
     for sketched in (False, True):
         torch.manual_seed(0)
@@ -78,6 +90,8 @@ def test_the_sketched_circuit_leans_to_what_followed_a_token_before() -> None:
 
 def _repeats_continued(model: Llama, trials: int = 200) -> int:
     """After random tokens and one of them again: how often the one that followed it then is the likeliest of them now."""
+    import torch
+
     rng, found = random.Random(1), 0
     for _ in range(trials):
         tokens = rng.sample(range(3, TOKENIZER.get_vocab_size()), 12)
@@ -90,6 +104,9 @@ def _repeats_continued(model: Llama, trials: int = 200) -> int:
 
 
 def test_steps_on_one_batch_learn_it_and_the_same_seed_learns_the_same() -> None:
+    from benchmarks.tiny_models.lessons import by_heart
+    from benchmarks.tiny_models.training import Pace, share_right, train
+
     rows = by_heart(random.Random(0), WORLD.facts[:2], 4)
     said: list[str] = []
     losses = []
@@ -102,6 +119,8 @@ def test_steps_on_one_batch_learn_it_and_the_same_seed_learns_the_same() -> None
 
 
 def test_a_checkpoint_has_the_published_names_and_shapes(tmp_path: Path) -> None:
+    from benchmarks.tiny_models.checkpoint import write_checkpoint
+
     model = small()
     write_checkpoint(tmp_path, model, TOKENIZER, {"exams": {}})
     config = json.loads((tmp_path / "config.json").read_text())

@@ -167,7 +167,6 @@ def test_the_number_of_examples_is_added_up_from_what_was_offloaded(store: Memor
 
 @pytest.mark.train
 def test_a_scorer_is_trained_that_a_worker_can_open(store: Memory, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     assert ScorerTrainer.possible()
     generator = np.random.default_rng(1)
     for number in range(280):
