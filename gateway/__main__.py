@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from gateway.commands.lazy_group import lazy_group
 
 _COMMANDS = {
     "serve": ("gateway.commands.serve", "serve", "Run the gateway."),
@@ -36,27 +36,9 @@ _COMMANDS = {
     "private": ("gateway.commands.private", "private", "Differentially private banks: status, build."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }
-"""name: (module, attribute, help). Imported only when asked for: `understudy --help` must be quick."""
 
 
-class _Lazy(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, attribute, _ = _COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
-
-
-@click.group(cls=_Lazy)
+@click.group(cls=lazy_group(_COMMANDS))
 def main() -> None:
     """Understudy: a transparent OpenAI-API gateway that remembers."""
 

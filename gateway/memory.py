@@ -13,6 +13,7 @@ from gateway.log import log
 from gateway.private.tenants import make_private
 from gateway.settings.memory import ExampleSettings, MemorySettings, RequestTextSettings
 from gateway.settings.private import PrivateSettings
+from gateway.setup.embedder import open_embedder
 from router.embedder import Embedder
 from store.answer_vectors import AnswerVectors
 from store.capacity import make_room
@@ -63,13 +64,7 @@ class Memory:
             # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
             embedder = None
             if settings.examples.enabled:
-                embedding = settings.examples.embedding
-                embedder = Embedder.open(
-                    embedding.source,
-                    embedding.cache_dir or folder / "models",
-                    deadline_ms=embedding.deadline_ms,
-                    max_characters=embedding.max_characters,
-                )
+                embedder = open_embedder(settings.examples.embedding, folder)
                 undo.callback(embedder.close)
             store = Store.open(
                 folder,

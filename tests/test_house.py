@@ -32,6 +32,7 @@ TESTED_BY = {
     "gateway/keepers/request.py": "flow/test_line_examples.py",
     "gateway/keepers/use.py": "flow/test_line_examples.py",
     "gateway/feedback/correction.py": "gateway/handlers/test_feedback.py",
+    "gateway/setup/embedder.py": "gateway/commands/test_example_settings.py",
     "gateway/setup/engines.py": "flow/line.py",
     "gateway/setup/examples.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",

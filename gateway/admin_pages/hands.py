@@ -206,21 +206,15 @@ class AdminHands:
     # ---- embedding
 
     def _opened(self) -> Embedder:
-        from router.embedder import Embedder
+        from gateway.setup.embedder import open_embedder
         from router.embedding_model import EmbeddingModelMissing
 
         memory = self._config.memory
         assert memory is not None and memory.data_dir is not None
-        embedding = memory.examples.embedding
         with self._lock:
             if self._embedder is None:
                 try:
-                    self._embedder = Embedder.open(
-                        embedding.source,
-                        embedding.cache_dir or memory.data_dir / "models",
-                        deadline_ms=embedding.deadline_ms,
-                        max_characters=embedding.max_characters,
-                    )
+                    self._embedder = open_embedder(memory.examples.embedding, memory.data_dir)
                 except (EmbeddingModelMissing, OSError) as error:
                     raise NotDone(f"the embedding model cannot be opened: {error}") from error
             return self._embedder

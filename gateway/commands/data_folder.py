@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from gateway.commands.giving_up import give_up
 from gateway.commands.tenant_option import NoSuchTenant
 from store.database import StoreBusy, StoreClosed
 from store.memory import Memory
@@ -38,17 +38,12 @@ def store_in(data: Path, *, create: bool = False) -> Iterator[Memory]:
             raise FileNotFoundError(f"{data} holds no understudy.db: it is no gateway's data folder")
         store = Memory.open(data)
     except (OSError, sqlite3.Error, SchemaError, BadSecretFile) as error:
-        _give_up(f"cannot use the data folder: {error}")
+        give_up(f"cannot use the data folder: {error}")
     try:
         yield store
     except NoSuchTenant as error:
-        _give_up(str(error))
+        give_up(str(error))
     except (sqlite3.Error, StoreBusy, StoreClosed, TimeoutError) as error:
-        _give_up(f"the store could not be written: {error or type(error).__name__}")
+        give_up(f"the store could not be written: {error or type(error).__name__}")
     finally:
         store.close()
-
-
-def _give_up(why: str) -> NoReturn:
-    click.echo(f"understudy: {why}", err=True)
-    sys.exit(2)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 import click
 
 from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.example_settings import embedder_for, example_settings
+from gateway.commands.giving_up import give_up
 from gateway.commands.tenant_option import tenant_named, tenant_option
 from gateway.importing.formats import FORMATS
 from gateway.importing.importer import Importer, Options, Tally
 from gateway.importing.lines import BadFile
 from gateway.importing.progress import Progress
 from gateway.keys import DEFAULT_TENANT
-from gateway.settings.file import ConfigError, load_config
-from gateway.settings.memory import ExampleSettings
 from gateway.setup.admission import admission
 from store.imports import ImportCursors
-from store.records import Kind, Vector
+from store.records import Kind
 from store.restoring import restore_many
 
 
@@ -61,9 +60,10 @@ def import_(
     Known: our own export, OpenAI's fine-tuning files and batch outputs (name the batch's input file first), LiteLLM's logs.
     Interrupted, it goes on where it was; what is there already is not added again.
     """
-    settings = _settings(config)
+    settings = example_settings(config)
     with (
-        _embedder(data, settings, wanted=embed) as (vector_of, version),
+        # Before the store: see gateway.setup.embedder.
+        embedder_for(data, settings) if embed else nullcontext() as embedder,
         store_in(data, create=True) as store,
     ):
         named = tenant_named(store.keys, tenant) if tenant else None
@@ -78,60 +78,21 @@ def import_(
                 admission(settings),
                 options,
                 progress,
-                vector_of,
-                version,
+                embedder.embed_blocking if embedder else None,
+                embedder.version if embedder else "",
             )
             try:
                 for path in files:
                     progress.begin(path)
                     importer.read(path)
             except (OSError, BadFile) as error:
-                click.echo(f"understudy: {path}: {error}", err=True)
-                sys.exit(2)
+                give_up(f"{path}: {error}")
             finally:
                 importer.close()
                 _summary(importer.tally)
     tally = importer.tally
     if not tally.usable or (strict and (tally.bad or tally.refused)):
         sys.exit(1)
-
-
-def _settings(config: Path | None) -> ExampleSettings:
-    if config is None:
-        return ExampleSettings()
-    try:
-        memory = load_config(config).memory
-    except ConfigError as error:
-        click.echo(f"understudy: {error}", err=True)
-        sys.exit(2)
-    return memory.examples if memory else ExampleSettings()
-
-
-@contextmanager
-def _embedder(
-    data: Path, settings: ExampleSettings, *, wanted: bool
-) -> Iterator[tuple[Callable[[str], Vector] | None, str]]:
-    if not wanted:
-        yield None, ""
-        return
-    from router.embedder import Embedder
-    from router.embedding_model import EmbeddingModelMissing
-
-    embedding = settings.embedding
-    try:
-        embedder = Embedder.open(
-            embedding.source,
-            embedding.cache_dir or data / "models",
-            deadline_ms=embedding.deadline_ms,
-            max_characters=embedding.max_characters,
-        )
-    except EmbeddingModelMissing as error:
-        click.echo(f"understudy: {error}", err=True)
-        sys.exit(2)
-    try:
-        yield embedder.embed_blocking, embedder.version
-    finally:
-        embedder.close()
 
 
 def _summary(tally: Tally) -> None:

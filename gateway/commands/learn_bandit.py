@@ -5,22 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
 
 import click
 import orjson
 
 from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.example_settings import embedder_for, example_settings
+from gateway.commands.giving_up import give_up
 from gateway.commands.tenant_option import tenant_named, tenant_option
 from gateway.importing.lines import BadFile, lines, opened
 from gateway.importing.progress import Progress
-from gateway.settings.file import ConfigError, load_config
-from gateway.settings.memory import ExampleSettings
 from router.learning.labelled_requests import BadLabel, Labelled, engines_by_quality, labelled
-from store.records import Vector
 
 _FEWEST = 20
 
@@ -53,13 +49,13 @@ def bandit(
     The last fifth of the lines is held out to check it, against the version in use if there is one. Engines are those of the
     gateway's configuration, by name. Running gateways take it into use within a second.
     """
-    settings = _settings(config)
+    settings = example_settings(config)
     with store_in(data, create=True) as store:
         whose = tenant_named(store.keys, tenant) if tenant else ""
         requests, refused = _read(files)
         order = tuple(e.strip() for e in engines.split(",")) if engines else engines_by_quality(requests)
         if len(order) < 2 or len(requests) < _FEWEST:
-            _give_up(f"{len(requests)} usable lines about {len(order)} engines: {_FEWEST} about 2 are needed")
+            give_up(f"{len(requests)} usable lines about {len(order)} engines: {_FEWEST} about 2 are needed")
         click.echo(f"{len(requests)} requests; engines, small to large: {', '.join(order)}", err=True)
         from router.bandit import BanditMissing
         from router.bandit_vw import BanditSettings
@@ -67,7 +63,7 @@ def bandit(
         from router.learning.labelled_requests import row
 
         now_s = time.time()
-        with _embedder(data, settings) as (vector_of, version, dimensions):
+        with embedder_for(data, settings) as embedder:
             rows = []
             with Progress(["embedding"]) as progress:
                 progress.begin("embedding")
@@ -79,7 +75,7 @@ def bandit(
                             row(
                                 request,
                                 order,
-                                vector_of,
+                                embedder.embed_blocking,
                                 at_s=at_s,
                                 max_characters=settings.embedding.max_characters,
                             )
@@ -93,11 +89,11 @@ def bandit(
         try:
             trained = train(
                 rows,
-                settings=BanditSettings(dimensions=dimensions, embedding_version=version),
+                settings=BanditSettings(dimensions=embedder.dimensions, embedding_version=embedder.version),
                 incumbent=store.artifacts.read(active) if active else None,
             )
         except (NothingToLearn, BanditMissing) as error:
-            _give_up(str(error))
+            give_up(str(error))
         for name, value in trained.metrics.items():
             click.echo(f"{name}: {value}")
         click.echo(f"{'accepted' if trained.accepted else 'rejected'}: {trained.reason}")
@@ -134,41 +130,5 @@ def _read(files: tuple[str, ...]) -> tuple[list[Labelled], Counter[str]]:
                     except BadLabel as why:
                         refused[str(why)] += 1
         except (OSError, BadFile) as error:
-            _give_up(f"{path}: {error}")
+            give_up(f"{path}: {error}")
     return found, refused
-
-
-def _settings(config: Path | None) -> ExampleSettings:
-    if config is None:
-        return ExampleSettings()
-    try:
-        memory = load_config(config).memory
-    except ConfigError as error:
-        _give_up(str(error))
-    return memory.examples if memory else ExampleSettings()
-
-
-@contextmanager
-def _embedder(data: Path, settings: ExampleSettings) -> Iterator[tuple[Callable[[str], Vector], str, int]]:
-    from router.embedder import Embedder
-    from router.embedding_model import EmbeddingModelMissing
-
-    embedding = settings.embedding
-    try:
-        embedder = Embedder.open(
-            embedding.source,
-            embedding.cache_dir or data / "models",
-            deadline_ms=embedding.deadline_ms,
-            max_characters=embedding.max_characters,
-        )
-    except EmbeddingModelMissing as error:
-        _give_up(str(error))
-    try:
-        yield embedder.embed_blocking, embedder.version, embedder.dimensions
-    finally:
-        embedder.close()
-
-
-def _give_up(why: str) -> NoReturn:
-    click.echo(f"understudy: {why}", err=True)
-    sys.exit(2)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.example_settings import example_settings
+from gateway.commands.giving_up import give_up
 from gateway.commands.tenant_option import tenant_named, tenant_option
 from gateway.learning.scorer_lineage import features_behind
-from gateway.settings.file import ConfigError, load_config
-from gateway.settings.memory import ExampleSettings
 from store.memory import Memory
 from store.outcomes import Experience
 from store.records import ArtifactRecord
@@ -75,7 +75,7 @@ def scorer(
     from router.learning.scorer_training import TooFewOutcomes, TorchMissing, trained
     from router.scorer_prior import prior_model
 
-    settings = _example_settings(config)
+    settings = example_settings(config)
     with store_in(data) as store:
         whose = tenant_named(store.keys, tenant or "default")
         experiences = _experiences(store, whose, model)
@@ -109,7 +109,7 @@ def scorer(
                     tell=_tell,
                 )
         except (TooFewOutcomes, TorchMissing, EmbeddingModelMissing) as error:
-            _give_up(str(error))
+            give_up(str(error))
         _show(made.metrics)
         click.echo(f"{'accepted' if made.accepted else 'rejected'}: {made.reason}")
         if not dry_run:
@@ -157,19 +157,3 @@ def _show(metrics: dict[str, Any]) -> None:
 
 def _tell(line: str) -> None:
     click.echo(line, err=True)
-
-
-def _example_settings(config: Path | None) -> ExampleSettings:
-    settings = ExampleSettings()
-    if config is not None:
-        try:
-            memory = load_config(config).memory
-        except ConfigError as error:
-            _give_up(str(error))
-        settings = memory.examples if memory else settings
-    return settings
-
-
-def _give_up(why: str) -> NoReturn:
-    click.echo(f"understudy: {why}", err=True)
-    sys.exit(2)

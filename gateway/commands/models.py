@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 import orjson
 
 from gateway.commands.data_folder import data_option, store_in
+from gateway.commands.giving_up import give_up
 from gateway.commands.tenant_option import tenant_named
 from store.artifacts import KINDS, ArtifactBroken
 from store.memory import Memory
@@ -141,12 +142,12 @@ def rollback(data: Path, kind: str, tenant: str, model: str, to: int | None, fre
         if to is not None:
             record = _version(store, to)
             if (record.kind, record.tenant, record.model) != (kind, whose, model):
-                _give_up(
+                give_up(
                     f"version {to} is no {kind} of that tenant and model; `understudy models list` shows them"
                 )
             _require_whole(store, record)
         elif store.artifacts.active(kind, whose, model) is None:
-            _give_up(f"there is no {kind} in use for that tenant and model: nothing to go back from")
+            give_up(f"there is no {kind} in use for that tenant and model: nothing to go back from")
         # Frozen first: between the two a learner could publish.
         if freeze:
             store.artifacts.freeze(kind, whose, model)
@@ -196,14 +197,14 @@ def export(data: Path, version: int, output: Path) -> None:
         described = orjson.dumps(_as_json(record), option=orjson.OPT_INDENT_2)
         output.with_name(output.name + ".json").write_bytes(described + b"\n")
     except OSError as error:
-        _give_up(f"{output}: {error}")
+        give_up(f"{output}: {error}")
     click.echo(f"{output}: {record.kind} version {record.id}, {record.size_bytes} bytes", err=True)
 
 
 def _version(store: Memory, version: int) -> ArtifactRecord:
     record = store.artifacts.get(version)
     if record is None:
-        _give_up(f"there is no version {version}; `understudy models list` shows them")
+        give_up(f"there is no version {version}; `understudy models list` shows them")
     return record
 
 
@@ -211,7 +212,7 @@ def _require_whole(store: Memory, record: ArtifactRecord) -> bytes:
     try:
         return store.artifacts.read(record)
     except ArtifactBroken as broken:
-        _give_up(str(broken))
+        give_up(str(broken))
 
 
 def _tenant_id(store: Memory, name: str) -> str:
@@ -249,8 +250,3 @@ def _number(value: object) -> object:
 
 def _time(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def _give_up(why: str) -> NoReturn:
-    click.echo(f"understudy: {why}", err=True)
-    sys.exit(2)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import orjson
 
 from gateway.background.alone import NotAlone, alone
+from gateway.commands.giving_up import give_up
 from gateway.commands.tenant_option import NoSuchTenant, tenant_named
 from gateway.config import Config
 from gateway.private.build import NothingToTell, PromiseSpent, Written, spent
@@ -59,7 +59,7 @@ def status(config_path: Path, as_json: bool) -> None:
             _row(config, PrivateBank(store.db), tenant) for tenant in sorted(PrivateBank(store.db).tenants())
         ]
     except AccountingMissing as error:
-        _give_up(str(error))
+        give_up(str(error))
     finally:
         store.close()
     if as_json:
@@ -117,9 +117,9 @@ def _run(
         check_reach(config, reference, writes)
         release, written = asyncio.run(_built(config, name, reference, writes, max_usd, tell=tell))
     except (CannotBuild, PromiseSpent, NothingToTell, AccountingMissing, NoSuchTenant, NotAlone) as error:
-        _give_up(str(error))
+        give_up(str(error))
     except (BudgetMoved, StoreBusy):
-        _give_up("another release was booked meanwhile; nothing was told")
+        give_up("another release was booked meanwhile; nothing was told")
     click.echo(
         f"release {release.id}: {len(release.told)} topics told; {written.examples} examples kept of {written.questions} "
         f"questions ({written.refused} refused); {written.usd:.6f} US dollars"
@@ -180,9 +180,9 @@ def _config(path: Path) -> Config:
     try:
         config = load_config(path)
     except ConfigError as error:
-        _give_up(f"configuration error\n{error}")
+        give_up(f"configuration error\n{error}")
     if config.memory is None or config.memory.data_dir is None:
-        _give_up("there is nothing private to keep: set memory.data_dir")
+        give_up("there is nothing private to keep: set memory.data_dir")
     return config
 
 
@@ -191,9 +191,4 @@ def _store(config: Config) -> Store:
     try:
         return Store.open(config.memory.data_dir)
     except Exception as error:
-        _give_up(f"cannot use the data folder: {error}")
-
-
-def _give_up(why: str) -> NoReturn:
-    click.echo(f"understudy: {why}", err=True)
-    sys.exit(2)
+        give_up(f"cannot use the data folder: {error}")

@@ -6,15 +6,16 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import orjson
 
 from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.replay_show import as_json, plan_json, plan_table, run_table, spend_table, step_table
+from gateway.commands.giving_up import give_up
 from gateway.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
 from gateway.config import Config
+from gateway.replay.show import as_json, plan_json, plan_table, run_table, spend_table, step_table
 from gateway.settings.file import ConfigError, load_config
 from router.learning.replay_plan import Line
 from store.memory import Memory as Store
@@ -60,7 +61,7 @@ def replay(
     try:
         config = load_config(config_path)
     except ConfigError as error:
-        _give_up(f"configuration error\n{error}")
+        give_up(f"configuration error\n{error}")
     budget = _budget(config, budget_usd, budget_tokens, budget_minutes)
     widened = None if (budget_usd, budget_tokens, budget_minutes) == (None, None, None) else budget
     try:
@@ -70,7 +71,7 @@ def replay(
             return
         run, spent = asyncio.run(_run(config, budget, widened, tenant, resume))
     except KeyboardInterrupt:
-        _give_up("stopped; `understudy replay --resume` goes on where it was", status=130)
+        give_up("stopped; `understudy replay --resume` goes on where it was", status=130)
     click.echo(orjson.dumps(spent) if as_json_ else f"run {run.id}: {run.state}. {run.note}".strip())
     if not as_json_:
         click.echo(_in_words(spent))
@@ -102,7 +103,7 @@ def show(data: Path, run: int, as_json_: bool) -> None:
     with store_in(data) as store:
         found = store.replay.run(run)
         if found is None:
-            _give_up(f"there is no run {run}; `understudy replay list` shows them")
+            give_up(f"there is no run {run}; `understudy replay list` shows them")
         shown = as_json(store.replay, found, steps=True)
     if as_json_:
         click.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
@@ -133,7 +134,7 @@ def undo(data: Path, run: int | None, example: int | None, tenant: str | None) -
                 assert example is not None and tenant is not None
                 done = asyncio.run(take_back_example(store, tenant_named(store.keys, tenant), example))
         except NotThatRun as error:
-            _give_up(str(error))
+            give_up(str(error))
     click.echo(
         f"{done.restored} answers restored, {done.removed} written examples removed, "
         f"{done.left} changed since and left alone"
@@ -168,7 +169,7 @@ async def _plan(config: Config, budget: ReplayBudget, tenant: str | None) -> Seq
         async with opened(config) as made:
             return await made.plan(budget, _tenant(made.store, tenant))
     except (CannotReplay, NoSuchTenant) as error:
-        _give_up(str(error))
+        give_up(str(error))
 
 
 async def _run(
@@ -184,13 +185,13 @@ async def _run(
                 if resume:
                     last = made.unfinished(whose or None)
                     if last is None:
-                        _give_up("no run is left unfinished")
+                        give_up("no run is left unfinished")
                     run = await made.take_up(last.id, progress=progress, budget=widened)
                 else:
                     run = await made.run(budget, whose, progress=progress)
             return run, as_json(made.jobs, run)
     except (CannotReplay, NoSuchTenant, AnotherReplayRuns, NotThatRun) as error:
-        _give_up(str(error))
+        give_up(str(error))
 
 
 def _tenant(store: Store, name: str | None) -> str:
@@ -205,8 +206,3 @@ def _in_words(run: dict[str, Any]) -> str:
         f"{results}; spent {spent['usd']:.4f} dollars{unknown}, {spent['tokens']} tokens,"
         f" {spent['seconds'] / 60:.1f} minutes of engines' time"
     )
-
-
-def _give_up(why: str, status: int = 2) -> NoReturn:
-    click.echo(f"understudy: {why}", err=True)
-    sys.exit(status)

@@ -14,6 +14,7 @@ import orjson
 from engines.chat import ChatRequest, estimated_tokens, message_text
 from router.admission import Admission, Contributor, Finished, Origin
 from router.digest import instructions, question, scope_of
+from store.records import NewExample
 from store.secret import derive
 
 _ID_CHARACTERS = 32
@@ -83,6 +84,36 @@ def digested(
         completion_tokens=estimated_tokens(verdict.answer),
         served_from_s=verdict.held_until_s or 0.0,
         instructions=asked_under if admission.may_keep_instructions(asked_under) else "",
+    )
+
+
+def demonstration(
+    digest: Digested,
+    tenant: str,
+    request_id: str,
+    contributor: str,
+    *,
+    embedding_version: str,
+    pinned: bool = False,
+) -> NewExample:
+    """The row of a pair that a person has given; it gets its vector when it is kept."""
+    return NewExample(
+        tenant=tenant,
+        scope=digest.scope,
+        instructions=digest.instructions,
+        question=digest.question,
+        answer=digest.answer,
+        embedded_text=digest.embedded_text,
+        vector=None,
+        embedding_version=embedding_version,
+        source_engine="demonstration",
+        request_id=request_id,
+        prompt_tokens=digest.prompt_tokens,
+        completion_tokens=digest.completion_tokens,
+        kind="demonstration",
+        contributor=contributor,
+        pinned=pinned,
+        served_from_s=digest.served_from_s,
     )
 
 

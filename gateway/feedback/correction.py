@@ -9,12 +9,12 @@ from typing import Any
 
 from engines.chat import ChatRequest
 from gateway.examples.contributor import contributor, user_of
-from gateway.examples.demonstration import Digested, NotAdmitted, as_chat, content_id
+from gateway.examples.demonstration import Digested, NotAdmitted, as_chat, content_id, demonstration
 from gateway.handlers.examples import Shelf, judged, keep
 from gateway.journey import Journey
 from gateway.openai_error import RequestError
 from gateway.wire import read_chat_request
-from store.records import Example, NewExample
+from store.records import Example
 
 
 def correct(
@@ -47,23 +47,8 @@ def correct(
 
 def _demonstrate(shelf: Shelf, journey: Journey, chat: ChatRequest, correction: str, by: str) -> Example:
     digest = _digested(shelf, journey, chat, correction)
-    new = NewExample(
-        tenant=journey.tenant,
-        scope=digest.scope,
-        instructions=digest.instructions,
-        question=digest.question,
-        answer=digest.answer,
-        embedded_text=digest.embedded_text,
-        vector=None,
-        embedding_version=shelf.embedder.version,
-        source_engine="demonstration",
-        request_id=f"demo-{content_id(shelf.secret, chat, correction)}",
-        prompt_tokens=digest.prompt_tokens,
-        completion_tokens=digest.completion_tokens,
-        kind="demonstration",
-        contributor=by,
-        served_from_s=digest.served_from_s,
-    )
+    name = f"demo-{content_id(shelf.secret, chat, correction)}"
+    new = demonstration(digest, journey.tenant, name, by, embedding_version=shelf.embedder.version)
     return keep(shelf, new).example
 
 

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from engines.chat import ChatRequest
 from gateway.examples.contributor import contributor, user_of
-from gateway.examples.demonstration import Digested, NotAdmitted, as_chat, content_id, digested
+from gateway.examples.demonstration import Digested, NotAdmitted, as_chat, content_id, demonstration, digested
 from gateway.journey import Journey, Outcome
 from gateway.log import log
 from gateway.middleware import Handler
@@ -144,23 +144,13 @@ class Examples:
             raise RequestError(
                 f"This pair cannot become an example: {refused}.", code=f"not_admitted_{refused.reason}"
             ) from None
-        new = NewExample(
-            tenant=journey.tenant,
-            scope=digest.scope,
-            instructions=digest.instructions,
-            question=digest.question,
-            answer=digest.answer,
-            embedded_text=digest.embedded_text,
-            vector=None,
+        new = demonstration(
+            digest,
+            journey.tenant,
+            _request_id(shelf.secret, request, chat, fields["answer"]),
+            contributor(shelf.secret, journey.tenant, journey.key_id, user_of(fields)),
             embedding_version=shelf.embedder.version,
-            source_engine="demonstration",
-            request_id=_request_id(shelf.secret, request, chat, fields["answer"]),
-            prompt_tokens=digest.prompt_tokens,
-            completion_tokens=digest.completion_tokens,
-            kind="demonstration",
-            contributor=contributor(shelf.secret, journey.tenant, journey.key_id, user_of(fields)),
             pinned=pinned,
-            served_from_s=digest.served_from_s,
         )
         try:
             admitted = await asyncio.to_thread(keep, shelf, new)

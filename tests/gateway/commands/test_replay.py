@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from gateway.__main__ import main
-from gateway.commands.replay_show import plan_table
+from gateway.replay.show import plan_table
 from store.database import Database
 from store.replay_records import ReplayBudget
 from tests.gateway.replay.bank import WORLD, bank_of, facts, settings, wrong

@@ -1,0 +1,33 @@
+"""A group of commands, each imported only when it is asked for: `understudy --help` must be quick."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+import click
+
+Command = tuple[str, str, str]
+"""Module, attribute, help."""
+
+
+def lazy_group(commands: Mapping[str, Command]) -> type[click.Group]:
+    """A class for `click.group(cls=...)`: the commands by their names, in the order given."""
+
+    class Lazy(click.Group):
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            return list(commands)
+
+        def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+            if cmd_name not in commands:
+                return None
+            module, attribute, _ = commands[cmd_name]
+            command = getattr(importlib.import_module(module), attribute)
+            assert isinstance(command, click.Command)
+            return command
+
+        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, text) for name, (_, _, text) in commands.items()])
+
+    return Lazy

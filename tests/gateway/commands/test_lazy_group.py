@@ -1,0 +1,36 @@
+"""A command is imported when it is called and not before; its help needs nothing of it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from click.testing import CliRunner
+
+from gateway.commands.lazy_group import lazy_group
+
+COMMANDS = {
+    "one": ("tests.gateway.commands.lazy_one", "say", "Says one."),
+    "gone": ("tests.gateway.commands.nowhere", "say", "Is nowhere."),
+}
+
+
+@click.group(cls=lazy_group(COMMANDS))
+def group() -> None:
+    """Some."""
+
+
+def test_help_names_every_command_and_imports_none() -> None:
+    shown = CliRunner().invoke(group, ["--help"])
+    assert shown.exit_code == 0 and "Says one." in shown.output and "Is nowhere." in shown.output
+    assert "tests.gateway.commands.lazy_one" not in sys.modules
+
+
+def test_a_command_that_is_called_is_imported_and_runs() -> None:
+    said = CliRunner().invoke(group, ["one"])
+    assert (said.exit_code, said.output) == (0, "one\n")
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    refused = CliRunner().invoke(group, ["two"])
+    assert refused.exit_code == 2 and "No such command" in refused.output
