@@ -93,6 +93,12 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
         "memory": {"data_dir": str(folder / "data"), "examples": {"embedding": embedding}},
         "judging": {"engine": "judge", "share_offloaded": 1, "share_reference": 0.5},
         "learning": {"enabled": False},
+        # Never by itself: a run is asked for on its page.
+        "replay": {
+            "enabled": True,
+            "cron": "0 0 29 2 *",
+            "off_peak": {"min_in_flight": 1, "calm_s": 0.3},
+        },
         "log": {"requests": False},
         "admin": {"port": 0},
     }
