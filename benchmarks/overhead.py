@@ -12,15 +12,12 @@ on what else the machine does; they are shown where a person waits for them, and
 from __future__ import annotations
 
 import argparse
-import asyncio
 import itertools
 import json
 import os
 import platform
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -29,15 +26,16 @@ from typing import Any
 
 import overhead_report as report
 import overhead_stages
+import overhead_texts
 import uvloop
-from overhead_load import Batch, Streams, ask, chat_request, read_streams
+from overhead_load import Streams, ask, chat_request, read_streams
 from overhead_questions import KNOWN_TEXTS, Questions
+from overhead_rounds import CONNECTIONS, Subject, in_rounds, measured, settle
 from overhead_servers import (
     LOAD_CORE,
     PINNED,
     SERVER_CORE,
     Server,
-    answers,
     bare_relay,
     bypassed,
     gateway,
@@ -45,7 +43,7 @@ from overhead_servers import (
 )
 from overhead_upstream import body as upstream_body
 
-PARTS = ("requests", "chunks", "crowd", "start", "stages")
+PARTS = ("requests", "texts", "chunks", "crowd", "start", "stages")
 
 
 @dataclass(frozen=True)
@@ -64,68 +62,9 @@ class Counts:
 
 FULL = Counts(20, 400, 80, 240, 100, 500, 24, 5)
 QUICK = Counts(1, 40, 8, 12, 5, 20, 5, 1)
-CONNECTIONS, COLD_CONNECTIONS = 16, 4
+COLD_CONNECTIONS = 4
 """Cold embeddings take milliseconds each on one core: more at once would only measure the deadline."""
 PACED_STREAMS, PACED_INTERVAL_MS, CROWD_INTERVAL_MS = 16, 20.0, 250.0
-
-
-@dataclass(frozen=True)
-class Subject:
-    """One way for a request to go."""
-
-    key: str
-    server: Server
-    requests: Callable[[], Iterator[bytes]]
-    """An endless supply; each call of it goes on where the last one stopped."""
-    connections: int = CONNECTIONS
-    cold: bool = False
-    remembers: bool = False
-
-
-async def settle(server: Server) -> None:
-    """Wait until everything that was answered is remembered too: that is part of its cost."""
-    async with asyncio.timeout(60):
-        while True:
-            if answers(server.port, "/readyz?settled=1"):
-                return
-            await asyncio.sleep(0.05)
-
-
-async def measured(subject: Subject, mock: Server, requests: int) -> dict[str, float]:
-    """One batch: CPU milliseconds per request of the subject, and how busy both sides were."""
-    server_before, mock_before, load_before = subject.server.cpu_s(), mock.cpu_s(), time.process_time()
-    batch: Batch = await ask(
-        subject.server.port,
-        itertools.islice(subject.requests(), requests),
-        upstream_body(),
-        connections=subject.connections,
-    )
-    load_s = time.process_time() - load_before + mock.cpu_s() - mock_before
-    if subject.remembers:
-        await settle(subject.server)
-    cpu_s = subject.server.cpu_s() - server_before
-    if batch.wrong or batch.answered != requests:
-        raise SystemExit(f"{subject.key}: {batch.answered} of {requests} answered; wrong: {batch.wrong[:1]}")
-    return {
-        "cpu_ms": cpu_s / requests * 1000,
-        "p50_ms": batch.p50_ms(),
-        "per_s": requests / batch.wall_s,
-        "load_busy": load_s / batch.wall_s,
-        "hit_share": batch.hits / requests,
-        "offloaded_share": batch.offloaded / requests,
-    }
-
-
-async def in_rounds(
-    subjects: list[Subject], rounds: int, once: Callable[[Subject], Any]
-) -> dict[str, list[dict[str, float]]]:
-    """Measure every subject once per round, in an order that turns round each time."""
-    found: dict[str, list[dict[str, float]]] = {subject.key: [] for subject in subjects}
-    for n in range(rounds):
-        for subject in subjects if n % 2 == 0 else reversed(subjects):
-            found[subject.key].append(await once(subject))
-        print(f"  round {n + 1} of {rounds}", file=sys.stderr)
-    return found
 
 
 def few_shot(mock: Server, data: Path) -> list[str]:
@@ -183,6 +122,10 @@ class Bench:
                     "passthrough_mib": through.rss_mib(),
                     "few_shot_mib": whole.rss_mib(),
                 }
+            if "texts" in self._parts:
+                figures["texts"] = await overhead_texts.measured_side_by_side(
+                    mock, self._folder, rounds=counts.rounds, requests=counts.requests, fill=self._fill
+                )
             if "crowd" in self._parts:
                 figures["crowd"] = await self._crowd(mock)
             if "start" in self._parts:

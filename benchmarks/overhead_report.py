@@ -16,6 +16,8 @@ _LABELS = {
     "warm": "gateway, few_shot, embedding warm",
     "cold": "gateway, few_shot, embedding cold",
     "few_shot": "gateway, few_shot",
+    "no_texts": "gateway, few_shot, no text kept",
+    "all_texts": "gateway, few_shot, every text kept",
 }
 _BUSY = 0.9
 
@@ -67,6 +69,8 @@ def rows(figures: dict[str, Any]) -> list[Row]:
     found: list[Row] = []
     if "requests" in figures:
         found += _requests(figures["requests"])
+    if "texts" in figures:
+        found += _texts(figures["texts"])
     if "chunks" in figures:
         found += _chunks(figures["chunks"])
     if "crowd" in figures:
@@ -103,6 +107,20 @@ def _requests(part: dict[str, list[dict[str, float]]]) -> list[Row]:
         if key != "direct" and (busy := statistics.median(_column(rounds, "load_busy"))) > _BUSY:
             note += f" LOAD {busy:.0%} BUSY: it, not the gateway, set the pace"
         found.append(Row("CPU per request", _LABELS[key], cpu.text(" ms", 3), against, target, met, note))
+    return found
+
+
+def _texts(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    found = []
+    for key, rounds in part.items():
+        added = (
+            ""
+            if key == "no_texts"
+            else f"adds {_paired(part, 'cpu_ms', key, 'no_texts', 'difference').text(' ms', 2)}"
+        )
+        small = statistics.mean(_column(rounds, "offloaded_share"))
+        cpu = Spread.of(_column(rounds, "cpu_ms")).text(" ms", 3)
+        found.append(Row("CPU per request, texts", _LABELS[key], cpu, added, note=f"{small:.0%} offloaded"))
     return found
 
 

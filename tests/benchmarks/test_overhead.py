@@ -24,7 +24,16 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> None:
     figures_file, table_file = tmp_path / "figures.json", tmp_path / "table.md"
     command = [sys.executable, str(BENCHMARKS / "overhead.py"), "--quick", "--only", "requests"]
-    command += ["--only", "crowd", "--json", str(figures_file), "--markdown", str(table_file)]
+    command += [
+        "--only",
+        "texts",
+        "--only",
+        "crowd",
+        "--json",
+        str(figures_file),
+        "--markdown",
+        str(table_file),
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stderr
     figures = json.loads(figures_file.read_text())
@@ -34,6 +43,7 @@ def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> N
     assert all(found["cpu_ms"] > 0 for rounds in requests.values() for found in rounds)
     assert requests["exact"][0]["hit_share"] == 1
     assert requests["no_embedding"][0]["hit_share"] == requests["warm"][0]["hit_share"] == 0
+    assert all(figures["texts"][way][0]["offloaded_share"] > 0 for way in ("no_texts", "all_texts"))
     assert set(figures["crowd"]) == {"relay", "passthrough"}
     assert "gateway, passing through" in table_file.read_text()
     assert "gateway, passing through" in ran.stdout
