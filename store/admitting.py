@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from store import example_rows
+from store import example_rows, held_back
 from store.private_bank import put_aside
 from store.records import Admitted, Example, NewExample
 from store.twins import TwinRule, agrees, same_question
@@ -26,6 +26,9 @@ def admit(
     known = example_rows.by_request(connection, new.tenant, new.request_id)
     if known is not None:
         return Admitted(known, "known")
+    held = held_back.repeated(connection, new, rule)
+    if held is not None:
+        return _merge(connection, held, new, blob, now_s)
     twins = _twins(connection, new, rule)
     agreeing = next((twin for twin in twins if agrees(twin.answer, new.answer, rule)), None)
     if agreeing is not None:
@@ -47,6 +50,8 @@ def _twins(connection: sqlite3.Connection, new: NewExample, rule: TwinRule) -> l
         example
         for example in example_rows.these(connection, new.tenant, near)
         if example.scope == new.scope
+        # What is quarantined by hand neither gives way to a newcomer nor casts doubt on it.
+        and not held_back.by_hand(example)
         and same_question(example.question, new.question, len(new.embedded_text))
     ]
 
@@ -79,7 +84,7 @@ def _corrects(new: NewExample, twin: Example, now_s: float) -> bool:
 
 def _takes_the_place(twin: Example, new: NewExample, now_s: float) -> bool:
     """Whether the newcomer's texts stand for both from now on: the freshest, unless the older one is better or held."""
-    if twin.pinned:
+    if twin.pinned or held_back.by_hand(twin):
         return False
     if twin.kind == "demonstration" and new.kind != "demonstration":
         return False

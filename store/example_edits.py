@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 from store import example_rows, words
 from store.database import Database
-from store.example_search import HELD_BACK_S
 from store.examples import ExampleBank
+from store.held_back import HELD_BACK_S
 from store.records import Example, Vector
 from store.vectors import to_blob
 

@@ -18,8 +18,6 @@ from store.vectors import from_blob
 
 Sort = Literal["gain", "uses", "newest", "oldest"]
 Which = Literal["", "demonstration", "observed", "pinned", "flagged", "held_back"]
-HELD_BACK_S = 4_102_444_800.0
-"""An example that is served from here on (the year 2100) is quarantined by a person, until a person lets it go."""
 _LOOKED_THROUGH = 20_000
 MOST_VECTORS = 200_000
 """About a second."""

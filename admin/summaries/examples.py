@@ -10,7 +10,8 @@ from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from store.accounting import decayed
-from store.example_search import HELD_BACK_S, ExampleSearch, FoundExamples, Sort, Which
+from store.example_search import ExampleSearch, FoundExamples, Sort, Which
+from store.held_back import by_hand
 from store.records import Example
 
 ROWS = 50
@@ -99,7 +100,7 @@ def held(example: Example, now_s: float) -> str:
     """Whether it is quarantined: "by hand", "new" (its contributor is), or not: nothing."""
     if example.served_from_s <= now_s:
         return ""
-    return "by hand" if example.served_from_s >= HELD_BACK_S else "new"
+    return "by hand" if by_hand(example) else "new"
 
 
 def _found(sources: Sources, tenant: str, words: str, near: str, sort: Sort, asked: Asked) -> FoundExamples:

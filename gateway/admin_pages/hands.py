@@ -31,6 +31,7 @@ from gateway.setup.engines import Tenants, engines
 from router.dials import Dials
 from store.contributors import Standings
 from store.example_rows import by_request
+from store.example_search import ExampleSearch
 from store.memory import Memory as Store
 from store.records import Example, Vector
 from store.replay_records import NewStep, ReplayBudget
@@ -136,14 +137,18 @@ class AdminHands:
             find=self._example_of,
             admission=admission(memory.examples),
             embedder=_Lazy(self),
-            # This process has no index: twins are found by the workers' own traffic.
-            nearest=lambda tenant, vector, count: [],
+            nearest=self._nearest,
             followed=lambda seq: None,
             forgetter=Forgetter(store),
             standing=Standings(store.db).of,
             secret=store.secret,
             max_json_bytes=0,
         )
+
+    def _nearest(self, tenant: str, vector: Vector, count: int) -> list[tuple[int, float]]:
+        """This process has no index: a second's exact search among the latest is soon enough for a person."""
+        found = ExampleSearch(self._store.db).nearest(tenant, vector, self._version(), limit=count)
+        return [(row.id, score) for row, score in zip(found.rows, found.similarities, strict=True)]
 
     # ---- replay
 

@@ -94,6 +94,13 @@ async def test_what_is_quarantined_answers_nobody_until_it_is_let_go(tmp_path: P
         assert [row["id"] for row in (await operator.get("/examples.json?which=held_back")).json["rows"]] == [
             files
         ]
+        # The same question is asked again, and the same engine says the same: kept, but not served.
+        here.large.says = "Use ls -a."
+        await here.ask(QUESTION)
+        await here.gate.settled()
+        assert await sent() == "0"
+        told = (await operator.get(f"/examples/{files}.json")).json
+        assert told["held"] == "by hand" and told["merged"] == 1
         await operator.post(f"/examples/{files}/hold", {"hold": "no"})
         assert await sent() == "1"
 

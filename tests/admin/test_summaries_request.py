@@ -114,8 +114,13 @@ async def test_a_correction_answers_the_next_one_who_asks(tmp_path: Path) -> Non
         operator = await here.site.person("operator")
         got = await operator.post(f"/requests/{id}/correct", {"correction": "Rossini wrote it in 1816."})
         assert got.status == 303, got.text
-        bank = here.site.sources.store.examples.page("default", kind="demonstration")
-        assert [(e.question, e.answer) for e in bank] == [(UNLIKE, "Rossini wrote it in 1816.")]
+        # In the place of what was observed: the wrong answer must not stand beside the right one.
+        (given,) = here.site.sources.store.examples.page("default")
+        assert (given.kind, given.question, given.answer) == (
+            "demonstration",
+            UNLIKE,
+            "Rossini wrote it in 1816.",
+        )
         assert (await operator.get(f"/requests/{id}.json")).json["feedback"][0]["correction"]
         secret = {
             "correction": "The password is hunter2, key sk-proj-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEf."

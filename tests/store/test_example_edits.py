@@ -6,8 +6,8 @@ import time
 
 from store.database import Database
 from store.example_edits import ExampleEdits
-from store.example_search import HELD_BACK_S
 from store.examples import ExampleBank
+from store.held_back import HELD_BACK_S
 from tests.store.rows import new_example, unit_vector
 from tests.store.test_words import vocabulary
 
