@@ -20,8 +20,18 @@ import click
 
 from engines.simulated_stream import Ask, Stream
 from engines.simulated_world import World, seeded
+from gateway.demo.pages import account, pages
 from gateway.demo.play import Audience
-from gateway.demo.stage import LARGE, SMALL, GatewayDidNotStart, Running, Stage, demo_config, running_gateway
+from gateway.demo.stage import (
+    LARGE,
+    SMALL,
+    GatewayDidNotStart,
+    Running,
+    Stage,
+    demo_config,
+    memory_folder,
+    running_gateway,
+)
 from gateway.demo.tally import Results, Tally, summary
 
 if TYPE_CHECKING:
@@ -52,6 +62,13 @@ INTERRUPTED = 130
     show_default=True,
     help="Share of answers that are scored, and learnt from; 0 follows the few_shot rule throughout.",
 )
+@click.option(
+    "--admin",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    show_default=True,
+    help="Whether to serve the admin pages, on port 8081 if it is free.",
+)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
 @click.option("--no-wait", is_flag=True, help="Stop the gateway at the end instead of leaving it running.")
 def demo(
@@ -61,6 +78,7 @@ def demo(
     port: int | None,
     baseline: int,
     feedback_share: float,
+    admin: str,
     json_path: Path | None,
     no_wait: bool,
 ) -> None:
@@ -81,6 +99,7 @@ def demo(
         port=_free_port(8080) if port is None else port,
         baseline=max(1, baseline),
         feedback_share=feedback_share,
+        admin_port=_free_port(8081) if admin == "on" else None,
     )
     screen = Screen(Console(width=None if sys.stdout.isatty() else 110), stage)
     try:
@@ -98,14 +117,22 @@ async def _until_interrupted(stage: Stage, screen: Screen, json_path: Path | Non
     finished = False
     try:
         with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder:
+            password = (
+                None
+                if stage.admin_port is None
+                else await asyncio.to_thread(account, memory_folder(Path(folder)))
+            )
             async with running_gateway(demo_config(stage, Path(folder)), Path(folder)) as gateway:
+                watched = None if password is None else await pages(gateway, password)
+                if watched is not None:
+                    screen.pages(watched)
                 results = await perform(stage, gateway, screen)
                 screen.results(results)
                 if json_path is not None:
                     _write(json_path, results)
                 finished = True
                 if wait:
-                    screen.next_steps(gateway.url, _a_question(stage))
+                    screen.next_steps(gateway.url, _a_question(stage), watched)
                     await asyncio.Event().wait()
     except asyncio.CancelledError:
         screen.say("\nStopped.")

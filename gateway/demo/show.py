@@ -11,10 +11,15 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from gateway.demo.pages import Pages
 from gateway.demo.stage import MAX_EXAMPLES, MODEL, SMALL, THETA, M, Stage
 from gateway.demo.tally import Results, Summary, Tally, summary
 
 _PLAIN_EVERY_S = 5.0
+_LOOK = """
+  {pages.url}   the admin pages (name {pages.user}, password {pages.password}): what happened and why, what it saved,
+      which examples were sent with a request, what other dials would have brought
+"""
 
 
 class Screen:
@@ -73,9 +78,14 @@ class Screen:
         if r.failed:
             self.say(f"{r.failed} requests failed.")
 
-    def next_steps(self, url: str, question: str) -> None:
+    def pages(self, pages: Pages) -> None:
+        """Where the admin pages are, and who may sign in."""
+        self.say(f"Watch it in a browser: {pages.url}  name {pages.user}  password {pages.password}")
+
+    def next_steps(self, url: str, question: str, pages: Pages | None = None) -> None:
         """What to try while the gateway runs."""
         body = f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "{question}"}}]}}'
+        look = "" if pages is None else _LOOK.format(pages=pages)
         self.say(
             f"""
 The gateway is still running at {url} (Ctrl-C stops it). Try:
@@ -84,7 +94,7 @@ The gateway is still running at {url} (Ctrl-C stops it). Try:
       once, and again for an exact hit: watch `cache-status`, `x-understudy-engine` and `x-understudy-examples`
   curl -i ... -H 'x-understudy-engine: {SMALL}' -H 'x-understudy-examples: 0'     the small engine by itself
   curl {url}/metrics                                                       what Prometheus sees
-
+{look}
   from openai import OpenAI
   client = OpenAI(base_url="{url}/v1", api_key="any")
   print(client.chat.completions.create(model="{MODEL}", messages=[{{"role": "user", "content": "{question}"}}]))

@@ -50,6 +50,8 @@ class Stage:
     feedback_share: float = 0.0
     """Share of answers that get a score by `POST /v1/feedback`. Above 0 the gateway learns from them (policy in_context);
     at 0 it follows the few_shot rule throughout."""
+    admin_port: int | None = None
+    """Where the admin pages are served, 0 for a free port; None serves none."""
 
     @property
     def learns(self) -> bool:
@@ -64,6 +66,11 @@ class Stage:
 
 class GatewayDidNotStart(Exception):
     """The child process ended, or was not ready in time. The text holds the end of its log."""
+
+
+def memory_folder(folder: Path) -> Path:
+    """Where the demo's gateway keeps what it remembers."""
+    return folder / "memory"
 
 
 def demo_config(stage: Stage, data_dir: Path) -> dict[str, Any]:
@@ -96,14 +103,14 @@ def demo_config(stage: Stage, data_dir: Path) -> dict[str, Any]:
         },
         "models": {MODEL: {"engines": [SMALL, LARGE], "policy": policy, "few_shot": few_shot}},
         "memory": {
-            "data_dir": str(data_dir / "memory"),
+            "data_dir": str(memory_folder(data_dir)),
             "examples": {"embedding": embedding, "retrieve_deadline_ms": deadline_ms},
         },
         # A minute has to show what takes a day elsewhere.
         "learning": {"every_s": 2, "min_new_outcomes": 50},
         "feedback": {"per_minute": 100_000},
         "log": {"requests": False},
-        "admin": {"enabled": False},
+        "admin": {"enabled": stage.admin_port is not None, "port": stage.admin_port or 0},
     }
 
 
@@ -153,7 +160,7 @@ async def running_gateway(config: Mapping[str, Any], folder: Path) -> AsyncItera
 async def _ready(child: asyncio.subprocess.Process, log_path: Path) -> str:
     try:
         async with asyncio.timeout(_START_S), aiohttp.ClientSession() as http:
-            while (url := _listening_at(log_path)) is None:
+            while (url := announced(log_path, "listening")) is None:
                 if child.returncode is not None:
                     raise GatewayDidNotStart(_why(f"ended with status {child.returncode}", log_path))
                 await asyncio.sleep(0.05)
@@ -169,11 +176,12 @@ async def _ready(child: asyncio.subprocess.Process, log_path: Path) -> str:
         raise GatewayDidNotStart(_why(f"was not ready within {_START_S:g} s", log_path)) from None
 
 
-def _listening_at(log_path: Path) -> str | None:
+def announced(log_path: Path, event: str) -> str | None:
+    """The URL that the gateway's log tells with this event; None while it does not."""
     for line in log_path.read_text(encoding="utf-8", errors="replace").splitlines():
         with suppress(ValueError):
             entry = json.loads(line)
-            if isinstance(entry, dict) and entry.get("event") == "listening":
+            if isinstance(entry, dict) and entry.get("event") == event:
                 return str(entry["url"])
     return None
 

@@ -4,19 +4,22 @@ import asyncio
 import io
 import json
 import os
+import re
 import signal
 import sys
 import urllib.request
 
+import aiohttp
 import pytest
 from rich.console import Console
 
 from engines.simulated_stream import Stream
 from engines.simulated_world import World
 from gateway.commands.demo import perform
+from gateway.demo.pages import pages
 from gateway.demo.play import Audience, _route
 from gateway.demo.show import Screen
-from gateway.demo.stage import GatewayDidNotStart, Stage, demo_config, running_gateway
+from gateway.demo.stage import GatewayDidNotStart, Running, Stage, demo_config, running_gateway
 from gateway.demo.tally import Played, Tally, summary
 
 STAGE = Stage(requests=220, rate_per_s=None, pace=0, baseline=40)
@@ -74,6 +77,11 @@ async def test_the_baselines_leave_no_trace_in_memory(tmp_path):
             assert tally.played[0].route == "large"
 
 
+async def test_pages_that_do_not_come_up_do_not_hold_the_demo_up(tmp_path):
+    (tmp_path / "gateway.log").write_text('{"event": "listening", "url": "http://127.0.0.1:1"}\n')
+    assert await pages(Running("http://127.0.0.1:1", tmp_path / "gateway.log"), "x", wait_s=0.2) is None
+
+
 async def test_a_gateway_that_cannot_start_says_why(tmp_path):
     config = demo_config(STAGE, tmp_path) | {"listen": {"port": 0, "nonsense": 1}}
     with pytest.raises(GatewayDidNotStart, match=r"listen\.nonsense"):
@@ -95,6 +103,26 @@ async def demo_process(*arguments):
         stderr=asyncio.subprocess.STDOUT,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )
+
+
+async def signed_in(url, name, password):
+    """The first figure of the overview, as somebody sees it who was given this name and password."""
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(url, cookie_jar=jar) as browser:
+        page = await (await browser.get("/sign-in")).text()
+        token = re.search(r'name="form_token" value="(\w+)"', page)[1]
+        form = {"form_token": token, "name": name, "password": password}
+        page = await (await browser.post("/sign-in", data=form, headers={"Origin": url})).text()
+        return re.search(r"<dt>(?:<a[^>]*>)?(\w+)", page)[1]
+
+
+async def test_without_admin_pages_none_are_served_or_spoken_of():
+    demo = await demo_process(
+        *("--seconds", "0.2", "--rate", "20", "--baseline", "4", "--admin", "off", "--no-wait")
+    )
+    said = (await demo.stdout.read()).decode()
+    assert await demo.wait() == 0
+    assert "password" not in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -123,6 +151,9 @@ async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path)
         with urllib.request.urlopen(f"{url}/metrics") as reply:
             assert reply.status == 200
         assert json.loads((tmp_path / "results.json").read_text())["whole"]["requests"] == 4
+        look = await line_with(demo.stdout, "the admin pages")
+        admin, name, password = re.search(r"(http://\S+) .*name (\S+), password ([^)\s]+)\)", look).groups()
+        assert await signed_in(admin, name, password) == "Requests"
     finally:
         demo.send_signal(signal.SIGINT)
         rest = (await demo.stdout.read()).decode()
