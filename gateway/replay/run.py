@@ -112,12 +112,12 @@ class ReplayRunner:
         it. Raises AnotherReplayRuns, NotThatRun and what the store raises; a step's own failure is logged and passed over.
         """
         run = await asyncio.wrap_future(self._jobs.begin(run_id))
-        steps = await asyncio.to_thread(self._jobs.steps, run_id)
-        left = await asyncio.to_thread(self._order, steps)
-        state = _Under(run, left, len(steps), Gate(may_go_on, self._pause_above))
-        log("info", "replay_began", run=run_id, steps=len(steps), left=len(left))
         ended: tuple[RunState, str] = ("interrupted", "its process was stopped")
         try:
+            steps = await asyncio.to_thread(self._jobs.steps, run_id)
+            left = await asyncio.to_thread(self._order, steps)
+            state = _Under(run, left, len(steps), Gate(may_go_on, self._pause_above))
+            log("info", "replay_began", run=run_id, steps=len(steps), left=len(left))
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch(state, progress), name="replay watch")
                 async with asyncio.TaskGroup() as workers:
@@ -131,9 +131,9 @@ class ReplayRunner:
         finally:
             self._metrics.running.set(0)
             self._metrics.left.set(0)
-            written = self._jobs.end(run_id, *ended)
             log("info", "replay_ended", run=run_id, state=ended[0], note=ended[1])
-        await asyncio.wrap_future(written)
+            # Awaited here, so that whoever cancelled it reads how it ended; not to be cancelled itself, once it is queued.
+            await asyncio.shield(asyncio.wrap_future(self._jobs.end(run_id, *ended)))
         if progress is not None:
             await progress(await self._progress(state, ended[0]))
         found = await asyncio.to_thread(self._jobs.run, run_id)

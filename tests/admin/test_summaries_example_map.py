@@ -13,7 +13,7 @@ from admin.summaries.example_map import SHOWN, shared
 from gateway.commands.map import draw_map
 from store.memory import Memory
 from tests.admin.traffic import QUESTION, UNLIKE, house
-from tests.store.patience import eventually
+from tests.patience import eventually
 from tests.store.rows import new_example
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks import vllm_environment, vllm_serving
+from tests.patience import wait_for
 
 SERVER = f"""#!{sys.executable}
 import http.server, subprocess, sys
@@ -55,10 +55,7 @@ def test_what_was_started_serves_is_read_and_leaves_no_process_behind(tmp_path: 
         child = int((tmp_path / "child").read_text())
         assert is_alive(child)
     assert not served.is_well()
-    end = time.monotonic() + 10
-    while is_alive(child):
-        assert time.monotonic() < end, "its child lives on"
-        time.sleep(0.02)
+    wait_for(lambda: not is_alive(child), "the end of its child")
 
 
 def test_a_server_that_ends_at_once_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ async def test_the_queue_is_bounded_and_says_when_to_come_back(upstream: Upstrea
     release = Event()
 
     def script(call: Call) -> None:
-        assert release.wait(10)
+        assert release.wait(60)
         call.answer(b"good")
 
     upstream.plays(script)
@@ -181,7 +181,7 @@ async def test_who_leaves_the_queue_gives_up_its_place(upstream: Upstream) -> No
     release = Event()
 
     def script(call: Call) -> None:
-        assert release.wait(10)
+        assert release.wait(60)
         call.answer(b"good")
 
     upstream.plays(script)
@@ -268,7 +268,7 @@ async def test_one_probe_goes_first_when_the_rest_is_over(upstream: Upstream) ->
     release = Event()
 
     def slow(call: Call) -> None:
-        assert release.wait(10)
+        assert release.wait(60)
         call.answer(b"good")
 
     in_turn(upstream, says(500), slow)

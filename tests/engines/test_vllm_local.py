@@ -38,7 +38,7 @@ class Life:
 
     def shutdown(self) -> None:
         # Ending what is left of a dead engine takes its time.
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         self.ended = True
 
 
@@ -53,7 +53,7 @@ class Lives:
         self.told: list[tuple[str, str, Mapping[str, Any]]] = []
 
     def start(self) -> Life:
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         if self.says is not None:
             raise self.says
         self.all.append(Life())
@@ -86,7 +86,7 @@ async def local(lives: Lives, context_tokens: int | None = None) -> AsyncIterato
 
 
 async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.005)
 

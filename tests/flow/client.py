@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-WAIT_S = 20.0
+from tests.patience import PATIENCE_S
+
 Headers = Iterable[tuple[str, str]]
 
 
@@ -59,7 +60,7 @@ class Client:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        self.socket.settimeout(WAIT_S)
+        self.socket.settimeout(PATIENCE_S)
         self.socket.connect(("127.0.0.1", port))
         self.buffer = bytearray()
 

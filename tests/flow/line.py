@@ -22,6 +22,7 @@ from gateway.build import Gateway
 from gateway.run import bind
 from gateway.server import serve
 from gateway.settings.file import parse_config
+from tests.patience import until
 
 MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "understudy" / "models"
 """Shared by all tests: building the embedding model takes seconds."""
@@ -161,9 +162,7 @@ class Line:
 
     async def settled(self) -> None:
         """Wait until everything answered so far is committed and indexed."""
-        async with asyncio.timeout(20):
-            while not self.gateway.settled():
-                await asyncio.sleep(0.005)
+        await until(self.gateway.settled, "what was answered is committed and indexed")
 
 
 @dataclass
@@ -215,23 +214,23 @@ async def line(config: dict[str, Any]) -> AsyncIterator[Line]:
     stop, listening = asyncio.Event(), asyncio.Event()
     with bind("127.0.0.1", 0) as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}/v1"
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(
-                serve(gateway.handle, settings.listen, sock=sock, stop=stop, listening=listening.set)
-            )
-            await listening.wait()
-            gateway.start()
-            connector = aiohttp.TCPConnector(limit=0)
-            async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
-                made = Line(url, gateway, session)
-                try:
-                    async with asyncio.timeout(20):
-                        while gateway.problems():
-                            await asyncio.sleep(0.01)
-                    yield made
-                finally:
-                    stop.set()
-        await gateway.aclose()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(
+                    serve(gateway.handle, settings.listen, sock=sock, stop=stop, listening=listening.set)
+                )
+                await listening.wait()
+                gateway.start()
+                connector = aiohttp.TCPConnector(limit=0)
+                async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+                    made = Line(url, gateway, session)
+                    try:
+                        await until(lambda: not gateway.problems(), "the gateway ready")
+                        yield made
+                    finally:
+                        stop.set()
+        finally:
+            await gateway.aclose()
 
 
 def _build(settings: Any) -> Gateway:

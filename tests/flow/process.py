@@ -1,4 +1,4 @@
-"""The real gateway as a child process on a free port."""
+"""The real gateway as a child process on a free port, and its log."""
 
 from __future__ import annotations
 
@@ -9,44 +9,119 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
+
+from tests.patience import PATIENCE_S, wait_for
 
 START_S = 180.0
 """Importing takes seconds, on a machine with much else to do more than half a minute."""
 _STATUS = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB$", re.MULTILINE)
+_SHOWN_CHARACTERS = 8000
 
 
-class Gateway:
-    """A running `understudy serve`."""
+class Process:
+    """A `gateway` command that writes its log to a file. Whatever is waited for in vain shows that log."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
         self._log = log
-        self.port = self._wait_until_listening()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
 
     def log(self) -> str:
         """Everything written to standard error so far."""
         return self._log.read_text(encoding="utf-8", errors="surrogateescape")
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """The log's lines; that each is JSON is part of the contract."""
-        return [json.loads(line) for line in self.log().splitlines()]
+        """The log's whole lines; that each is JSON is part of the contract."""
+        return [json.loads(line) for line in self.log().split("\n")[:-1]]
 
-    def wait_for_log(self, text: str, timeout_s: float = 10.0) -> str:
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The whole lines so far of that name, in order; a traceback of a process that broke is passed over."""
+        lines = (line for line in self.log().split("\n")[:-1] if line.startswith("{"))
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    def wait_for(
+        self, condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S, *, alive: bool = True
+    ) -> None:
+        """Return once `condition` holds; `alive`: it never will if the process has ended."""
+
+        def holds() -> object:
+            ended = self.process.poll()
+            if (held := condition()) or not alive or ended is None:
+                return held
+            raise AssertionError(
+                f"ended with status {ended} before: {what}\n{self.log()[-_SHOWN_CHARACTERS:]}"
+            )
+
+        wait_for(holds, what, log=self.log, timeout_s=timeout_s)
+
+    def wait_for_log(self, text: str, timeout_s: float = PATIENCE_S) -> str:
         """The log, once it holds `text`."""
-        end = time.monotonic() + timeout_s
-        while text not in (log := self.log()):
-            assert time.monotonic() < end, f"{text!r} never appeared in the log:\n{log[-2000:]}"
-            time.sleep(0.02)
-        return log
+        self.wait_for(lambda: text in self.log(), f"{text!r} in the log", timeout_s, alive=False)
+        return self.log()
+
+    def wait_for_event(
+        self, name: str, count: int = 1, timeout_s: float = PATIENCE_S
+    ) -> list[dict[str, Any]]:
+        """The lines of that name, once there are `count` of them or more."""
+        self.wait_for(lambda: len(self.events(name)) >= count, f"{name} for the {count}. time", timeout_s)
+        return self.events(name)
+
+    def ended(self, timeout_s: float = PATIENCE_S) -> int:
+        """The exit status, once it has ended by itself or by a signal sent before."""
+        self.wait_for(lambda: self.process.poll() is not None, "its end", timeout_s, alive=False)
+        return self.process.wait()
+
+    def stop(self, timeout_s: float = PATIENCE_S) -> int:
+        """Ask it to end; the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.ended(timeout_s)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+
+
+class Gateway(Process):
+    """A running `understudy serve`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, workers: int = 1) -> None:
+        super().__init__(process, log)
+        listening = self.wait_for_event("listening", workers, START_S)
+        self.port = int(listening[0]["url"].rpartition(":")[2])
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/v1"
+
+    def post(self, path: str, body: object) -> tuple[bytes, Mapping[str, str]]:
+        """POST JSON over a connection of its own, so that any worker may take it; the answer's body and headers."""
+        data = json.dumps(body).encode()
+        request = Request(self.url + path, data, {"Content-Type": "application/json"})
+        with urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.read(), answer.headers
+
+    def figure(self, series: str) -> float:
+        """The sum of the series that begin so, whichever worker is asked."""
+        with urlopen(f"{self.origin}/metrics", timeout=PATIENCE_S) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(series))
+
+    def helper(self) -> int:
+        """The process id of the only child that is no worker: it never said that it listens."""
+        pid = self.process.pid
+        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+        (found,) = children - {int(event["pid"]) for event in self.events("listening")}
+        return found
 
     def memory_bytes(self) -> int:
         """Resident now."""
@@ -60,32 +135,9 @@ class Gateway:
         """Most that was resident since the peak was forgotten."""
         return self._memory()["VmHWM"]
 
-    def stop(self, timeout_s: float = 15.0) -> int:
-        """Ask it to end; the exit status."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise
-
     def _memory(self) -> dict[str, int]:
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return {name: int(kib) * 1024 for name, kib in _STATUS.findall(text)}
-
-    def _wait_until_listening(self) -> int:
-        end = time.monotonic() + START_S
-        while time.monotonic() < end:
-            found = re.search(r'"event":"listening","url":"http://[^"]*:(\d+)"', self.log())
-            if found:
-                return int(found.group(1))
-            if self.process.poll() is not None:
-                raise RuntimeError(f"the gateway ended at once ({self.process.returncode}):\n{self.log()}")
-            time.sleep(0.01)
-        self.process.kill()
-        raise RuntimeError(f"the gateway is not listening after {START_S} s:\n{self.log()}")
 
 
 def command(*arguments: str) -> list[str]:
@@ -94,33 +146,52 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def running(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[Gateway]:
-    """`understudy serve` with those arguments on a free port, ended afterwards. Without admin pages, unless asked for."""
-    if "--admin" not in arguments:
-        arguments = (*arguments, "--admin", "off")
+def _spawned(
+    arguments: Sequence[str], environment: Mapping[str, str] | None
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         log = Path(folder) / "log"
         with log.open("wb") as sink:
             process = subprocess.Popen(
-                command("serve", "--port", "0", *arguments),
+                command(*arguments),
                 stderr=sink,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **(environment or {})},
             )
         try:
-            gateway = Gateway(process, log)
-            yield gateway
+            yield process, log
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(15)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_S)
+            process.kill()
+            process.wait()
 
 
-def ran(*arguments: str, timeout_s: float = 30.0, environment: dict[str, str] | None = None) -> Sequence[Any]:
+@contextmanager
+def started(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Process]:
+    """Any command that goes on until it is stopped, which it is afterwards at the latest."""
+    with _spawned(arguments, environment) as (process, log):
+        yield Process(process, log)
+
+
+@contextmanager
+def running(
+    *arguments: str, environment: Mapping[str, str] | None = None, workers: int = 1
+) -> Iterator[Gateway]:
+    """`understudy serve` with those arguments on a free port, ended afterwards. Without admin pages, unless asked for.
+
+    `workers`: how many must listen before it is used; the arguments say how many there are.
+    """
+    if "--admin" not in arguments:
+        arguments = (*arguments, "--admin", "off")
+    with _spawned(("serve", "--port", "0", *arguments), environment) as (process, log):
+        yield Gateway(process, log, workers)
+
+
+def ran(
+    *arguments: str, timeout_s: float = START_S, environment: Mapping[str, str] | None = None
+) -> Sequence[Any]:
     """(exit status, standard output, standard error) of a command that ends by itself."""
     done = subprocess.run(
         command(*arguments),

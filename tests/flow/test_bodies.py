@@ -6,13 +6,14 @@ import gzip
 import hashlib
 import time
 import zlib
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
 from tests.flow.client import Client, once
 from tests.flow.process import Gateway
 from tests.flow.upstream import Call, Upstream
+from tests.patience import PATIENCE_S
 
 MIB = 2**20
 CHAT = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
@@ -186,9 +187,9 @@ def test_a_slow_reader_slows_the_upstream(gateway: Gateway, upstream: Upstream) 
 def test_a_slow_upstream_slows_the_upload(gateway: Gateway, upstream: Upstream) -> None:
     once(gateway.port, "GET", "/healthz")
     before = gateway.memory_bytes()
-    sent = 0
+    sent, stalled = 0, Event()
     # The script starts to read after the upload has stalled.
-    upstream.plays(lambda call: time.sleep(1.5), reads_body=False)
+    upstream.plays(lambda call: stalled.wait(PATIENCE_S), reads_body=False)
     with Client(gateway.port) as client:
         client.socket.settimeout(0.7)
         client.send(b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 500000000\r\n\r\n")
@@ -196,7 +197,7 @@ def test_a_slow_upstream_slows_the_upload(gateway: Gateway, upstream: Upstream) 
             while sent < 500_000_000:
                 sent += client.socket.send(b"z" * 65536)
         except TimeoutError:
-            pass
+            stalled.set()
         assert sent < 50_000_000
         assert gateway.memory_bytes() - before < 8 * MIB
 

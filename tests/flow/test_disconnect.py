@@ -14,7 +14,8 @@ import pytest
 
 from tests.flow.client import Client, once
 from tests.flow.process import Gateway, running
-from tests.flow.upstream import Call, Upstream
+from tests.flow.upstream import Call, Upstream, begins_and_waits, waits
+from tests.patience import PATIENCE_S
 
 PATHS = ["/v1/chat/completions", "/v1/embeddings", "/v1/responses"]
 
@@ -31,15 +32,11 @@ def leave(client: Client, how: str) -> None:
     client.socket.close()
 
 
-def silent(call: Call) -> None:
-    assert call.hung_up()
-
-
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_before_the_head(gateway: Gateway, upstream: Upstream, path: str, stream: bool, how: str) -> None:
-    upstream.plays(silent)
+    upstream.plays(waits)
     client = Client(gateway.port)
     client.ask("POST", path, body(stream))
     call = upstream.call()
@@ -65,12 +62,7 @@ def test_before_the_first_token(gateway: Gateway, upstream: Upstream, path: str,
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_mid_stream(gateway: Gateway, upstream: Upstream, path: str, how: str) -> None:
-    def script(call: Call) -> None:
-        call.begin()
-        call.chunk(b"data: 1\n\n")
-        assert call.hung_up()
-
-    upstream.plays(script)
+    upstream.plays(begins_and_waits)
     client = Client(gateway.port)
     client.ask("POST", path, body(True))
     client.read_until(b"data: 1\n\n")
@@ -124,12 +116,17 @@ def narrow(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield process
 
 
+def under_way(gateway: Gateway) -> int:
+    """Requests that have come in and are not answered yet, without the one that asks this."""
+    return int(gateway.figure("understudy_in_flight")) - 1
+
+
 def test_in_the_queue(narrow: Gateway, upstream: Upstream) -> None:
     """Who leaves while waiting is never asked about; who stays gets the place."""
     release = Event()
 
     def script(call: Call) -> None:
-        assert release.wait(10)
+        assert release.wait(PATIENCE_S)
         call.answer(json.dumps({"choices": [], "user": call.json()["user"]}).encode())
 
     upstream.plays(script)
@@ -138,10 +135,11 @@ def test_in_the_queue(narrow: Gateway, upstream: Upstream) -> None:
         upstream.call()
         second = Client(narrow.port)
         second.ask("POST", "/v1/chat/completions", body(False, "second"))
-        time.sleep(0.1)
+        narrow.wait_for(lambda: under_way(narrow) == 2, "the second one in the queue")
         second.socket.close()
         narrow.wait_for_log('"outcome":"aborted"')
         third.ask("POST", "/v1/chat/completions", body(False, "third"))
+        narrow.wait_for(lambda: under_way(narrow) == 2, "the third one in its place")
         time.sleep(0.1)
         assert len(upstream.calls) == 1
         release.set()
@@ -154,15 +152,15 @@ def test_a_full_queue_is_503_at_once_and_says_when_to_come_back(narrow: Gateway,
     release = Event()
 
     def script(call: Call) -> None:
-        assert release.wait(10)
+        assert release.wait(PATIENCE_S)
         call.answer(b'{"choices":[]}')
 
     upstream.plays(script)
     clients = [Client(narrow.port) for _ in range(3)]
     try:
-        for client in clients:
+        for number, client in enumerate(clients, 1):
             client.ask("POST", "/v1/chat/completions", body(False))
-            time.sleep(0.1)
+            narrow.wait_for(lambda: under_way(narrow) == number, "the place taken")  # noqa: B023 - called at once
         answer = once(narrow.port, "POST", "/v1/chat/completions", body(False))
         assert answer.status == 503
         assert int(answer.header("Retry-After") or 0) >= 1
@@ -175,13 +173,8 @@ def test_a_full_queue_is_503_at_once_and_says_when_to_come_back(narrow: Gateway,
 
 
 def test_a_place_is_free_again_after_every_way_of_leaving(narrow: Gateway, upstream: Upstream) -> None:
-    def begins(call: Call) -> None:
-        call.begin()
-        call.chunk(b"data: 1\n\n")
-        assert call.hung_up()
-
     for n in range(6):
-        upstream.plays(silent if n % 2 else begins)
+        upstream.plays(waits if n % 2 else begins_and_waits)
         client = Client(narrow.port)
         client.ask("POST", "/v1/chat/completions", body(True))
         call = upstream.call(n)
@@ -194,7 +187,7 @@ def test_a_place_is_free_again_after_every_way_of_leaving(narrow: Gateway, upstr
 
 
 def test_leaving_is_logged_as_such(narrow: Gateway, upstream: Upstream) -> None:
-    upstream.plays(silent)
+    upstream.plays(waits)
     client = Client(narrow.port)
     client.ask("POST", "/v1/chat/completions", body(True))
     upstream.call()

@@ -22,6 +22,7 @@ from store.vectors import from_blob
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import stage
 from tests.flow.test_line_keys import new_key
+from tests.patience import PATIENCE_S
 from tests.store.rows import choice_record, outcome_record, unit_vector
 
 COMMANDS: dict[str, click.Command] = {"forget": forget, "keys": keys}
@@ -174,7 +175,7 @@ async def test_a_running_gateway_forgets_too(tmp_path: Path) -> None:
         assert (await here.gate.chat(question, acme, user="ann")).hit
         done = await asyncio.to_thread(run, "forget", "--data", data, "--tenant", "acme", "--yes")
         assert done.exit_code in (0, 1), done.output
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (await here.gate.chat(question, acme | {"Cache-Control": "no-store"})).hit:
                 await asyncio.sleep(0.05)
         assert (await ask(here.gate, "GET", "/examples", acme)).json["data"] == []

@@ -53,7 +53,7 @@ def test_a_tls_client_is_told_that_this_is_http(gateway: Gateway) -> None:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as plain:
         with pytest.raises(ssl.SSLError):
             context.wrap_socket(plain, server_hostname="gateway.test")
     assert once(gateway.port, "GET", "/healthz").status == 200

@@ -22,6 +22,7 @@ from gateway.commands.import_files import import_
 from gateway.commands.keys import keys
 from tests.flow.process import command
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
+from tests.patience import PATIENCE_S
 
 COMMANDS: dict[str, click.Command] = {"import": import_, "export": export, "keys": keys}
 UNKEPT = {"Cache-Control": "no-store"}
@@ -167,7 +168,7 @@ async def test_a_running_gateway_takes_up_what_is_imported_beside_it(tmp_path: P
         assert (await here.gate.chat(ALIKE, UNKEPT)).headers["x-understudy-engine"] == "large"
         result = await asyncio.to_thread(run, "import", file, "--data", tmp_path / "data", "--embed")
         assert result.exit_code == 0, result.output
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (await here.gate.chat(ALIKE, UNKEPT)).headers["x-understudy-engine"] != "small":
                 await asyncio.sleep(0.05)
         assert "Use find." in [m["content"] for m in here.small.asked[0].json["messages"]]
@@ -178,7 +179,7 @@ async def test_what_is_imported_without_a_vector_is_embedded_by_the_next_gateway
     await asyncio.to_thread(run, "import", file, "--data", tmp_path / "data")
     assert rows(tmp_path / "data", "vector") == [(None,)]
     async with stage(tmp_path / "data") as here:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (await here.gate.chat(ALIKE, UNKEPT)).headers["x-understudy-engine"] != "small":
                 await asyncio.sleep(0.05)
 

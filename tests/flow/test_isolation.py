@@ -264,7 +264,7 @@ def test_many_tenants_with_one_and_the_same_vector_get_their_own_example_only(tm
         tenants = [f"{i:032x}" for i in range(200)]
         ids = {
             t: store.examples.add(new_example(1, tenant=t, vector=vector, embedding_version="v"))
-            .result(10)
+            .result(30)
             .id
             for t in tenants
         }

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from gateway import supervisor
 from tests.flow.line import MODELS
-from tests.flow.test_workers import Run, wait_for
+from tests.flow.process import Gateway, running
+from tests.patience import PATIENCE_S
 
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 2}}
@@ -30,90 +27,59 @@ learning: {{every_s: 0.2, min_new_outcomes: 1, train_scorer: false, enabled: {en
 """
 
 
-@contextmanager
-def started(tmp_path: Path, *, workers: int = 1, enabled: bool = True) -> Iterator[Run]:
+def started(tmp_path: Path, *, workers: int = 1, enabled: bool = True) -> AbstractContextManager[Gateway]:
     config = CONFIG.format(
         data=tmp_path / "data", models=MODELS, workers=workers, enabled=str(enabled).lower()
     )
     (tmp_path / "config.yaml").write_text(config)
-    run = Run(tmp_path / "config.yaml", tmp_path / "log")
-    try:
-        wait_for(lambda: len(run.events("listening")) == workers, "all workers listening", 60)
-        yield run
-    finally:
-        run.process.terminate()
-        try:
-            run.process.wait(30)
-        finally:
-            run.process.kill()
+    return running("--config", str(tmp_path / "config.yaml"), workers=workers)
 
 
-def learner_of(run: Run) -> int:
-    """Its process id: the child of the supervisor that never said it listens."""
-    listed = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(run.process.pid)], capture_output=True, text=True, check=True
-    )
-    workers = {event["pid"] for event in run.events("listening")}
-    (found,) = {int(pid) for pid in listed.stdout.split()} - workers
-    return found
-
-
-def chat(run: Run, question: str) -> str:
+def chat(run: Gateway, question: str) -> str:
     """The decision behind an answer."""
     body = {"model": "sim", "messages": [{"role": "user", "content": question}]}
-    with post(run, "/v1/chat/completions", body) as answer:
-        answer.read()
-        return str(answer.headers["x-understudy-decision-id"])
-
-
-def post(run: Run, path: str, body: object) -> Any:
-    data = json.dumps(body).encode()
-    request = urllib.request.Request(run.url + path, data, {"Content-Type": "application/json"})
-    return urllib.request.urlopen(request, timeout=20)
+    return run.post("/chat/completions", body)[1]["x-understudy-decision-id"]
 
 
 def test_feedback_becomes_a_version_that_the_workers_use(tmp_path: Path) -> None:
     with started(tmp_path, workers=2) as run:
-        wait_for(lambda: run.events("learning"), "the learner learning", 60)
+        run.wait_for_event("learning")
         for number in range(3):
             decision = chat(run, f"What is the population of place number {number}?")
-            with post(run, "/v1/feedback", {"decision_id": decision, "score": 1.0}) as told:
-                assert told.status in (200, 201)
-        wait_for(lambda: run.events("artifact_published"), "a version")
+            run.post("/feedback", {"decision_id": decision, "score": 1.0})
+        run.wait_for_event("artifact_published")
 
         # Each worker, when it is asked for this tenant.
-        wait_for(
+        run.wait_for(
             lambda: chat(run, "Where is it?") and len(run.events("artifact_in_use")) >= 2, "both using it"
         )
 
 
 def test_a_killed_learner_is_started_again_while_requests_go_on(tmp_path: Path) -> None:
     with started(tmp_path, workers=2) as run:
-        wait_for(lambda: run.events("learning"), "the learner learning", 60)
-        victim = learner_of(run)
+        run.wait_for_event("learning")
+        victim = run.helper()
         os.kill(victim, signal.SIGKILL)
-        wait_for(lambda: run.events("learner_died"), "its death noticed")
+        run.wait_for_event("learner_died")
         assert run.events("learner_died")[0]["pid"] == victim
         for number in range(5):
             assert chat(run, f"Who wrote opera number {number}?")
-        wait_for(lambda: len(run.events("learning")) == 2, "a second start", 60)
+        run.wait_for_event("learning", 2)
         assert not run.events("worker_died")
-        run.process.terminate()
-        assert run.process.wait(30) == 0
+        assert run.stop() == 0
         assert len(run.events("stopped")) == 2
 
 
 def test_a_learner_that_cannot_start_stops_nobody(tmp_path: Path) -> None:
     with started(tmp_path) as run:
-        wait_for(lambda: run.events("learning"), "the learner learning", 60)
-        os.kill(learner_of(run), signal.SIGKILL)
-        wait_for(lambda: run.events("learner_died"), "its death noticed")
+        run.wait_for_event("learning")
+        os.kill(run.helper(), signal.SIGKILL)
+        run.wait_for_event("learner_died")
         # What opens the store anew refuses it; what has it open goes on.
         (tmp_path / "data" / "secret").write_bytes(b"damaged")
-        wait_for(lambda: len(run.events("learner_died")) == 2, "it died again", 60)
+        run.wait_for_event("learner_died", 2)
         assert chat(run, "Who wrote the opera about the barber?")
-        run.process.terminate()
-        assert run.process.wait(30) == 0
+        assert run.stop() == 0
 
 
 def test_without_learning_there_is_no_learner(tmp_path: Path) -> None:
@@ -140,7 +106,7 @@ raise SystemExit(Supervisor(work, 1, grace_s=300, helpers={{"learner": learn}}).
     try:
         assert run.stdout is not None and run.stdout.readline() == b"training\n"
         run.terminate()
-        assert run.wait(60) == 0, "an ordered stop: nothing is lost with what was being trained"
+        assert run.wait(PATIENCE_S) == 0, "an ordered stop: nothing is lost with what was being trained"
     finally:
         run.kill()
         run.communicate()
@@ -148,10 +114,10 @@ raise SystemExit(Supervisor(work, 1, grace_s=300, helpers={{"learner": learn}}).
 
 def test_nobody_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     with started(tmp_path, workers=2) as run:
-        wait_for(lambda: run.events("learning"), "the learner learning", 60)
-        children = [learner_of(run), *(event["pid"] for event in run.events("listening"))]
+        run.wait_for_event("learning")
+        children = [run.helper(), *(event["pid"] for event in run.events("listening"))]
         run.process.kill()
-        wait_for(lambda: not any(_lives(pid) for pid in children), "all gone", 60)
+        run.wait_for(lambda: not any(_lives(pid) for pid in children), "all gone", alive=False)
 
 
 def _lives(pid: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.flow.line import Line
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
+from tests.patience import until
 
 
 def bank(gate: Line) -> list[tuple[str, str]]:
@@ -75,9 +75,7 @@ async def with_keys(here: Any, *tenants: str) -> list[tuple[str, str]]:
     """(key id, secret) for each tenant named."""
     keys = here.gate.gateway.memory.store.keys
     made = [await asyncio.to_thread(keys.create, tenant, "test") for tenant in tenants]
-    until = time.monotonic() + 5
-    while any(keys.lookup(secret) is None for _, secret in made) and time.monotonic() < until:
-        await asyncio.sleep(0.02)
+    await until(lambda: all(keys.lookup(secret) is not None for _, secret in made), "the keys known")
     return [(key.id, secret) for key, secret in made]
 
 

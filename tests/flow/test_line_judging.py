@@ -23,6 +23,7 @@ from router.bandit_vw import BanditSettings, VowpalBandit
 from store.memory import Memory as Store
 from store.quality_floors import FloorRow, QualityFloors
 from tests.flow.line import Asked, Line, completion, line, upstream
+from tests.patience import PATIENCE_S
 
 FACTS = 300
 SMALL, LARGE = {"output_usd_per_mtok": 1}, {"output_usd_per_mtok": 10}
@@ -90,7 +91,7 @@ async def test_what_a_judge_finds_is_written_and_what_it_costs_is_booked_apart(t
             got = await gate.chat(list(ask.messages))
             assert got.status == 200
             decisions.append(got.headers["x-understudy-decision-id"])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await judging_of(gate).join()
         await gate.settled()
         store, series = store_of(gate), await metrics_of(gate)
@@ -137,7 +138,7 @@ async def test_a_judge_in_trouble_fails_and_delays_nobody(tmp_path: Path, troubl
                 for ask in Stream(World(7, FACTS), 6, seed=3):
                     assert (await gate.chat(list(ask.messages))).status == 200
                 series = await metrics_of(gate)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(PATIENCE_S):
                     while trouble != "hangs" and not any(UNUSED.match(name) for name in series):
                         await asyncio.sleep(0.05)
                         series = await metrics_of(gate)
@@ -175,12 +176,12 @@ class Promise:
 
         known = len(self.offloaded)
         self.offloaded += await asyncio.gather(*(one(known + n) for n in range(count)))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await judging_of(self.gate).join()
         await self.gate.settled()
         await asyncio.to_thread(self.parts.floors)
         (follower,) = self.gate.gateway._followers
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while follower.of("default", "gpt-4o").offload_cap != self.row().cap:
                 await asyncio.sleep(0.02)
         return sum(self.offloaded[known:]) / count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from store.keys import KeyStore
 from tests.flow.line import Line, Upstream, line, upstream
+from tests.patience import until
 
 CANARY = "sk-upstream-canary-0123456789"
 
@@ -36,9 +36,7 @@ def keys_of(gate: Line) -> KeyStore:
 
 async def new_key(gate: Line, tenant: str) -> str:
     secret = (await asyncio.to_thread(keys_of(gate).create, tenant, "test"))[1]
-    until = time.monotonic() + 5
-    while keys_of(gate).lookup(secret) is None and time.monotonic() < until:
-        await asyncio.sleep(0.02)
+    await until(lambda: keys_of(gate).lookup(secret) is not None, "the key known")
     return secret
 
 
@@ -87,8 +85,6 @@ async def test_a_revoked_key_is_refused(gate: Line) -> None:
     key = keys_of(gate).lookup(secret)
     assert key is not None
     await asyncio.wrap_future(keys_of(gate).revoke(key.id))
-    until = time.monotonic() + 5
-    while keys_of(gate).lookup(secret) is not None and time.monotonic() < until:
-        await asyncio.sleep(0.02)
+    await until(lambda: keys_of(gate).lookup(secret) is None, "the key known to be revoked")
     assert (await gate.chat("Q", {"Authorization": f"Bearer {secret}"})).status == 401
     assert (await gate.chat("Q", {"Authorization": f"Bearer {spare}"})).status == 200

@@ -12,6 +12,8 @@ import aiohttp
 import pytest
 
 from tests.flow.line import MODELS
+from tests.flow.process import START_S
+from tests.patience import PATIENCE_S
 
 CONFIG = """
 listen: {{port: 0, grace_s: 1}}
@@ -52,7 +54,7 @@ async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
     )
     assert process.stderr is not None
     try:
-        line = (await asyncio.wait_for(process.stderr.readline(), 30)).decode()
+        line = (await asyncio.wait_for(process.stderr.readline(), START_S)).decode()
         url = line.partition('"url":"')[2].partition('"')[0]
         assert url, line
         async with aiohttp.ClientSession() as session:
@@ -60,7 +62,7 @@ async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
                 await ask(session, url, f"Question {number}-{i} about nothing in particular?")
                 for i in range(5)
             ]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while (await session.get(f"{url}/readyz?settled=1")).status != 200:
                     await asyncio.sleep(0.01)
             acknowledged.update(answered)

@@ -54,7 +54,7 @@ async def stage(data: Path, score: int, *, near_misses: bool = True) -> AsyncIte
 async def promoted(gate: Line, wanted: str) -> bool:
     """Whether the judge's result came to be counted."""
     series = f'understudy_near_misses_total{{result="{wanted}"}}'
-    for _ in range(400):
+    for _ in range(1200):
         if series in gate.gateway.metrics.exposition().decode():
             return True
         await asyncio.sleep(0.05)

@@ -77,7 +77,7 @@ def test_the_node_sdk_from_end_to_end(gateway: Gateway, upstream: Upstream) -> N
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
         env={k: v for k, v in os.environ.items() if not k.startswith("OPENAI")},
     )

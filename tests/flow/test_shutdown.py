@@ -12,15 +12,16 @@ import pytest
 
 from tests.flow.client import Client, once
 from tests.flow.process import Gateway, ran, running
-from tests.flow.upstream import Call, Upstream
+from tests.flow.upstream import Call, Upstream, begins_and_waits
+from tests.patience import PATIENCE_S
 
 CHAT = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}'
 
 
 @pytest.fixture
 def own(upstream: Upstream) -> Iterator[Gateway]:
-    """A gateway of this test's own, with ten seconds of grace."""
-    with running("--upstream", upstream.url, "--grace", "10") as process:
+    """A gateway of this test's own, with more grace than any test waits: nothing here ends because that is over."""
+    with running("--upstream", upstream.url, "--grace", str(5 * PATIENCE_S)) as process:
         yield process
 
 
@@ -37,11 +38,19 @@ def streaming(client: Client) -> None:
     client.read_until(b"data: 1\n\n\r\n")
 
 
+def refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def test_an_idle_gateway_ends_at_once_with_status_0(own: Gateway) -> None:
     with Client(own.port) as idle:
         idle.ask("GET", "/healthz")
         idle.read()
-        assert own.stop(5) == 0
+        assert own.stop() == 0
         assert idle.hung_up()
     assert "stopped" in {line["event"] for line in own.log_lines()}
 
@@ -55,7 +64,7 @@ def test_an_open_stream_finishes_and_new_connections_are_refused(
     def script(call: Call) -> None:
         call.begin()
         call.chunk(b"data: 1\n\n")
-        assert stopping.wait(10)
+        assert stopping.wait(PATIENCE_S)
         for _ in range(5):
             call.chunk(b"data: 2\n\n")
             time.sleep(0.05)
@@ -67,27 +76,19 @@ def test_an_open_stream_finishes_and_new_connections_are_refused(
         streaming(client)
         own.process.send_signal(signum)
         own.wait_for_log('"event":"stopping"')
-        refused = False
-        for _ in range(100):
-            try:
-                socket.create_connection(("127.0.0.1", own.port), timeout=1).close()
-            except ConnectionRefusedError:
-                refused = True
-                break
-            time.sleep(0.02)
-        assert refused
+        own.wait_for(lambda: refuses(own.port), "new connections refused")
         stopping.set()
         rest = client.rest()
         assert rest.count(b"data: 2\n\n") == 5
         assert rest.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
-    assert own.process.wait(5) == 0
+    assert own.ended() == 0
 
 
 def test_a_waiting_request_is_still_answered(own: Gateway, upstream: Upstream) -> None:
     stopping = Event()
 
     def script(call: Call) -> None:
-        assert stopping.wait(10)
+        assert stopping.wait(PATIENCE_S)
         call.answer(b"late")
 
     upstream.plays(script)
@@ -99,23 +100,18 @@ def test_a_waiting_request_is_still_answered(own: Gateway, upstream: Upstream) -
         stopping.set()
         assert client.read().body == b"late"
         assert client.hung_up()
-    assert own.process.wait(5) == 0
+    assert own.ended() == 0
 
 
 def test_a_stream_beyond_the_grace_period_is_cut_and_never_looks_whole(
     hasty: Gateway, upstream: Upstream
 ) -> None:
-    def script(call: Call) -> None:
-        call.begin()
-        call.chunk(b"data: 1\n\n")
-        assert call.hung_up()
-
-    upstream.plays(script)
+    upstream.plays(begins_and_waits)
     with Client(hasty.port) as client:
         streaming(client)
         hasty.process.send_signal(signal.SIGTERM)
         assert not client.rest().endswith(b"0\r\n\r\n")
-    assert hasty.process.wait(5) == 0
+    assert hasty.ended() == 0
     assert upstream.call().was_left()
 
 
@@ -126,18 +122,13 @@ def test_a_stream_beyond_the_grace_period_is_cut_and_never_looks_whole(
 def test_a_second_signal_ends_it_at_once(
     own: Gateway, upstream: Upstream, first: signal.Signals, second: signal.Signals
 ) -> None:
-    def script(call: Call) -> None:
-        call.begin()
-        call.chunk(b"data: 1\n\n")
-        assert call.hung_up()
-
-    upstream.plays(script)
+    upstream.plays(begins_and_waits)
     with Client(own.port) as client:
         streaming(client)
         own.process.send_signal(first)
         own.wait_for_log('"event":"stopping"')
         own.process.send_signal(second)
-        assert own.process.wait(5) == -second
+        assert own.ended() == -second
         assert "Traceback" not in own.log()
 
 
@@ -173,4 +164,4 @@ def test_an_upload_under_way_finishes(own: Gateway, upstream: Upstream) -> None:
         answer = client.read()
         sender.join()
         assert answer.status == 200 and answer.body == b"x" * 400_000
-    assert own.process.wait(5) == 0
+    assert own.ended() == 0

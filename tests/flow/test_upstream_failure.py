@@ -10,18 +10,13 @@ import pytest
 
 from tests.flow.client import Client, once, request
 from tests.flow.process import Gateway, running
-from tests.flow.upstream import Call, Upstream
+from tests.flow.upstream import Call, Upstream, begins_and_waits, waits
 
 OK = b"HTTP/1.1 200 OK\r\n"
 TWO = b"Content-Length: 2\r\n\r\n{}"
 CHAT = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}'
 CANARY = "sk-canary-4f1d9c"
 SECRETS = [("Authorization", f"Bearer {CANARY}"), ("api-key", CANARY), ("Cookie", f"session={CANARY}")]
-
-
-def waits(call: Call) -> None:
-    """Says nothing until the gateway gives up."""
-    assert call.hung_up()
 
 
 NOT_HTTP = {
@@ -235,12 +230,7 @@ def test_a_head_that_never_comes_is_504(impatient: Gateway, upstream: Upstream) 
 
 
 def test_a_stream_that_stalls_ends_in_an_error_event(impatient: Gateway, upstream: Upstream) -> None:
-    def script(call: Call) -> None:
-        call.begin()
-        call.chunk(b"data: 1\n\n")
-        assert call.hung_up()
-
-    upstream.plays(script)
+    upstream.plays(begins_and_waits)
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT)
     assert not answer.whole and b"sent nothing for 0.5 s (gap)" in answer.body
 

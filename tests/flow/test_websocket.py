@@ -14,6 +14,7 @@ import pytest
 from tests.flow.client import Client, request
 from tests.flow.process import Gateway, running
 from tests.flow.upstream import Call, Upstream
+from tests.patience import PATIENCE_S
 
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 ACCEPT = base64.b64encode(
@@ -211,7 +212,7 @@ def test_a_client_that_floods_before_the_handshake_is_over_is_held_back(
     gateway: Gateway, upstream: Upstream
 ) -> None:
     flooded = Event()
-    upstream.plays(lambda call: call.answer(b"no", 403) if flooded.wait(20) else None)
+    upstream.plays(lambda call: call.answer(b"no", 403) if flooded.wait(PATIENCE_S) else None)
     with Client(gateway.port) as client:
         before = gateway.memory_bytes()
         client.ask("GET", TARGET, headers=HANDSHAKE)
@@ -242,7 +243,7 @@ def test_sigterm_cuts_an_open_socket_after_the_grace_period(own_gateway: Gateway
         client.send(b"\x81\x00")
         assert client._exactly(2) == (b"\x81\x00", True), "it works on within the grace period"
         assert client.hung_up()
-        assert own_gateway.process.wait(10) == 0
+        assert own_gateway.ended() == 0
     assert upstream.call().was_left()
 
 
@@ -271,7 +272,7 @@ def test_the_usual_library_talks_through_it() -> None:
                     assert connection.recv() == "é" * 100_000
                     connection.send([b"one", b"two", b"three"])
                     assert connection.recv() == b"onetwothree"
-                    assert connection.ping().wait(5)
+                    assert connection.ping().wait(PATIENCE_S)
                     connection.send("bye")
                     with pytest.raises(exceptions.ConnectionClosed) as closed:
                         connection.recv()

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-WAIT_S = 15.0
-"""Nothing a test waits for takes this long unless it is broken."""
+from tests.patience import PATIENCE_S
+
 Headers = Iterable[tuple[str, str]]
 
 
@@ -39,7 +39,7 @@ class Call:
     _left: threading.Event = field(default_factory=threading.Event)
     _played: threading.Event = field(default_factory=threading.Event)
 
-    def received(self, timeout_s: float = WAIT_S) -> Call:
+    def received(self, timeout_s: float = PATIENCE_S) -> Call:
         """This call, once its body has come or will never come."""
         assert self._read.wait(timeout_s), "the body never ended"
         return self
@@ -103,7 +103,7 @@ class Call:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
 
-    def hung_up(self, timeout_s: float = WAIT_S) -> bool:
+    def hung_up(self, timeout_s: float = PATIENCE_S) -> bool:
         """Whether the gateway closes the connection in time; bytes it still sends are kept in `unread`."""
         self.connection.settimeout(timeout_s)
         try:
@@ -116,16 +116,28 @@ class Call:
         self._left.set()
         return True
 
-    def played(self, timeout_s: float = WAIT_S) -> bool:
+    def played(self, timeout_s: float = PATIENCE_S) -> bool:
         """For tests: whether the script came to its end in time."""
         return self._played.wait(timeout_s)
 
-    def was_left(self, timeout_s: float = WAIT_S) -> bool:
+    def was_left(self, timeout_s: float = PATIENCE_S) -> bool:
         """For tests: whether the script saw the gateway close the connection."""
         return self._left.wait(timeout_s)
 
 
 Script = Callable[[Call], None]
+
+
+def waits(call: Call) -> None:
+    """Says nothing until the gateway leaves."""
+    assert call.hung_up()
+
+
+def begins_and_waits(call: Call) -> None:
+    """Begins a stream, says one thing, and then nothing until the gateway leaves."""
+    call.begin()
+    call.chunk(b"data: 1\n\n")
+    waits(call)
 
 
 class Upstream:
@@ -156,7 +168,7 @@ class Upstream:
         """From now on every request is answered with these bytes and a closed connection."""
         self.plays(lambda call: call.send(raw))
 
-    def call(self, number: int = 0, timeout_s: float = WAIT_S) -> Call:
+    def call(self, number: int = 0, timeout_s: float = PATIENCE_S) -> Call:
         """The `number`th request since the start of the test, waited for; its body may still be coming."""
         with self._arrived:
             came = self._arrived.wait_for(lambda: len(self.calls) > number, timeout_s)
@@ -166,7 +178,7 @@ class Upstream:
     def forget(self) -> None:
         """Start a new test: let open scripts end, forget what came."""
         for thread in self._threads:
-            thread.join(WAIT_S)
+            thread.join(PATIENCE_S)
         assert not any(thread.is_alive() for thread in self._threads), "a script of the upstream never ended"
         self._threads.clear()
         self.calls.clear()
@@ -179,7 +191,7 @@ class Upstream:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._acceptor.join(WAIT_S)
+        self._acceptor.join(PATIENCE_S)
 
     def _accept(self) -> None:
         while True:
@@ -195,7 +207,7 @@ class Upstream:
     def _serve(self, connection: socket.socket) -> None:
         buffer = bytearray()
         with connection:
-            connection.settimeout(WAIT_S)
+            connection.settimeout(PATIENCE_S)
             try:
                 while (call := self._read(connection, buffer)) is not None:
                     try:

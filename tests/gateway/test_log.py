@@ -58,7 +58,7 @@ class _Stuck(io.RawIOBase):
 
     def write(self, data: object) -> int:
         self.entered.set()
-        self.go.wait(10)
+        self.go.wait(60)
         return 0
 
 
@@ -66,7 +66,7 @@ def test_a_sink_that_blocks_blocks_nobody_and_what_is_lost_is_counted() -> None:
     sink = _Stuck()
     writer = LineWriter(sink)  # type: ignore[arg-type]
     writer.write(b"first")
-    assert sink.entered.wait(10)
+    assert sink.entered.wait(60)
     for _ in range(30_000):
         writer.write(b"x")
     assert writer.dropped >= 10_000

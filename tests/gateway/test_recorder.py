@@ -38,7 +38,7 @@ class Shelf:
 
     def put(self, key: bytes, tenant: str, answer: ExactAnswer) -> Future[Any]:
         if self.gate is not None:
-            self.gate.wait(10)
+            self.gate.wait(60)
         future: Future[Any] = Future()
         if self.failure is not None:
             future.set_exception(self.failure)
@@ -140,7 +140,7 @@ def test_a_small_answer_can_be_repeated_the_moment_it_was_taken() -> None:
 
     class Busy:
         def keep(self, *_: object) -> Iterator[Keeping]:
-            gate.wait(10)
+            gate.wait(60)
             yield from ()
 
     recorder = Recorder([Busy()], Metrics(), lambda _: None, at_once=[ExactKeeper(shelf)])

@@ -59,7 +59,7 @@ async def test_a_body_whose_framing_breaks_fails_the_request_that_waits_for_it(f
         writer.write(b"POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + first)
         await asyncio.sleep(0.05)
         writer.write(b"zz\r\n")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await reader.read()
         writer.close()
         await writer.wait_closed()
@@ -81,7 +81,7 @@ async def test_a_stop_lets_an_upload_finish() -> None:
         stopping.set()
         await asyncio.sleep(0.1)
         writer.write(b"x" * 100_000)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             answer = await reader.read()
         writer.close()
         await writer.wait_closed()
@@ -118,7 +118,7 @@ async def test_the_first_signal_asks_and_leaves_the_second_to_the_system() -> No
     try:
         stop_on_signals(stop)
         signal.raise_signal(signal.SIGTERM)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await stop.wait()
         assert signal.getsignal(signal.SIGTERM) == signal.getsignal(signal.SIGINT) == signal.SIG_DFL
     finally:

@@ -24,7 +24,7 @@ class MockServer:
         self.url = url
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
             return json.load(answer)
 
 
@@ -43,7 +43,7 @@ def _serve(*options: str) -> Iterator[MockServer]:
         yield MockServer(line.split()[-1])
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
 
 

@@ -15,7 +15,7 @@ async def test_callbacks_come_in_order_of_their_time_and_never_early() -> None:
     alarm.call_at(start + 0.020, lambda: (seen.append(("late", now())), over.set()))
     alarm.call_at(start + 0.0051, lambda: seen.append(("early", now())))
     alarm.call_at(start - 1.0, lambda: seen.append(("overdue", now())))
-    await asyncio.wait_for(over.wait(), 5)
+    await asyncio.wait_for(over.wait(), 60)
     alarm.close()
     assert [name for name, _ in seen] == ["overdue", "early", "late"]
     assert seen[1][1] >= start + 0.0051
@@ -29,7 +29,7 @@ async def test_a_callback_that_always_calls_itself_at_once_does_not_starve_the_l
         alarm.call_at(now(), again)
 
     again()
-    await asyncio.wait_for(asyncio.sleep(0.02), 5)
+    await asyncio.wait_for(asyncio.sleep(0.02), 60)
     alarm.close()
 
 

@@ -104,7 +104,7 @@ def test_a_missing_extra_is_named_and_not_a_traceback() -> None:
         "load(['run', '--base-url', 'http://127.0.0.1:9'], prog_name='load')\n"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
     )
     assert ended.returncode == 1
     assert "understudy-gateway[load]" in ended.stderr and "Traceback" not in ended.stderr

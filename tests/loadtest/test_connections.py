@@ -33,9 +33,9 @@ async def ask(
         for _ in range(count):
             pool.submit(Exchange(REQUEST, now(), now()))
             if one_by_one:
-                found.append(await asyncio.wait_for(ended.get(), 10))
+                found.append(await asyncio.wait_for(ended.get(), 60))
         while len(found) < count:
-            found.append(await asyncio.wait_for(ended.get(), 10))
+            found.append(await asyncio.wait_for(ended.get(), 60))
         pool.close()
     return pool, found
 

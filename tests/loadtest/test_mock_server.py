@@ -101,7 +101,7 @@ async def test_a_client_that_leaves_frees_its_slot(serve_mock: Callable[..., Any
 
 def raw(url: str, data: bytes, pieces: int = 1) -> bytes:
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as sock:
+    with socket.create_connection((host, int(port)), timeout=60) as sock:
         size = -(-len(data) // pieces)
         for at in range(0, len(data), size):
             sock.sendall(data[at : at + size])
@@ -139,7 +139,7 @@ def test_chunked_bodies_and_expect_continue_are_understood(mock: Any) -> None:
     wire += b"%x\r\n%s\r\n" % (5, body[:5]) + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body) - 5, body[5:])
     assert b"200 OK" in raw(mock.url, wire, 3)
     host, port = mock.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as sock:
+    with socket.create_connection((host, int(port)), timeout=60) as sock:
         sock.sendall(request(body, "Expect: 100-continue\r\n").removesuffix(body))
         assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         sock.sendall(body)

@@ -22,6 +22,7 @@ from loadtest.plan import LoadPlan, Target, WorkloadSpec
 from loadtest.running import run_plan
 from loadtest.slo import parse_slo
 from loadtest.traces import read_trace
+from tests.patience import wait_for
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -62,19 +63,22 @@ async def test_reported_percentiles_are_within_two_per_cent_of_the_truth(
 
 async def test_a_stall_shows_up_in_every_request_it_delayed(serve_mock: Callable[..., Any]) -> None:
     # Of 3 s the server is silent for 1: a third of the requests wait, evenly from 1 s down to nothing.
-    url = serve_mock("--fault", "1+1:stall").url
-    plan = LoadPlan(
-        Target(url),
-        WorkloadSpec(model="m", prompt="x", stream=False),
-        Arrivals("constant", 200.0),
-        duration_s=3.0,
-    )
-    report = await run_plan(plan, quiet=True)
-    assert report["requests"]["ok"] == report["requests"]["measured"]
-    found = report["latency_ms"]
-    for p, true_ms in (("p75", 250.0), ("p90", 700.0), ("p99", 970.0)):
-        assert found[p] == pytest.approx(true_ms, abs=100.0), p
-    assert found["p50"] < 100.0
+    true_ms = {"p50": 0.0, "p75": 250.0, "p90": 700.0, "p99": 970.0}
+    found = {}
+    # A crowded machine stalls both ends on its own; a tool that hides the stall hides it in every run.
+    for _ in range(4):
+        plan = LoadPlan(
+            Target(serve_mock("--fault", "1+1:stall").url),
+            WorkloadSpec(model="m", prompt="x", stream=False),
+            Arrivals("constant", 200.0),
+            duration_s=3.0,
+        )
+        report = await run_plan(plan, quiet=True)
+        assert report["requests"]["ok"] == report["requests"]["measured"]
+        found = {p: report["latency_ms"][p] for p in true_ms}
+        if found == pytest.approx(true_ms, abs=100.0):
+            return
+    pytest.fail(f"{found} is not {true_ms}")
 
 
 async def test_a_closed_loop_hides_the_same_stall_and_so_is_not_the_default(
@@ -166,12 +170,10 @@ def test_ctrl_c_still_writes_the_reports(mock: Any, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not files["csv"].exists():
-        time.sleep(0.05)
+    wait_for(files["csv"].exists, "the first rows")
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=180)
     assert process.returncode == 130, err
     assert "INTERRUPTED" in out
     report = orjson.loads(files["json"].read_bytes())

@@ -44,7 +44,7 @@ class Gate:
 
     def __enter__(self) -> Gate:
         self._future = self._embedder.session.submit(self._stand)
-        assert self._begun.wait(10)
+        assert self._begun.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -52,7 +52,7 @@ class Gate:
 
     def open(self) -> None:
         self._open.set()
-        self._future.result(10)
+        self._future.result(30)
 
     def _stand(self, _: object) -> None:
         self._begun.set()

@@ -62,7 +62,7 @@ def test_the_first_start_builds_and_the_second_finds(tiny: Path, tmp_path: Path)
 def test_two_processes_that_start_together_both_get_the_same_whole_model(tiny: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     outcomes = [
-        process.communicate(timeout=60) for process in [start(f"folder:{tiny}", cache) for _ in range(3)]
+        process.communicate(timeout=180) for process in [start(f"folder:{tiny}", cache) for _ in range(3)]
     ]
     assert [err for _, err in outcomes] == ["", "", ""]
     assert len({out for out, _ in outcomes}) == 1
@@ -174,7 +174,7 @@ def test_without_the_hub_the_other_sources_are_named(tmp_path: Path) -> None:
     process = start(
         "hub:nobody/nothing", tmp_path / "cache", HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "home")
     )
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=180)
     assert process.returncode == 1
     assert "embedding model 'hub:nobody/nothing' could not be fetched" in error
     assert "'package'" in error
@@ -190,7 +190,7 @@ def test_a_model_the_hub_gave_before_is_used_offline(tiny: Path, tmp_path: Path)
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
     versions = set()
     for source in ("hub:somebody/tiny", f"hub:somebody/tiny@{revision}"):
-        out, error = start(source, tmp_path / "cache", **offline).communicate(timeout=60)
+        out, error = start(source, tmp_path / "cache", **offline).communicate(timeout=180)
         assert error == ""
         versions.add(out.split()[0])
     assert versions == {prepare(f"folder:{tiny}", tmp_path / "cache").version}

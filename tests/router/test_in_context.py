@@ -70,7 +70,7 @@ class GivenNeighbours:
 
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
         if self.wait is not None:
-            self.wait.wait(20)
+            self.wait.wait(60)
         if self.failure is not None:
             raise self.failure
         return [

@@ -43,7 +43,7 @@ class Gate:
     def __init__(self, session: OnnxSession) -> None:
         self._begun, self._open = threading.Event(), threading.Event()
         self.future: Future[None] = session.submit(self._stand)
-        assert self._begun.wait(10)
+        assert self._begun.wait(60)
 
     def _stand(self, _: object) -> None:
         self._begun.set()
@@ -51,7 +51,7 @@ class Gate:
 
     def open(self) -> None:
         self._open.set()
-        self.future.result(10)
+        self.future.result(30)
 
 
 def doubled(value: float) -> Callable[..., float]:
@@ -117,10 +117,10 @@ def test_close_lets_the_running_job_finish_cancels_the_rest_and_ends_the_thread(
     closer = threading.Thread(target=session.close)
     closer.start()
     with pytest.raises(CancelledError):
-        waiting.result(10)
+        waiting.result(30)
     assert closer.is_alive()
     gate.open()
-    closer.join(10)
+    closer.join(60)
     assert threads_of("closing") == []
     assert session.pending == 0
     with pytest.raises(SessionBusy, match="closed"):

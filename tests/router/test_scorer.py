@@ -100,7 +100,7 @@ def busy(scorer: Scorer) -> threading.Event:
         release.wait(30)
 
     scorer._session.submit(stand)
-    assert begun.wait(10)
+    assert begun.wait(60)
     return release
 
 

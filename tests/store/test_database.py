@@ -64,7 +64,7 @@ def test_two_processes_write_one_file_and_neither_loses_a_row(tmp_path: Path) ->
     db = Database.open(path)
     before = db.data_version()
     others = [child(str(path), f"process{number}", "300") for number in range(2)]
-    said = [other.communicate(timeout=60)[0].split("\n")[:-1] for other in others]
+    said = [other.communicate(timeout=180)[0].split("\n")[:-1] for other in others]
 
     assert [len(lines) for lines in said] == [300, 300]
     assert db.data_version() != before
@@ -151,7 +151,7 @@ def test_a_disk_error_surfaces_and_the_writer_goes_on_once_it_is_over(tmp_path: 
     script = tmp_path / "script.py"
     script.write_text(DISK_ERROR)
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "a.db")], capture_output=True, text=True, timeout=60
+        [sys.executable, str(script), str(tmp_path / "a.db")], capture_output=True, text=True, timeout=180
     )
     assert done.stdout.split() == ["failed", "written", "1"], done.stderr
     assert intact(tmp_path / "a.db")

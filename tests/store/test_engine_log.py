@@ -19,7 +19,7 @@ def test_what_is_told_of_an_engine(db: Database) -> None:
             {"example_ids": (7,), "usage_estimated": True},
         )
     ):
-        log.record(request_record(number, **changes)).result(5)  # type: ignore[arg-type]
+        log.record(request_record(number, **changes)).result(30)  # type: ignore[arg-type]
 
     assert uses_of_examples(db, "small", since_s=0, limit=9) == [
         ("a1", 1004.0, (7,)),

@@ -6,7 +6,7 @@ import pytest
 
 from store.database import Database, StoreBusy
 from store.exact_cache import ExactCache
-from tests.store.patience import eventually
+from tests.patience import eventually
 from tests.store.rows import answer
 
 

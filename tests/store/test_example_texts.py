@@ -21,8 +21,8 @@ def store(tmp_path: Path) -> Iterator[Memory]:
 
 
 def test_texts_are_found_by_id_and_by_request_of_one_tenant_only(store: Memory) -> None:
-    mine = store.examples.add(replace(new_example(1, "t1"), embedded_text="embedded so")).result(10)
-    theirs = store.examples.add(new_example(2, "t2")).result(10)
+    mine = store.examples.add(replace(new_example(1, "t1"), embedded_text="embedded so")).result(30)
+    theirs = store.examples.add(new_example(2, "t2")).result(30)
     texts = ExampleTexts(store.db)
     assert texts.of("t1", [mine.id, theirs.id, 999]) == {mine.id: (mine.question, mine.answer)}
     assert texts.asked("t1", [mine.request_id, theirs.request_id, "gone"]) == {mine.request_id: "embedded so"}
@@ -30,5 +30,5 @@ def test_texts_are_found_by_id_and_by_request_of_one_tenant_only(store: Memory) 
 
 
 def test_an_example_of_no_request_is_nobodys_question(store: Memory) -> None:
-    store.examples.add(replace(new_example(3, "t1"), request_id="")).result(10)
+    store.examples.add(replace(new_example(3, "t1"), request_id="")).result(30)
     assert ExampleTexts(store.db).asked("t1", [""]) == {}

@@ -16,7 +16,7 @@ def test_every_example_of_the_tenant_is_given_once_and_none_of_another(tmp_path:
     db = Database.open(tmp_path / "understudy.db")
     bank = ExampleBank(db)
     bank.admit_many([new_example(i, "a1" if i % 3 else "b2") for i in range(1600)]).result(30)
-    bank.admit(new_example(5000, "a1", vector=None)).result(5)
+    bank.admit(new_example(5000, "a1", vector=None)).result(30)
     rows = list(exported(db, "a1"))
     wanted = [*(i for i in range(1600) if i % 3), 5000]
     assert [row.example.question for row in rows] == [f"question {i}" for i in wanted]

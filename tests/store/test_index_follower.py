@@ -9,7 +9,7 @@ import pytest
 from store.database import Database
 from store.examples import ExampleBank
 from store.vector_index import IndexFollower, TenantIndexes
-from tests.store.patience import eventually
+from tests.patience import eventually
 from tests.store.rows import new_example, unit_vector
 
 Start = Callable[..., tuple[TenantIndexes, IndexFollower]]

@@ -7,7 +7,7 @@ import pytest
 from store.database import Database
 from store.keys import KeyStore, NoSuchKey
 from store.secret import tenant_id
-from tests.store.patience import eventually
+from tests.patience import eventually
 
 SECRET = bytes(range(32))
 

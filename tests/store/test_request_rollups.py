@@ -24,7 +24,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
 
 
 def note(log: DecisionLog, number: int, **changes: object) -> None:
-    log.record(request_record(number, **{"started_at_s": NOW + number, **changes})).result(5)
+    log.record(request_record(number, **{"started_at_s": NOW + number, **changes})).result(30)
 
 
 def caught_up(db: Database, batch: int = 5_000) -> RequestRollups:
@@ -79,7 +79,7 @@ def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(db: D
     for i in range(6):
         note(log, i, tenant="kept" if i < 2 else "gone", key_id="k1")
     rollups = caught_up(db)
-    assert log.forget_tenant("gone").result(5) == 4
+    assert log.forget_tenant("gone").result(30) == 4
     for i in range(10, 13):
         # SQLite gives the ids of the deleted rows to these.
         note(log, i, tenant="kept", key_id="k2")
@@ -87,7 +87,7 @@ def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(db: D
     assert rollups.by_tenant(NOW) == [("kept", 5, pytest.approx(1.25), 750)]
     assert {key: count for key, count, _, _ in rollups.by_key(NOW)} == {"k1": 2, "k2": 3}
     assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 5
-    log.forget_key("kept", "k1").result(5)
+    log.forget_key("kept", "k1").result(30)
     assert {key: count for key, count, _, _ in caught_up(db).by_key(NOW)} == {"k2": 3}
 
 
@@ -100,7 +100,7 @@ def test_what_was_read_before_a_deletion_is_not_added_after_it(db: Database) -> 
 
     def deleted_meanwhile(job, **more):  # type: ignore[no-untyped-def]
         db.write = write  # type: ignore[method-assign]
-        log.forget_tenant("gone").result(5)
+        log.forget_tenant("gone").result(30)
         return write(job, **more)
 
     db.write = deleted_meanwhile  # type: ignore[method-assign]
@@ -113,17 +113,17 @@ def test_trimming_the_log_keeps_the_sums_and_old_sums_go_in_their_time(db: Datab
     for i in range(3):
         note(log, i)
     rollups = caught_up(db)
-    log.trim(NOW + 100).result(5)
+    log.trim(NOW + 100).result(30)
     note(log, 50)
     rollups = caught_up(db)
     assert sum(row.requests for row in rollups.requests(MINUTE_S, NOW)) == 4
-    rollups.trim(NOW + 5 * HOUR_S).result(5)
+    rollups.trim(NOW + 5 * HOUR_S).result(30)
     assert rollups.requests(MINUTE_S, NOW) == []
     assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 4
-    rollups.trim(NOW + 50 * DAY_S).result(5)
+    rollups.trim(NOW + 50 * DAY_S).result(30)
     assert rollups.requests(HOUR_S, 0) == [] and rollups.by_key(0) == []
     assert sum(row.requests for row in rollups.requests(DAY_S, 0)) == 4
-    rollups.trim(NOW + 500 * DAY_S).result(5)
+    rollups.trim(NOW + 500 * DAY_S).result(30)
     assert rollups.requests(DAY_S, 0) == []
 
 

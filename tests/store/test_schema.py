@@ -91,7 +91,7 @@ def test_processes_that_start_at_once_migrate_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", opening, str(path)], stdout=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
-    said = [child.communicate(timeout=60)[0].strip() for child in children]
+    said = [child.communicate(timeout=180)[0].strip() for child in children]
 
     assert [child.returncode for child in children] == [0, 0, 0, 0]
     assert len(set(said)) == 1

@@ -12,7 +12,7 @@ from gateway.background.dial_follower import DialFollower
 from router.dials import Dials
 from store.database import Database
 from store.dials import TurnedDials, TurnedDialsLog
-from tests.store.patience import eventually
+from tests.patience import eventually
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from gateway.background.reembedder import Reembedder
 from store.database import Database
 from store.examples import ExampleBank
 from store.records import NewExample, Vector
+from tests.patience import eventually
 
 
 class Embedder:
@@ -32,19 +31,12 @@ def fill(db: Database, count: int) -> ExampleBank:
     return bank
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_every_example_gets_a_vector_once(tmp_path: Path) -> None:
     db = Database.open(tmp_path / "u.db")
     bank, embedder = fill(db, 120), Embedder()
     worker = Reembedder(bank, embedder, tmp_path / "lock")
     worker.start()
-    wait_for(lambda: worker.done == 120)
+    assert eventually(lambda: worker.done == 120)
     worker.stop()
     assert sorted(embedder.texts) == sorted(f"text {i}" for i in range(120))
     assert not bank.without_vector("v2", 10, 0)
@@ -59,11 +51,11 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     bank, embedder = fill(db, 60), Embedder()
     first = Reembedder(bank, embedder, tmp_path / "lock")
     first.start()
-    wait_for(lambda: first.done >= 5)
+    assert eventually(lambda: first.done >= 5)
     first.stop()
     second = Reembedder(bank, embedder, tmp_path / "lock")
     second.start()
-    wait_for(lambda: first.done + second.done == 60)
+    assert eventually(lambda: first.done + second.done == 60)
     second.stop()
     assert len(embedder.texts) == 60, "nothing is embedded twice"
     db.close()

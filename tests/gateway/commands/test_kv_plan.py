@@ -22,14 +22,14 @@ def told(folder: Path, *more: str) -> str:
 
 def test_a_plan_is_shown_in_words_and_for_machines(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
-    id = store.examples.add(new_example(1)).result(5).id
+    id = store.examples.add(new_example(1)).result(30).id
     store.close()
     assert "no plan was made yet" in told(tmp_path)
     store = Store.open(tmp_path)
     figures = {"examples": 1, "of": 4, "blocks": 3, "room_blocks": 9, "exact": True, "ms_per_token": None}
     plans = KvPlans(store.db)
-    plans.put("small", [KvPlanExample(id, "a1", 40, 2.0, 8.0)], figures, time.time()).result(5)
-    plans.note_warmed("small", tokens=50, cached_tokens=32, usd=0.25).result(5)
+    plans.put("small", [KvPlanExample(id, "a1", 40, 2.0, 8.0)], figures, time.time()).result(30)
+    plans.note_warmed("small", tokens=50, cached_tokens=32, usd=0.25).result(30)
     store.close()
     words = told(tmp_path)
     assert words.startswith(

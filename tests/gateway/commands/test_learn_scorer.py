@@ -27,7 +27,7 @@ def filled(folder: Path, requests: int) -> str:
     try:
         key, _ = store.keys.create("acme", "laptop")
         tenant = key.tenant
-        example = store.examples.add(_example(tenant)).result(10)
+        example = store.examples.add(_example(tenant)).result(30)
         for i, row in enumerate(outcomes(requests)):
             count = min(1, len(row.scalars))
             choice = choice_record(i)
@@ -47,7 +47,7 @@ def filled(folder: Path, requests: int) -> str:
                 candidates=({"id": example.id, "similarity": 0.9, "gain": 0.1, "sent": True},) * count,
                 candidate_features=np.asarray(row.scalars[:count]).reshape(count, len(NAMES)),
             )
-            store.choices.record(choice).result(10)
+            store.choices.record(choice).result(30)
             outcome = replace(
                 outcome_record(i),
                 request_id=row.request_id,
@@ -58,7 +58,7 @@ def filled(folder: Path, requests: int) -> str:
                 quality=row.quality,
                 probability=1.0,
             )
-            store.outcomes.note(outcome).result(10)
+            store.outcomes.note(outcome).result(30)
         return tenant
     finally:
         store.close()

@@ -71,7 +71,7 @@ def filled(tmp_path: Path) -> str:
             scope=scope_of(NO_INSTRUCTIONS),
             instructions=NO_INSTRUCTIONS,
         )
-        store.examples.admit(new).result(10)
+        store.examples.admit(new).result(30)
     store.close()
     return key.tenant
 

@@ -23,11 +23,11 @@ def test_only_the_named_contributors_examples_go(tmp_path: Path) -> None:
     ]
     for number, (tenant, key_id, user) in enumerate(whose):
         name = contributor(store.secret, tenant, key_id, user)
-        store.examples.admit(new_example(number, tenant, contributor=name)).result(5)
-        store.choices.record(choice_record(number, tenant=tenant, contributor=name)).result(5)
-        store.outcomes.note(outcome_record(number, tenant=tenant)).result(5)
+        store.examples.admit(new_example(number, tenant, contributor=name)).result(30)
+        store.choices.record(choice_record(number, tenant=tenant, contributor=name)).result(30)
+        store.outcomes.note(outcome_record(number, tenant=tenant)).result(30)
     for key, tenant in ((b"1" * 32, TENANT), (b"2" * 32, OTHER)):
-        store.exact.put(key, tenant, answer()).result(5)
+        store.exact.put(key, tenant, answer()).result(30)
     forgetter = Forgetter(store)
     assert forgetter.contributor(TENANT).examples == 0, "nobody in particular is nobody"
     by_user = forgetter.contributor(TENANT, user="ann", purge=True)
@@ -46,7 +46,7 @@ def test_only_the_named_contributors_examples_go(tmp_path: Path) -> None:
 def test_whoever_left_only_a_choice_is_forgotten_too(tmp_path: Path) -> None:
     store = Memory.open(tmp_path)
     name = contributor(store.secret, TENANT, "key_1", "ann")
-    store.choices.record(choice_record(1, tenant=TENANT, contributor=name)).result(5)
+    store.choices.record(choice_record(1, tenant=TENANT, contributor=name)).result(30)
     assert Forgetter(store).contributor(TENANT, user="ann").choices == 1
     assert store.choices.get(TENANT, "req-1") is None
     store.close()

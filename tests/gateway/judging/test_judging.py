@@ -216,11 +216,11 @@ class Stage:
     async def judge(self, *journeys: Journey) -> list[OutcomeRecord]:
         for journey in journeys:
             self.judging.take(journey)
-        await asyncio.wait_for(self.judging.join(), 20)
+        await asyncio.wait_for(self.judging.join(), 60)
         return self.noted()
 
     def noted(self) -> list[OutcomeRecord]:
-        self.db.write(lambda connection: None).result(10)
+        self.db.write(lambda connection: None).result(30)
         return Outcomes(self.db).after(0)
 
 
@@ -574,7 +574,7 @@ async def test_closing_leaves_no_task_and_asks_no_more(db: Database) -> None:
         while hanging.entered < 3:
             await asyncio.sleep(0.001)
     assert asyncio.all_tasks() == before
-    await asyncio.wait_for(stage.judging.join(), 1)
+    await asyncio.wait_for(stage.judging.join(), 60)
     stage.judging.take(finished("Q?", "A."))
     assert stage.metric("understudy_judging_dropped_total", reason="stopped") == 1
     assert hanging.entered == 3
@@ -619,7 +619,7 @@ async def test_nothing_is_asked_while_an_engine_is_pressed_and_it_goes_on_afterw
             await asyncio.sleep(0.005)
         assert not judge.asked and not stage.noted()
         judge.load_now = EngineLoad(0, 0, 8)
-        await asyncio.wait_for(stage.judging.join(), 10)
+        await asyncio.wait_for(stage.judging.join(), 60)
         assert len(stage.noted()) == 2
 
 
@@ -644,7 +644,7 @@ async def test_a_store_that_takes_nothing_fails_the_sample_and_not_the_judging(d
     try:
         for i in range(2):
             made.take(finished(question(unknown()), "A.", id=f"r{i}"))
-        await asyncio.wait_for(made.join(), 10)
+        await asyncio.wait_for(made.join(), 60)
         assert registry.get_sample_value("understudy_judging_samples_total", {"result": "failed"}) == 2
     finally:
         await made.aclose()

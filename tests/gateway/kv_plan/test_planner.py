@@ -56,12 +56,12 @@ class Scene:
 async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
     db = Database.open(tmp_path / "understudy.db")
     bank, log = ExampleBank(db), DecisionLog(db)
-    ids = [bank.add(new_example(n, tenant="a1" if n < 3 else "b2")).result(5).id for n in range(4)]
+    ids = [bank.add(new_example(n, tenant="a1" if n < 3 else "b2")).result(30).id for n in range(4)]
     for number in range(12):
         sent = (ids[number % 3], ids[0]) if number < 9 else (ids[3],)
         tenant = "a1" if number < 9 else "b2"
         record = request_record(number, tenant=tenant, started_at_s=NOW - 60, example_ids=sent)
-        log.record(record).result(5)
+        log.record(record).result(30)
     for number in range(50):
         record = request_record(
             100 + number,
@@ -70,7 +70,7 @@ async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
             prompt_tokens=100 + 10 * number,
             first_chunk_ms=20 + 5 * number,
         )
-        log.record(record).result(5)
+        log.record(record).result(30)
     engine = OpenAIHTTP(EngineInfo("small", "tiny", Price(1.0, 2.0)), server.url)
     registry = CollectorRegistry()
     planner = KvPlanner(
@@ -130,7 +130,7 @@ async def test_nothing_is_warmed_while_traffic_is_on_and_the_plan_is_there_all_t
     scene.planner.may_go_on = until_quiet
     async with asyncio.TaskGroup() as group:
         group.create_task(scene.planner.step("small", ROOM))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not KvPlans(scene.db).examples("small"):
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)

@@ -44,7 +44,7 @@ def remember(store: Memory, tenant: str, capitals: Sequence[str], **changes: obj
                 neighbours=(),
                 **changes,  # type: ignore[arg-type]
             )
-            store.examples.add(told).result(10)
+            store.examples.add(told).result(30)
 
 
 def latest(tenant: str) -> ChoiceRecord:

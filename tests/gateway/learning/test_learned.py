@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from router.scorer import Scoring
 from store.artifacts import Artifacts
 from store.database import Database
 from store.records import ArtifactRecord
+from tests.patience import eventually
 
 EMPTY_COUNTS = ExampleCounts().to_bytes()
 
@@ -46,7 +46,7 @@ class Openers:
 
     def scorer(self, record: ArtifactRecord) -> Scoring:
         if self.wait is not None:
-            self.wait.wait(20)
+            self.wait.wait(60)
         data = self.artifacts.read(record)
         if data.startswith(b"bad"):
             raise KeyError(data)
@@ -124,13 +124,6 @@ def follower(db: Database) -> Iterator[Follower]:
         yield made
 
 
-def eventually(condition: Callable[[], object], timeout_s: float = 20) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "never so"
-        time.sleep(0.01)
-
-
 # ---- whose is used
 
 
@@ -178,8 +171,8 @@ def test_news_are_in_use_without_anybody_asking_for_them(follower: Follower) -> 
     follower.publish(b"one", "a")
     assert follower.scorer("a") == b"one"
     follower.publish(b"two", "a")
-    eventually(lambda: cast(Thing, follower.it.of("a", "m").scorer).data == b"two")
-    eventually(lambda: follower.openers.alive() == [b"two"])
+    assert eventually(lambda: cast(Thing, follower.it.of("a", "m").scorer).data == b"two")
+    assert eventually(lambda: follower.openers.alive() == [b"two"])
 
 
 def test_a_rollback_and_a_deletion_are_followed(follower: Follower) -> None:
@@ -190,7 +183,7 @@ def test_a_rollback_and_a_deletion_are_followed(follower: Follower) -> None:
     assert follower.scorer("a") == b"one"
     follower.artifacts.forget_tenant("a")
     assert follower.scorer("a") == b"prior"
-    eventually(lambda: not follower.openers.alive())
+    assert eventually(lambda: not follower.openers.alive())
 
 
 def test_a_version_that_was_rejected_is_never_used(follower: Follower) -> None:
@@ -263,7 +256,7 @@ def test_what_tenants_share_is_opened_once_and_closed_once_nobody_uses_it(follow
     for tenant in "bc":
         follower.publish(b"own too", tenant)
         assert follower.scorer(tenant) == b"own too"
-    eventually(lambda: follower.openers.opened[0].closed == 1)
+    assert eventually(lambda: follower.openers.opened[0].closed == 1)
 
 
 def test_tenants_not_seen_for_long_are_let_go_and_come_back(
@@ -276,7 +269,7 @@ def test_tenants_not_seen_for_long_are_let_go_and_come_back(
             follower.publish(tenant.encode(), tenant)
         for tenant in tenants:
             assert follower.scorer(tenant) == tenant.encode()
-        eventually(lambda: follower.openers.alive() == [b"t2", b"t3", b"t4"])
+        assert eventually(lambda: follower.openers.alive() == [b"t2", b"t3", b"t4"])
         assert follower.scorer("t0") == b"t0"
 
 
@@ -298,7 +291,7 @@ def test_what_may_be_offloaded_is_followed_tenant_by_tenant(db: Database) -> Non
         assert follower.it.of("a", "m").offload_cap == 0.02, "of a tenant never seen nothing is proven"
         assert follower.it.ready("a", "m") and follower.it.ready("b", "m")
         caps.caps["a"] = 0.5
-        eventually(lambda: follower.it.of("a", "m").offload_cap == 0.5)
+        assert eventually(lambda: follower.it.of("a", "m").offload_cap == 0.5)
         assert follower.it.of("b", "m").offload_cap == 0.02
         follower.publish(b"news", "a")
         assert follower.scorer("a") == b"news"

@@ -67,7 +67,7 @@ class Bench:
         for _ in range(count):
             self.number += 1
             self.store.choices.record(choice_record(self.number, tenant=tenant, model=model, **choice))
-            self.store.outcomes.note(outcome_record(self.number, tenant=tenant)).result(10)
+            self.store.outcomes.note(outcome_record(self.number, tenant=tenant)).result(30)
 
     def step(self) -> list[tuple[str, str, str]]:
         """What was published: (kind, tenant, state)."""

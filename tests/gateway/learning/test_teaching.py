@@ -45,14 +45,14 @@ def known(store: Memory, number: int, text: str, request_id: str = "") -> Exampl
             vector=unit(number, DIMENSIONS),
             embedding_version=EMBEDDING,
         )
-    ).result(10)
+    ).result(30)
 
 
 def conversation(store: Memory, request_id: str, *turns: str, left_out: int = 0) -> None:
     messages = tuple({"role": "user", "content": turn} for turn in turns)
     store.texts.keep(
         RequestTexts(TENANT, request_id, "", 1.0, turns[-1], "", messages, left_out=left_out)
-    ).result(10)
+    ).result(30)
 
 
 def test_a_requests_text_is_the_banks_or_else_the_logs_where_that_is_whole(store: Memory) -> None:
@@ -107,8 +107,8 @@ def logged(store: Memory, count: int) -> list[Experience]:
             quality=one.row.quality,
             probability=1.0,
         )
-        store.choices.record(choice).result(10)
-        store.outcomes.note(outcome).result(10)
+        store.choices.record(choice).result(30)
+        store.outcomes.note(outcome).result(30)
     return store.outcomes.experiences(TENANT, MODEL, limit=count)
 
 

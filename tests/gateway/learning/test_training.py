@@ -98,7 +98,7 @@ def happened(store: Memory, count: int, quality: Mapping[str, float], **changes:
                 quality=quality[choice.engine],
                 probability=1.0,
             )
-        ).result(10)
+        ).result(30)
     return store.outcomes.experiences("a1", "gpt-4o")
 
 
@@ -179,7 +179,7 @@ def test_a_scorer_is_trained_that_a_worker_can_open(store: Memory, tmp_path: Pat
         good = float(generator.random() < (0.95 if helps else 0.2))
         store.outcomes.note(
             outcome_record(number, at_s=choice.at_s + 1, example_ids=(1, 2), quality=good, probability=1.0)
-        ).result(10)
+        ).result(30)
     asked: list[tuple[str, str]] = []
 
     def vectors_of(tenant: str, version: str) -> Any:

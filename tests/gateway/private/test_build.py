@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def put_aside(store: Store, contributor: str, question: str, count: int = 1) -> None:
     new = new_example(1, contributor=contributor, question=question, request_id="")
-    done = store.examples.admit_many([new] * count).result(10)
+    done = store.examples.admit_many([new] * count).result(30)
     assert {each.outcome for each in done} == {"private"}
 
 

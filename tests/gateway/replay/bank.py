@@ -19,6 +19,7 @@ from router.digest import NO_INSTRUCTIONS, scope_of
 from router.embedder import Embedder
 from store.records import Example, NewExample
 from tests.flow.line import MODELS
+from tests.patience import PATIENCE_S
 
 SEED, FACTS = 7, 400
 WORLD = World(SEED, FACTS)
@@ -126,6 +127,7 @@ async def bank_of(
         written = store.examples.flush_uses()
         assert written is not None
         written.result()
+        assert store.follower is not None and store.follower.wait_for(store.examples.last_seq(), PATIENCE_S)
         yield made, examples
 
 

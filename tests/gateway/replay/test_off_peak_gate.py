@@ -80,14 +80,14 @@ async def test_a_real_workers_requests_close_and_open_it(tmp_path: Path) -> None
     try:
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(gate.watch())
-            await asyncio.wait_for(gate.may_go_on(), 20)
+            await asyncio.wait_for(gate.may_go_on(), 60)
             for _ in range(2):
                 worker.began()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while gate.open:
                     await asyncio.sleep(0.005)
             worker.ended(JOURNEY)
-            await asyncio.wait_for(gate.may_go_on(), 20)
+            await asyncio.wait_for(gate.may_go_on(), 60)
             watching.cancel()
     finally:
         await asyncio.to_thread(worker.stop)

@@ -23,6 +23,7 @@ from store.live_load import LoadReport, live_load
 from store.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.replay_records import NewStep, ReplayBudget, ReplayRun, RunState
 from tests.gateway.replay.replaying import ASKS, lead, runner
+from tests.patience import until
 
 ROOT = Path(__file__).parents[3]
 H = 3600.0
@@ -120,12 +121,6 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     db.close()
 
 
-async def until(condition: object, timeout_s: float = 30) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.005)
-
-
 async def test_a_night_has_one_run_and_the_next_night_another(scene: Scene) -> None:
     replayer = scene.replayer()
     ended = await replayer.step()
@@ -176,11 +171,11 @@ async def test_traffic_pauses_a_run_and_its_end_lets_it_go_on(scene: Scene) -> N
     async with asyncio.TaskGroup() as group:
         watching = group.create_task(gate.watch())
         running = group.create_task(scene.replayer(gate.may_go_on).step())
-        await until(lambda: scene.paid() >= 6)
+        await until(lambda: scene.paid() >= 6, "the run at work")
         worker.say(5)
-        await until(lambda: scene.jobs.runs()[0].state == "paused")
+        await until(lambda: scene.jobs.runs()[0].state == "paused", "it paused")
         # What was under way has ended; nothing new begins however long the traffic lasts.
-        await until(lambda: scene.jobs.asks.spent(scene.begun[0]).unknown_usd == 0)
+        await until(lambda: scene.jobs.asks.spent(scene.begun[0]).unknown_usd == 0, "nothing under way")
         asked = scene.paid()
         await asyncio.sleep(0.3)
         assert scene.paid() == asked < 60 * ASKS
@@ -223,7 +218,7 @@ async def test_a_killed_replayers_run_is_gone_on_with_without_paying_twice(
     try:
         assert child.stdout is not None
         await asyncio.to_thread(child.stdout.readline)
-        await until(lambda: scene.paid() >= 10)
+        await until(lambda: scene.paid() >= 10, "the run at work")
         assert await scene.replayer().step() is None, "a second one, while the first lives"
     finally:
         child.kill()

@@ -44,7 +44,7 @@ class Near:
     gate: threading.Event = field(default_factory=threading.Event)
 
     def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]:
-        self.gate.wait(20)
+        self.gate.wait(60)
         return self.found
 
 

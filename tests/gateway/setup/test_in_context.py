@@ -22,7 +22,7 @@ def rows(tmp_path: Path) -> Iterator[QualityFloors]:
 
 
 def keep(rows: QualityFloors, tenant: str, cap: float, at_s: float) -> None:
-    assert rows.put(FloorRow(tenant, "m", at_s, cap, "holds", 1, 1, "{}")).result(10)
+    assert rows.put(FloorRow(tenant, "m", at_s, cap, "holds", 1, 1, "{}")).result(30)
 
 
 def test_a_tenant_without_an_account_has_what_needs_no_proof(rows: QualityFloors) -> None:

@@ -32,7 +32,7 @@ def test_the_limit_is_learnt_and_bounded(db: Database, settings: OffPeakSettings
     # Twelve in flight all day long, for three days; the first hour on record is not whole.
     for hour in range(72):
         at_s = T + hour * HOUR_S + 600
-        log.record(request_record(hour, started_at_s=at_s, total_ms=12 * HOUR_S * 1000.0)).result(5)
+        log.record(request_record(hour, started_at_s=at_s, total_ms=12 * HOUR_S * 1000.0)).result(30)
     quiet = Quiet(settings.min_in_flight, 0)
     week = Habits(db, settings, UTC, quiet).learn(T + 72 * HOUR_S + 1)
     assert week.observed_hours == 71
