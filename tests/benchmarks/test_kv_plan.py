@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import kv_plan
-
-    return kv_plan
+def benchmark(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("kv_plan")
 
 
 def test_exact_is_never_beaten_and_the_bound_never_reached_over(benchmark: ModuleType) -> None:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import off_policy
-
-    return off_policy
+def benchmark(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("off_policy")
 
 
 @pytest.fixture

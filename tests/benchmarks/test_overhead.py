@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -14,11 +14,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import overhead_load
-
-    yield overhead_load
+def load(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("overhead_load")
 
 
 def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> None:

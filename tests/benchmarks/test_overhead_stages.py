@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -10,15 +10,10 @@ import pytest
 
 from router.rarity import Rarity
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import overhead_stages
-
-    yield overhead_stages
+def stages(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("overhead_stages")
 
 
 def test_both_models_are_measured_and_examples_are_chosen(stages: ModuleType, tmp_path: Path) -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 
 from router.quality_floor import FloorSettings, QualityFloor
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import quality_floor
-
-    return quality_floor
+def benchmark(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("quality_floor")
 
 
 def test_a_collapse_breaks_what_assumes_that_nothing_changes_and_not_the_floor(benchmark: ModuleType) -> None:

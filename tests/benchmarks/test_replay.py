@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import replay
-
-    return replay
+def benchmark(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("replay")
 
 
 def test_money_spent_by_gain_betters_the_bank_and_is_never_more_than_was_given(benchmark: ModuleType) -> None:

@@ -6,7 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,11 +17,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import retrieval_data
-
-    yield retrieval_data
+def data(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("retrieval_data")
 
 
 @pytest.fixture

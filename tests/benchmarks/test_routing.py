@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -16,11 +17,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
-def metrics(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import routing_metrics
-
-    return routing_metrics
+def metrics(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("routing_metrics")
 
 
 def test_a_perfect_score_recovers_at_once_and_an_inverse_one_at_the_end(metrics: ModuleType) -> None:
