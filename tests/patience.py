@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 PATIENCE_S = 120.0
 _LOOK_EVERY_S = 0.01
-_SHOWN_CHARACTERS = 8000
+_SHOWN_CHARACTERS = 12_000
 
 
 def wait_for(

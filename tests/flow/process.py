@@ -20,7 +20,7 @@ from tests.patience import PATIENCE_S, wait_for
 START_S = 180.0
 """Importing takes seconds, on a machine with much else to do more than half a minute."""
 _STATUS = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB$", re.MULTILINE)
-_SHOWN_CHARACTERS = 8000
+_SHOWN_REQUESTS = 5
 
 
 class Process:
@@ -52,11 +52,16 @@ class Process:
             ended = self.process.poll()
             if (held := condition()) or not alive or ended is None:
                 return held
-            raise AssertionError(
-                f"ended with status {ended} before: {what}\n{self.log()[-_SHOWN_CHARACTERS:]}"
-            )
+            raise AssertionError(f"ended with status {ended} before: {what}\n{self._telling()}")
 
-        wait_for(holds, what, log=self.log, timeout_s=timeout_s)
+        wait_for(holds, what, log=self._telling, timeout_s=timeout_s)
+
+    def _telling(self) -> str:
+        """The log, without all but the last of its many lines about requests."""
+        lines = self.log().split("\n")
+        requests = [place for place, line in enumerate(lines) if '"event":"request"' in line]
+        passed_over = set(requests[:-_SHOWN_REQUESTS])
+        return "\n".join(line for place, line in enumerate(lines) if place not in passed_over)
 
     def wait_for_log(self, text: str, timeout_s: float = PATIENCE_S) -> str:
         """The log, once it holds `text`."""

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import AbstractContextManager
+from itertools import count
 from pathlib import Path
 
 from gateway import supervisor
@@ -49,9 +50,11 @@ def test_feedback_becomes_a_version_that_the_workers_use(tmp_path: Path) -> None
             run.post("/feedback", {"decision_id": decision, "score": 1.0})
         run.wait_for_event("artifact_published")
 
-        # Each worker, when it is asked for this tenant.
+        # Each worker, when it decides for this tenant: over a question that no other worker has answered before.
+        places = count()
         run.wait_for(
-            lambda: chat(run, "Where is it?") and len(run.events("artifact_in_use")) >= 2, "both using it"
+            lambda: chat(run, f"Where is {next(places)}?") and len(run.events("artifact_in_use")) >= 2,
+            "both using it",
         )
 
 
