@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.run import bind
+from tests.aiohttp_server import aiohttp_server
 from tests.flow.line import completion
 
 Chat = Callable[[web.Request, dict[str, Any]], Awaitable[web.StreamResponse]]
@@ -76,14 +76,6 @@ class Pages:
 async def pages() -> AsyncIterator[Pages]:
     """The server on a free port."""
     made = Pages()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", made.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    with bind("127.0.0.1", 0) as sock:
-        await web.SockSite(runner, sock).start()
-        made.url = f"http://127.0.0.1:{sock.getsockname()[1]}/v1"
-        try:
-            yield made
-        finally:
-            await runner.cleanup()
+    async with aiohttp_server(made.handle) as origin:
+        made.url = f"{origin}/v1"
+        yield made

@@ -38,8 +38,10 @@ def gateway(_upstream: Upstream) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="session")
 def impatient(_upstream: Upstream) -> Iterator[Gateway]:
-    """The same with half a second for each phase of the upstream's answer."""
-    with running("--upstream", _upstream.url, "--upstream-timeout", "0.5", "--grace", "1") as process:
+    """The same with a second and a half for each phase of the upstream's answer: what is to stay within that must do so on a
+    machine that stalls for a moment.
+    """
+    with running("--upstream", _upstream.url, "--upstream-timeout", "1.5", "--grace", "1") as process:
         yield process
 
 

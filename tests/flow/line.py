@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from gateway.build import Gateway
 from gateway.run import bind
 from gateway.server import serve
 from gateway.settings.file import parse_config
+from tests.aiohttp_server import aiohttp_server
 from tests.patience import until
 
 MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "understudy" / "models"
@@ -122,17 +122,9 @@ def events(text: str, *, usage: bool) -> list[bytes]:
 async def upstream() -> AsyncIterator[Upstream]:
     """A running upstream on a free port."""
     made = Upstream()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", made.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    with _free_socket() as sock:
-        await web.SockSite(runner, sock).start()
-        made.url = f"http://127.0.0.1:{sock.getsockname()[1]}/v1"
-        try:
-            yield made
-        finally:
-            await runner.cleanup()
+    async with aiohttp_server(made.handle) as origin:
+        made.url = f"{origin}/v1"
+        yield made
 
 
 @dataclass
@@ -235,7 +227,3 @@ async def line(config: dict[str, Any]) -> AsyncIterator[Line]:
 
 def _build(settings: Any) -> Gateway:
     return Gateway(settings)
-
-
-def _free_socket() -> socket.socket:
-    return bind("127.0.0.1", 0)

@@ -221,7 +221,7 @@ def test_a_head_that_never_comes_is_504(impatient: Gateway, upstream: Upstream) 
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT, SECRETS)
     assert answer.status == 504
     assert answer.error() == {
-        "message": "The upstream sent nothing for 0.5 s (first chunk).",
+        "message": "The upstream sent nothing for 1.5 s (first chunk).",
         "type": "api_error",
         "param": None,
         "code": "upstream_timeout",
@@ -232,7 +232,7 @@ def test_a_head_that_never_comes_is_504(impatient: Gateway, upstream: Upstream) 
 def test_a_stream_that_stalls_ends_in_an_error_event(impatient: Gateway, upstream: Upstream) -> None:
     upstream.plays(begins_and_waits)
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT)
-    assert not answer.whole and b"sent nothing for 0.5 s (gap)" in answer.body
+    assert not answer.whole and b"sent nothing for 1.5 s (gap)" in answer.body
 
 
 def test_a_head_without_a_body_is_still_waiting_for_its_first_chunk(
@@ -244,15 +244,15 @@ def test_a_head_without_a_body_is_still_waiting_for_its_first_chunk(
 
     upstream.plays(script)
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT)
-    assert not answer.whole and b"sent nothing for 0.5 s (first chunk)" in answer.body
+    assert not answer.whole and b"sent nothing for 1.5 s (first chunk)" in answer.body
 
 
 def test_a_slow_but_steady_stream_outlives_every_limit(impatient: Gateway, upstream: Upstream) -> None:
     def script(call: Call) -> None:
         call.begin()
-        for _ in range(8):
+        for _ in range(9):
             call.chunk(b": still thinking\n\n")
-            time.sleep(0.1)
+            time.sleep(0.2)
         call.chunk(b"data: [DONE]\n\n")
         call.end()
 
