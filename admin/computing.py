@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
 
-_NICENESS = 10
+_NICENESS = 4
+"""Little: a thread that waits long for a core may hold the interpreter meanwhile, and every page with it."""
 _MOST_KEPT = 64
 _MOST_WAITING = 4
 _FRESH_S = 300.0

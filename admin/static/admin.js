@@ -50,7 +50,11 @@
     const copier = event.target.closest("[data-copy]");
     if (!copier) return;
     navigator.clipboard?.writeText(document.getElementById(copier.dataset.copy).textContent.trim())
-      .then(() => { copier.textContent = "Copied"; });
+      .then(() => {
+        const said = copier.textContent;
+        copier.textContent = "Copied";
+        setTimeout(() => { copier.textContent = said; }, 2000);
+      });
   });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -77,6 +81,8 @@
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const part of parts(document)) {
         const other = fresh.getElementById(part.id);
+        // Both as of now: otherwise a part differs in how long ago something was, and in nothing else.
+        for (const each of other ? [part, other] : []) localTimes(each);
         if (!other || busy(part) || part.innerHTML === other.innerHTML) continue;
         const open = new Set([...part.querySelectorAll("details[open][id]")].map((d) => d.id));
         const focused = part.contains(document.activeElement) ? document.activeElement.id : "";

@@ -105,7 +105,7 @@ def _stages(record: RequestRecord) -> dict[str, Any]:
         ],
         "layout": {
             # A few milliseconds of our own beside the engine's seconds: on a plain scale they could not be seen.
-            "xaxis": {"type": "log", "title": {"text": "milliseconds, each line ten times more"}, "dtick": 1},
+            "xaxis": {"type": "log", "title": {"text": "milliseconds (log scale)"}, "dtick": 1},
             "yaxis": {"autorange": "reversed", "type": "category"},
             "margin": {"l": 90, "r": 16, "t": 8, "b": 44},
         },

@@ -66,6 +66,43 @@ def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: Op
     expect(page.get_by_role("heading", name="Where it was used, and what came of it")).to_be_visible()
 
 
+def test_a_request_leads_to_its_example_its_engine_and_back_and_its_id_can_be_taken_along(
+    staged: Stage, as_role: OpenPage
+) -> None:
+    page = as_role("viewer-content", permissions=["clipboard-read", "clipboard-write"])
+    newest(page, staged, "way=offloaded&within=hour")
+    request = page.url.rpartition("/")[2]
+    page.get_by_role("button", name="Copy the decision id").click()
+    expect(page.get_by_role("button", name="Copy the decision id")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == request
+    when = page.locator("dl.facts time").first
+    expect(when).to_contain_text(" ago")
+    assert str(when.get_attribute("title")).endswith("Z)"), "the instant itself is there, too"
+    page.locator("li.message.added a").first.click()
+    used = page.locator("#used")
+    used.locator(f"a[href='/requests/{request}']").click()
+    expect(page.get_by_role("heading", name=f"Request {request[:10]}")).to_be_visible()
+    page.locator("dl.facts").get_by_role("link", name="small").click()
+    card = page.locator("section.card:target")
+    expect(card.get_by_role("heading")).to_have_text("small")
+    card.locator("dd a").first.click()
+    assert "engine=small" in page.url and "within=day" in page.url
+    expect(page.locator("table.requests tbody tr").first).to_contain_text("small")
+
+
+def test_the_figures_of_the_overview_lead_to_the_requests_they_count(
+    staged: Stage, as_role: OpenPage
+) -> None:
+    page = as_role("viewer")
+    page.goto(staged.admin_url + "/overview")
+    figure = page.locator(".figure", has_text="Offloaded")
+    figure.get_by_role("link").click()
+    assert page.locator("select[name=way]").input_value() == "offloaded"
+    assert page.locator("select[name=within]").input_value() == "hour"
+    ways = page.locator("table.requests tbody .badge").all_inner_texts()
+    assert ways and set(ways) == {"with examples"}
+
+
 def test_what_was_sent_to_attack_the_reader_is_read_as_text(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("operator")
     newest(page, staged, "q=pwned")
