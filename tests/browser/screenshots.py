@@ -15,7 +15,6 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from store.artifacts import Artifacts
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.stage import PASSWORD, Stage, stage
 from tests.browser.test_pages import paths
@@ -40,11 +39,7 @@ def until(page: Page, script: str) -> None:
 
 
 def prepare(staged: Stage, page: Page) -> None:
-    """Do what leaves something to look at: sign in, draw the map, drain an engine, turn a dial; and versions learnt."""
-    learnt = Artifacts(staged.db, staged.data / "artifacts")
-    for number, reward in enumerate((0.61, 0.58, 0.67)):
-        figures = {"reward": reward, "reward_before": 0.6, "outcomes": 400 + 150 * number, "seconds": 2.1}
-        learnt.publish("bandit", "default", "demo", b"%d" % number, metrics=figures, note="on schedule")
+    """Do what leaves something to look at: sign in, draw the map, drain an engine, turn a dial."""
     page.goto(staged.admin_url + "/sign-in")
     page.get_by_label("Name").fill("ann")
     page.get_by_label("Password").fill(PASSWORD)
