@@ -231,10 +231,9 @@ def table(title: str, figures: Mapping[str, Any]) -> str:
 
 
 def run(
-    *, requests: int, seed: int, worlds: Sequence[int], answers: bool, min_gain: float, cache: Path
+    *, requests: int, seed: int, worlds: Sequence[int], answers: bool, knobs: Knobs, cache: Path
 ) -> dict[str, Any]:
     """Trains in the first world, measures there and in the others; prints as it goes."""
-    knobs = Knobs(min_gain=min_gain)
     features = Features(Rarity.read(prepare("package", cache).tokenizer))
     embedder = Embedder.open("package", cache, cache_entries=50_000)
     try:
@@ -257,7 +256,8 @@ def run(
             "seed": seed,
             "worlds": list(worlds),
             "answers": answers,
-            "min_gain": min_gain,
+            "min_gain": knobs.min_gain,
+            "min_promise": knobs.min_promise,
         },
         "training": made.metrics | {"accepted": made.accepted, "rows": len(rows)},
     }
@@ -292,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--worlds", type=int, nargs="+", default=[7, 11], help="the first is trained in")
     parser.add_argument("--min-gain", type=float, default=Knobs().min_gain)
+    parser.add_argument("--min-promise", type=float, default=Knobs().min_promise)
     parser.add_argument("--no-answers", action="store_true", help="without the answers' vectors")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="recorded files")
     parser.add_argument("--no-recorded", action="store_true", help="the simulated world only")
@@ -304,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=asked.seed,
             worlds=asked.worlds,
             answers=not asked.no_answers,
-            min_gain=asked.min_gain,
+            knobs=Knobs(min_gain=asked.min_gain, min_promise=asked.min_promise),
             cache=asked.cache / "models",
         )
     }

@@ -37,7 +37,7 @@ from router.scorer_prior import prior_model
 
 CANDIDATES = 20
 PLENTY_TOKENS = 1_000_000
-FILLING = Knobs(min_gain=0.0, redundancy=0.0)
+FILLING = Knobs(min_gain=0.0, min_promise=0.0, redundancy=0.0)
 """As many as asked for: what is compared is which, not how many."""
 NOW_S = 86_400.0
 CASES: dict[str, Callable[[Path, Path, int | None], Case]] = {"banking77": banking77, "nl2bash": nl2bash}

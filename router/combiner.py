@@ -20,10 +20,18 @@ from router.prompt import example_tokens, tokens_needed
 from router.set_quality import EPSILON, helps
 
 Order = Literal["helpful_last", "stable"]
-LeftOut = Literal["not_scored", "helps_too_little", "enough", "no_room", "redundant", "adds_too_little"]
+LeftOut = Literal[
+    "not_scored",
+    "helps_too_little",
+    "enough",
+    "no_room",
+    "redundant",
+    "adds_too_little",
+    "promises_too_little",
+]
 """not_scored: nobody knows what it would do. helps_too_little: by itself, against `min_gain`. enough: as many as wanted were
 chosen. no_room: its tokens would not have fitted. redundant: it is like one that was chosen. adds_too_little: beside the
-chosen ones, for its tokens."""
+chosen ones, for its tokens. promises_too_little: it would have been sent, but even the best set was not worth the risk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,9 @@ class Knobs:
 
     min_gain: float = 0.01
     """Expected quality that each further example must add, 0 to 1. Where none does, none is sent."""
+    min_promise: float = 0.05
+    """Expected quality that the whole set must add, 0 to 1, or nothing is sent. A scorer is never quite sure that what is
+    merely similar does not help, and sums of such doubts are no reason to show an engine what may mislead it."""
     gain_per_ktok: float = 0.0
     """Price of a thousand prompt tokens, in quality: an example must add more than its tokens cost."""
     redundancy: float = 0.9
@@ -100,6 +111,9 @@ def combine(
         waiting.remove(best)
         missed -= best_adds
         left_tokens -= best.tokens
+    if 1.0 - missed - quality_alone < knobs.min_promise:
+        left_out.update((c.example.id, "promises_too_little") for c in picked)
+        picked, left_tokens = [], budget_tokens
     for chosen in picked:
         left_out.pop(chosen.example.id, None)
     for one in waiting:

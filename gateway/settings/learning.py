@@ -19,6 +19,9 @@ class ExampleChoiceSettings(Settings):
     min_gain: float = Field(
         0.01, ge=0, le=1, description="An example must raise the expected quality by this much, or stays out."
     )
+    min_promise: float = Field(
+        0.05, ge=0, le=1, description="All examples together must raise it by this much, or none is sent."
+    )
     gain_per_ktok: float = Field(
         0.0, ge=0, description="And by this much per thousand tokens it adds: the price of a longer prompt."
     )

@@ -207,6 +207,7 @@ def _knobs(settings: ModelSettings, config: Config) -> Knobs:
         candidates=chosen.candidates,
         combiner=combiner.Knobs(
             min_gain=chosen.min_gain,
+            min_promise=chosen.min_promise,
             gain_per_ktok=chosen.gain_per_ktok,
             redundancy=chosen.redundancy,
             order=chosen.order,

@@ -36,7 +36,12 @@ def candidate(
 def put(
     candidates: list[Candidate], alone: float = 0.3, most: int = 5, budget: int = 10_000, **knobs: Any
 ) -> Combination:
-    return combine(candidates, quality_alone=alone, most=most, budget_tokens=budget, knobs=Knobs(**knobs))
+    # What the whole set must promise has a test of its own; the others are about sets of any worth.
+    asked = Knobs(**({"min_promise": 0.0} | knobs))
+    return combine(candidates, quality_alone=alone, most=most, budget_tokens=budget, knobs=asked)
+
+
+FREE = Knobs(min_gain=0.0, min_promise=0.0, redundancy=0.0)
 
 
 def ids(combination: Combination) -> list[int]:
@@ -67,6 +72,19 @@ def test_each_further_example_must_add_enough_to_what_is_there_already() -> None
     # 0.3 -> 0.9 -> 0.986 -> 0.998: the third adds 0.012.
     assert len(put(alike, min_gain=0.02, redundancy=0.0).chosen) == 2
     assert len(put(alike, min_gain=0.01, redundancy=0.0).chosen) == 3
+
+
+def test_a_set_that_promises_too_little_is_not_sent_at_all() -> None:
+    doubtful = [candidate(1, 0.02), candidate(2, 0.015), candidate(3, 0.01), candidate(4, None)]
+    together = put(doubtful, min_promise=0.05)
+    assert together == Combination((), 0.3, 0)
+    assert together.left_out == dict.fromkeys((1, 2), "promises_too_little") | {
+        3: "adds_too_little",
+        4: "not_scored",
+    }
+    assert ids(put(doubtful, min_promise=0.03)) == [2, 1]
+    assert put([*doubtful, candidate(5, 0.04)], min_promise=0.05).chosen, "together they may promise enough"
+    assert ids(put([candidate(1, 0.06)], alone=0.96, min_promise=0.05)) == [], "no more than is missing"
 
 
 def test_a_dear_example_must_add_what_its_tokens_cost() -> None:
@@ -180,9 +198,7 @@ def test_without_prices_and_resemblance_no_set_of_that_size_is_better(
     gains: list[float], alone: float, most: int
 ) -> None:
     some = [candidate(i, gain) for i, gain in enumerate(gains)]
-    together = combine(
-        some, quality_alone=alone, most=most, budget_tokens=10_000, knobs=Knobs(min_gain=0.0, redundancy=0.0)
-    )
+    together = combine(some, quality_alone=alone, most=most, budget_tokens=10_000, knobs=FREE)
     best = max(
         float(set_quality(alone, [alone + g for g in group]))
         for group in itertools.combinations(gains, min(most, len(gains)))
@@ -233,7 +249,7 @@ def test_looking_at_the_most_helpful_first_chooses_what_looking_at_all_of_them_d
     given_ = [
         candidate(i, gain, vector=direction(angles[i]), characters=40 + 7 * i) for i, gain in enumerate(gains)
     ]
-    knobs = Knobs(min_gain=min_gain, gain_per_ktok=price, redundant_from=0.8)
+    knobs = Knobs(min_gain=min_gain, min_promise=0.0, gain_per_ktok=price, redundant_from=0.8)
     left = {c.example.id: c for c in given_ if c.gain and c.gain > 0.0 and c.gain >= min_gain}
     held = min(1 - 1e-4, max(1e-4, alone))
     help_of = {

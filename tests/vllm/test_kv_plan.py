@@ -13,6 +13,7 @@ from store.memory import Memory as Store
 from tests.store.rows import request_record
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until
+from tests.vllm.test_prefix_cache import EVERY
 
 SUBJECTS = ("bread", "boats", "wool")
 QUESTION = "Tell me all about the {} of Quorvikaholm, and how the guild of Quorvikaholm came to make {}."
@@ -38,7 +39,7 @@ def test_what_is_planned_is_cached_before_it_is_asked_for(open_guide: Opener, tm
     cached = {}
     for number, warm in enumerate((True, False)):
         model = copy.deepcopy(STILL)
-        model["in_context"]["examples"] |= {"order": "stable", "min_gain": 0.0, "redundancy": 0.0}
+        model["in_context"]["examples"] |= {"order": "stable"} | EVERY
         guide = open_guide(settings(warm=warm), **model)
         store = Store.open(tmp_path / f"gateway{number}" / "data")
         try:
