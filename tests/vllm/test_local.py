@@ -44,7 +44,8 @@ class Local:
     def events(self) -> list[str]:
         """What its log tells, event by event; vLLM's own processes write beside it."""
         found = []
-        for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines():
+        # The last line may be half written yet.
+        for line in self.log.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:
             if line.startswith('{"time"'):
                 told = json.loads(line)
                 found.append(told["event"])
