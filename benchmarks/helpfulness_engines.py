@@ -5,7 +5,8 @@
 Made for the tiny models (docs/tiny-models.md; `make tiny-models`, then one `vllm serve` for each): their world is where the
 questions come from, and its judge is exact. The large engine answers every fact once, in some phrasing: that is the bank.
 Requests ask in another phrasing. The scorer learns from graded answers of the small engine to requests about some of the
-towns, served with varying examples; what is compared is asked about towns of other families. Every quality here is of an
+towns, served with varying examples, and, as in service, from what the bank's own answers about these towns agree on
+("outcomes alone": without that); what is compared is asked about towns of other families. Every quality here is of an
 answer the small engine gave; nothing is simulated but the world. Greedy decoding, so the same prompt is asked once.
 
 The oracle tries the 20 candidates one by one, those about the asked fact first, and sends the first that makes the
@@ -42,6 +43,7 @@ from benchmarks.tiny_models.world import PHRASINGS, Fact, World  # noqa: E402
 from router.combiner import Knobs, combine, with_gains  # noqa: E402
 from router.embedder import Embedder  # noqa: E402
 from router.embedding_model import prepare  # noqa: E402
+from router.learning.bank_lessons import MOST_EXAMPLES, lessons  # noqa: E402
 from router.learning.scorer_rows import Row  # noqa: E402
 from router.learning.scorer_training import trained  # noqa: E402
 from router.plan import Candidate  # noqa: E402
@@ -160,6 +162,11 @@ class Town:
             found.append(Asked(fact, question, vector, near))
         return found
 
+    def bank(self) -> list[Candidate]:
+        """What it holds about the towns that are learnt about, oldest first."""
+        families = len(self.world.facts) // FAMILY
+        return [self._candidate(i, 0.0) for i in range(round(families * LEARNT_FAMILIES) * FAMILY)]
+
     def quality(self, asked: Asked, examples: Sequence[Candidate]) -> float:
         """1 if the small engine answered right with these, which it must have been asked; else 0."""
         return float(self._right(asked.question, self.small.said[key(asked.question, examples)]))
@@ -189,6 +196,12 @@ class Town:
 def view(asked: Asked) -> RequestView:
     """As the scorer sees it."""
     return RequestView(asked.question, asked.vector, "large", 0.3)
+
+
+def remembered(candidate: Candidate) -> RequestView:
+    """An example's question as a request."""
+    assert candidate.vector is not None
+    return RequestView(candidate.example.question, candidate.vector, "large", 0.3)
 
 
 def outcomes(town: Town, requests: Sequence[Asked], features: Features) -> list[Row]:
@@ -301,19 +314,24 @@ def run(
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Everything, in order; `requests` to learn from, two thirds as many to compare by."""
-    features = Features(Rarity.read(prepare("package", cache).tokenizer))
+    rarity = Rarity.read(prepare("package", cache).tokenizer)
+    features = Features(rarity)
     embedder = Embedder.open("package", cache, cache_entries=50_000)
     with ExitStack() as stack:
         stack.callback(embedder.close)
         town = Town(Engine(small), Engine(large), embedder.embed_blocking, seed)
         tell(f"the large engine is right about {town.large_right:.3f} of the facts")
         rows = outcomes(town, town.requests(requests, learnt=True), features)
-        made = trained(rows, prior_model(), seed=seed, tell=tell)
-        tell(made.reason)
+        bare = trained(rows, prior_model(), seed=seed, tell=tell)
+        taught = lessons(town.bank(), Features(rarity, MOST_EXAMPLES), remembered, seed=seed)
+        made = trained(rows, prior_model(), seed=seed, lessons=taught, tell=tell)
+        for one in (bare, made):
+            tell(one.reason)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         scorers = {}
-        for name, model in (("prior", prior_model()), ("trained", made.model)):
-            path = folder / f"{name}.onnx"
+        models = {"prior": prior_model(), "outcomes alone": bare.model, "trained": made.model}
+        for place, (name, model) in enumerate(models.items()):
+            path = folder / f"{place}.onnx"
             path.write_bytes(model)
             dimensions = embedder.dimensions
             opened = Scorer.open(
@@ -325,7 +343,10 @@ def run(
         strange = town.requests(requests // 3, learnt=False, relevant=False)
         found = {
             "large_right": town.large_right,
-            "training": made.metrics | {"accepted": made.accepted, "rows": len(rows)},
+            "training": {
+                name: one.metrics | {"accepted": one.accepted, "rows": len(rows)}
+                for name, one in (("outcomes alone", bare), ("trained", made))
+            },
             "later": compared(town, later, scorers, knobs, with_oracle=True),
             "nothing_relevant": compared(town, strange, scorers, knobs, with_oracle=False),
             "correlation_with_true_gain": correlations(town, later[: requests // 6], scorers),
@@ -344,6 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--requests", type=int, default=300, help="to learn from [%(default)s]")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--min-gain", type=float, default=Knobs().min_gain)
+    parser.add_argument("--min-promise", type=float, default=Knobs().min_promise)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-helpfulness")
     parser.add_argument(
         "--data", type=Path, help="taken for the sake of `make bench`; nothing is read from it"
@@ -359,7 +381,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         *asked.engines,
         requests=asked.requests,
         seed=asked.seed,
-        knobs=Knobs(min_gain=asked.min_gain),
+        knobs=Knobs(min_gain=asked.min_gain, min_promise=asked.min_promise),
         cache=asked.cache / "models",
         tell=lambda line: print(line, flush=True),
     )

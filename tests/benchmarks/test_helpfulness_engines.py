@@ -126,9 +126,11 @@ def test_a_run_trains_on_what_was_graded_and_compares_on_towns_it_never_saw(
         cache=tmp_path,
         tell=said.append,
     )
-    assert found["training"]["rows"] > 200
-    assert {"prior", "trained", "oracle"} <= set(found["later"]["ways"])
-    assert set(found["correlation_with_true_gain"]) == {"similarity", "prior", "trained"}
+    scorers = {"prior", "outcomes alone", "trained"}
+    assert found["training"]["trained"]["rows"] > 200
+    assert found["training"]["outcomes alone"]["lessons"] == 0 < found["training"]["trained"]["lessons"]
+    assert scorers | {"oracle"} <= set(found["later"]["ways"])
+    assert set(found["correlation_with_true_gain"]) == {"similarity", *scorers}
     assert any("| trained |" in line for line in said)
 
 
