@@ -13,11 +13,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.flow.process import command, ran, running
+from tests.flow.process import Gateway, command, ran, running
 from tests.patience import PATIENCE_S
 
 CONFIG = """
@@ -61,20 +62,25 @@ def ask(url: str) -> int:
         return int(answer.status)
 
 
-def test_requests_are_answered_whether_the_pages_live_or_not(tmp_path: Path) -> None:
-    with running("--config", config(tmp_path), "--admin", "on") as gateway:
-        url = admin_url(gateway.wait_for_log("admin_listening"))
-        assert status(url) == 303 and status(url + "/sign-in") == 200
-        os.kill(gateway.helper(), signal.SIGKILL)
-        assert ask(gateway.url) == 200
-        gateway.wait_for_log("admin_died")
-        assert gateway.stop() == 0
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """One with pages. Tests that share it leave its log to each other, and nothing else."""
+    with running("--config", config(tmp_path_factory.mktemp("pages")), "--admin", "on") as process:
+        yield process
 
 
-def test_without_a_terminal_no_password_is_made_and_the_log_says_what_to_do(tmp_path: Path) -> None:
-    with running("--config", config(tmp_path), "--admin", "on") as gateway:
-        log = gateway.wait_for_log("admin_without_users")
-        assert "understudy admin password" in log and "password  " not in log
+def test_without_a_terminal_no_password_is_made_and_the_log_says_what_to_do(gateway: Gateway) -> None:
+    log = gateway.wait_for_log("admin_without_users")
+    assert "understudy admin password" in log and "password  " not in log
+
+
+def test_requests_are_answered_whether_the_pages_live_or_not(gateway: Gateway) -> None:
+    url = admin_url(gateway.wait_for_log("admin_listening"))
+    assert status(url) == 303 and status(url + "/sign-in") == 200
+    os.kill(gateway.helper(), signal.SIGKILL)
+    assert ask(gateway.url) == 200
+    gateway.wait_for_log("admin_died")
+    assert gateway.stop() == 0
 
 
 def test_a_taken_port_costs_the_pages_and_nothing_else(tmp_path: Path) -> None:

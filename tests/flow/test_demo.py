@@ -22,7 +22,7 @@ from gateway.demo.show import Screen
 from gateway.demo.stage import GatewayDidNotStart, Running, Stage, demo_config, running_gateway
 from gateway.demo.tally import Played, Tally, summary
 
-STAGE = Stage(requests=220, rate_per_s=None, pace=0, baseline=40)
+STAGE = Stage(requests=150, rate_per_s=None, pace=0, baseline=24)
 
 
 async def performed(stage, folder):
@@ -205,7 +205,7 @@ def test_a_summary_of_nothing_is_zero_and_of_something_its_means():
 
 
 async def test_scored_answers_are_learnt_from(tmp_path):
-    stage = Stage(requests=120, rate_per_s=None, pace=0, baseline=20, feedback_share=1.0)
+    stage = Stage(requests=80, rate_per_s=None, pace=0, baseline=10, feedback_share=1.0)
     results, _ = await performed(stage, tmp_path / "demo")
     assert results.failed == 0
     log = (tmp_path / "demo" / "gateway.log").read_text()

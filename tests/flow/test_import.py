@@ -189,7 +189,7 @@ async def test_what_is_imported_without_a_vector_is_embedded_by_the_next_gateway
 def test_kill_9_at_any_point_of_an_import_loses_nothing_and_repeats_nothing(
     tmp_path: Path, lives: int
 ) -> None:
-    count, data = 3000, tmp_path / "data"
+    count, data = 2000, tmp_path / "data"
     file = write(
         tmp_path / "f.gz", *(fine_tuning(f"Question number {i}?", f"Answer {i}.") for i in range(count))
     )

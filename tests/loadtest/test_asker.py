@@ -37,7 +37,7 @@ def plan(url: str, **more: Any) -> LoadPlan:
     spec = {"model": "m", "prompt": "hello", "stream": False, **more.pop("spec", {})}
     headers = tuple(more.pop("headers", ()))
     return LoadPlan(
-        Target(url, headers=headers), WorkloadSpec(**spec), timeout_s=more.pop("timeout_s", 10.0), **more
+        Target(url, headers=headers), WorkloadSpec(**spec), timeout_s=more.pop("timeout_s", 60.0), **more
     )
 
 

@@ -16,7 +16,7 @@ from loadtest.preflight import check, find_model
 
 def plan(url: str, *headers: tuple[str, str], model: str = "m", stream: bool = True) -> LoadPlan:
     return LoadPlan(
-        Target(url, headers=headers), WorkloadSpec(model=model, prompt="x", stream=stream), timeout_s=2.0
+        Target(url, headers=headers), WorkloadSpec(model=model, prompt="x", stream=stream), timeout_s=30.0
     )
 
 

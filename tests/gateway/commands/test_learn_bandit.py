@@ -35,7 +35,7 @@ def labels(folder: Path, count: int) -> Path:
 
 @pytest.mark.skipif(not WEIGHTS, reason="the embedding weights are not installed")
 def test_labels_become_the_version_in_use_and_a_second_time_it_must_not_be_worse(tmp_path: Path) -> None:
-    file = labels(tmp_path, 200)
+    file = labels(tmp_path, 160)
     result = asked("--from", str(file), "--data", str(tmp_path / "data"))
     assert result.exit_code == 0, result.output
     assert "tiny, grand" in result.output
@@ -48,8 +48,8 @@ def test_labels_become_the_version_in_use_and_a_second_time_it_must_not_be_worse
         learnt = VowpalBandit.load(store.artifacts.read(record))
     finally:
         store.close()
-    assert learnt.learned == 200
-    assert record.metrics["labels"] == 200
+    assert learnt.learned == 160
+    assert record.metrics["labels"] == 160
     again = asked("--from", str(file), "--data", str(tmp_path / "data"), "--dry-run")
     assert "incumbent_value" in again.output
 

@@ -9,6 +9,7 @@ from gateway.replay.order import Order
 from gateway.replay.run import AsPlanned
 from store.replay_records import NewStep, ReplayStep
 from tests.gateway.replay.bank import TENANT, WORLD, bank_of, facts, pair, right
+from tests.patience import PATIENCE_S
 
 
 async def test_neighbours_of_a_bettered_answer_come_next_and_those_of_a_good_one_last(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ async def test_neighbours_of_a_bettered_answer_come_next_and_those_of_a_good_one
             )
         embedder.close()
         assert store.follower is not None
-        store.follower.wait_for(store.examples.last_seq(), 10.0)
+        assert store.follower.wait_for(store.examples.last_seq(), PATIENCE_S)
         ids = [e.id for e in (*examples, *others)]
         steps = [planned(n, id, gain=1.0 - n / 100) for n, id in enumerate(ids)]
         order = Order(store, steps)
