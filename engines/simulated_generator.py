@@ -14,8 +14,8 @@ import random
 import re
 from dataclasses import dataclass
 
-from engines.chat import message_text
 from engines.simulated_phrasing import Habits, core
+from engines.simulated_prompt import coded_prompt
 from engines.simulated_reading import Messages
 from engines.simulated_topics import Fact
 from engines.simulated_world import World, seeded
@@ -44,19 +44,16 @@ def variations(
     world: World, seed: int, messages: Messages, choice: int = 0, wandering: Wandering | None = None
 ) -> str:
     """The whole text of one reply. Pure: it hangs on (seed, request, number wanted, choice), not on the code."""
-    texts = [message_text(m.get("content")) for m in messages]
-    code = next((found[1] for text in texts[:1] if (found := _FORM.search(text))), None)
-    shown = texts[-1] if len(texts) > 1 else ""
-    parts = re.split(rf"^<<<(?:END )?REQUEST {code}>>>$", shown, flags=re.MULTILINE) if code else []
-    if len(parts) != 3:
+    prompt = coded_prompt(messages, _FORM)
+    request = prompt.part("REQUEST") if prompt else None
+    if prompt is None or request is None:
         return _NOT_A_REQUEST
-    request = parts[1].strip("\n")
-    wanted = _COUNT.search(texts[0])
+    wanted = _COUNT.search(prompt.told)
     count = min(20, int(wanted[1])) if wanted else 1
     facts = world.read(request).facts
     rng = seeded("generator", seed, choice, count, request)
     lines = [_one(world, rng, request, facts, wandering or Wandering()) for _ in range(count)]
-    return "\n".join(f"VARIATION {code}: {line}" for line in lines)
+    return "\n".join(f"VARIATION {prompt.code}: {line}" for line in lines)
 
 
 def _one(world: World, rng: random.Random, request: str, facts: tuple[Fact, ...], odds: Wandering) -> str:

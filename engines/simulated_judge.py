@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engines.chat import message_text
+from engines.simulated_prompt import coded_prompt
 from engines.simulated_reading import Messages
 from engines.simulated_world import World, seeded
 
@@ -45,32 +45,24 @@ def verdict(
     """The whole text of one reply. Pure: it hangs on (seed, request, both answers, number of the reading, choice) and is
     always the same for the same, like that of a judge at temperature 0.
     """
-    texts = [message_text(m.get("content")) for m in messages]
-    code = next((found[1] for text in texts[:1] if (found := _CODE.search(text))), None)
-    shown = texts[-1] if len(texts) > 1 else ""
+    prompt = coded_prompt(messages, _CODE)
     request, first, second = (
-        _block(shown, name, code) if code else None for name in ("REQUEST", "FIRST ANSWER", "SECOND ANSWER")
+        prompt.part(name) if prompt else None for name in ("REQUEST", "FIRST ANSWER", "SECOND ANSWER")
     )
-    if code is None or request is None or first is None or second is None:
+    if prompt is None or request is None or first is None or second is None:
         return _NOT_A_JUDGEMENT
-    asked = _turns(request, code)
+    asked = _turns(request, prompt.code)
     ahead = world.grade(asked, first) - world.grade(asked, second)
     lean = leniency or Leniency()
     # Without the code, which is random: whoever repeats a run gets the same verdicts. The reading tells samples apart.
-    reading = _READING.search(texts[0])
+    reading = _READING.search(prompt.told)
     rng = seeded("judge", seed, choice, reading[1] if reading else "", asked, first, second)
     score = max(-3, min(3, round(lean.full * ahead + lean.first + rng.gauss(0.0, lean.noise))))
     which = (
         "The two are about equally good" if score == 0 else "The first is" if score > 0 else "The second is"
     )
     rest = "" if score == 0 else f" {('slightly better', 'better', 'much better')[abs(score) - 1]}"
-    return f"{which}{rest}, by the records of the simulated world.\nSCORE {code}: {score}"
-
-
-def _block(text: str, name: str, code: str) -> str | None:
-    """What stands between a block's markers; None where they do not both stand on lines of their own, exactly once."""
-    parts = re.split(rf"^<<<(?:END )?{name} {code}>>>$", text, flags=re.MULTILINE)
-    return parts[1].strip("\n") if len(parts) == 3 else None
+    return f"{which}{rest}, by the records of the simulated world.\nSCORE {prompt.code}: {score}"
 
 
 def _turns(request: str, code: str) -> list[dict[str, str]]:

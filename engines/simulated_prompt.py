@@ -1,0 +1,37 @@
+"""Prompts that simulated roles are given: parts between marker lines with a code, which the system message tells.
+
+router.learning writes such prompts, so that text inside a part cannot end it; see there. Nothing is imported from there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from engines.chat import message_text
+from engines.simulated_reading import Messages
+
+
+@dataclass(frozen=True, slots=True)
+class CodedPrompt:
+    """What a role reads of its messages."""
+
+    told: str
+    """The system message."""
+    code: str
+    shown: str
+    """The last message, with the parts."""
+
+    def part(self, name: str) -> str | None:
+        """What stands between a part's markers; None where they do not both stand on lines of their own, exactly once."""
+        pieces = re.split(rf"^<<<(?:END )?{name} {self.code}>>>$", self.shown, flags=re.MULTILINE)
+        return pieces[1].strip("\n") if len(pieces) == 3 else None
+
+
+def coded_prompt(messages: Messages, telling: re.Pattern[str]) -> CodedPrompt | None:
+    """`telling` finds the code, as its first group, in the first message; None for messages that tell none."""
+    texts = [message_text(m.get("content")) for m in messages]
+    found = telling.search(texts[0]) if texts else None
+    if found is None:
+        return None
+    return CodedPrompt(texts[0], found[1], texts[-1] if len(texts) > 1 else "")
