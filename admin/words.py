@@ -29,6 +29,7 @@ REASONS: Mapping[str, str] = {
 LEFT_OUT: Mapping[str, str] = {
     "not_scored": "not scored: nobody knows what it would do here",
     "helps_too_little": "would help too little by itself",
+    "unfamiliar": "no example mentions what the request names, and none helps enough for that",
     "enough": "as many as wanted were chosen already",
     "no_room": "its tokens would not have fitted",
     "redundant": "too much like one that was chosen",

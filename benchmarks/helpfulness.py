@@ -57,7 +57,7 @@ from router.plan import Candidate  # noqa: E402
 from router.prompt import example_tokens  # noqa: E402
 from router.rarity import Rarity  # noqa: E402
 from router.scorer import Scorer  # noqa: E402
-from router.scorer_features import NAMES, Features, RequestView  # noqa: E402
+from router.scorer_features import NAMES, Features, RequestView, names_met  # noqa: E402
 from router.scorer_prior import prior_model  # noqa: E402
 
 CANDIDATES, MOST, BUDGET_TOKENS = 20, 5, 2000
@@ -66,6 +66,19 @@ WARM_UP = 300
 NUMBERS, EXCHANGED, COUNTERFACTUAL = (1, 2, 3, 5), 0.3, 0.3
 """Of the training stream: how many examples, drawn evenly; how often one is exchanged; how often "without" is asked too."""
 RELATIVE_PRICE = 0.06
+
+
+@dataclass
+class Clock:
+    """The simulated world's: by any other, all of its examples are half a century old."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+CLOCK = Clock()
 SEED = 1
 
 
@@ -154,10 +167,16 @@ def chosen_by(
     scorer: Scorer, played: Played, i: int, near: Sequence[Candidate], knobs: Knobs
 ) -> list[Candidate]:
     """What the scorer and the combiner send."""
+    CLOCK.now_s = SECONDS_APART * i
     scores = scorer.score(view(played, i), near)
     scored = [replace(c, gain=float(g)) for c, g in zip(near, scores.gains, strict=True)]
     found = combine(
-        scored, quality_alone=scores.quality_alone, most=MOST, budget_tokens=BUDGET_TOKENS, knobs=knobs
+        scored,
+        quality_alone=scores.quality_alone,
+        most=MOST,
+        budget_tokens=BUDGET_TOKENS,
+        knobs=knobs,
+        familiar=names_met(scores.features),
     )
     return list(found.chosen)
 
@@ -180,6 +199,7 @@ def compared(
         alone = expected_quality(world, ask, [])
         gains.setdefault("true", []).extend(expected_quality(world, ask, [c]) - alone for c in near)
         gains.setdefault("similarity", []).extend(c.similarity for c in near)
+        CLOCK.now_s = SECONDS_APART * i
         for name, scorer in scorers.items():
             gains.setdefault(name, []).extend(scorer.score(view(played, i), near).gains.tolist())
         if is_remembered(i, seed):
@@ -269,7 +289,12 @@ def run(
             dimensions = played[0].vectors.shape[1]
             # What is measured is the choice: on a busy machine a late score would make it another one.
             scorers[name] = Scorer.open(
-                path, version=name, dimensions=dimensions, features=features, deadline_s=60.0
+                path,
+                version=name,
+                dimensions=dimensions,
+                features=features,
+                deadline_s=60.0,
+                clock=CLOCK,
             )
         for world, stream in zip(worlds, played, strict=True):
             key = f"world {world}"

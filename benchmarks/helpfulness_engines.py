@@ -50,7 +50,7 @@ from router.plan import Candidate  # noqa: E402
 from router.prompt import example_tokens, with_examples  # noqa: E402
 from router.rarity import Rarity  # noqa: E402
 from router.scorer import Scorer  # noqa: E402
-from router.scorer_features import Features, RequestView  # noqa: E402
+from router.scorer_features import Features, RequestView, names_met  # noqa: E402
 from router.scorer_prior import prior_model  # noqa: E402
 from store.records import Example, Vector  # noqa: E402
 
@@ -237,7 +237,14 @@ def by_scorer(scorer: Scorer, asked: Asked, knobs: Knobs) -> list[Candidate]:
     scores = scorer.score(view(asked), asked.near)
     scored = with_gains(asked.near, scores.gains.tolist())
     alone = scores.quality_alone
-    found = combine(scored, quality_alone=alone, most=MOST, budget_tokens=BUDGET_TOKENS, knobs=knobs)
+    found = combine(
+        scored,
+        quality_alone=alone,
+        most=MOST,
+        budget_tokens=BUDGET_TOKENS,
+        knobs=knobs,
+        familiar=names_met(scores.features),
+    )
     return list(found.chosen)
 
 

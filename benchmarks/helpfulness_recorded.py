@@ -229,7 +229,12 @@ def _opened(model: bytes, version: str, case: Case, features: Features, folder: 
     path = folder / f"{case.name}-{version}.onnx"
     path.write_bytes(model)
     return Scorer.open(
-        path, version=version, dimensions=case.vectors.shape[1], features=features, deadline_s=5.0
+        path,
+        version=version,
+        dimensions=case.vectors.shape[1],
+        features=features,
+        deadline_s=5.0,
+        clock=lambda: NOW_S,
     )
 
 

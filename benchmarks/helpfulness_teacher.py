@@ -34,6 +34,7 @@ import_onnxruntime()
 
 from benchmarks.helpfulness import (  # noqa: E402
     CANDIDATES,
+    CLOCK,
     SEED,
     WARM_UP,
     _row,
@@ -234,6 +235,7 @@ def run(
                 features=features,
                 deadline_s=60.0,
                 tokenizer=prepared.tokenizer,
+                clock=CLOCK,
             )
             closing.callback(scorer.close)
             return scorer

@@ -25,7 +25,7 @@ from router.scorer_prior import prior_model
 from store.records import Example, Vector
 
 CANDIDATES, BANK, DIMENSIONS = 20, 400, 384
-MEMBERS = 5
+MEMBERS = 3
 _SIZES = {
     "d": DIMENSIONS,
     "r": 8 * MEMBERS,

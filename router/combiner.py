@@ -23,15 +23,17 @@ Order = Literal["helpful_last", "stable"]
 LeftOut = Literal[
     "not_scored",
     "helps_too_little",
+    "unfamiliar",
     "enough",
     "no_room",
     "redundant",
     "adds_too_little",
     "promises_too_little",
 ]
-"""not_scored: nobody knows what it would do. helps_too_little: by itself, against `min_gain`. enough: as many as wanted were
-chosen. no_room: its tokens would not have fitted. redundant: it is like one that was chosen. adds_too_little: beside the
-chosen ones, for its tokens. promises_too_little: it would have been sent, but even the best set was not worth the risk."""
+"""not_scored: nobody knows what it would do. helps_too_little: by itself, against `min_gain`. unfamiliar: no candidate
+mentions what the request names, and none helps enough for that. enough: as many as wanted were chosen. no_room: its
+tokens would not have fitted. redundant: it is like one that was chosen. adds_too_little: beside the chosen ones, for its
+tokens. promises_too_little: it would have been sent, but even the best set was not worth the risk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,9 @@ class Knobs:
     min_promise: float = 0.05
     """Expected quality that the whole set must add, 0 to 1, or nothing is sent. A scorer is never quite sure that what is
     merely similar does not help, and sums of such doubts are no reason to show an engine what may mislead it."""
+    unfamiliar_min_gain: float = 0.15
+    """The same of the best example where none mentions what the request names, 0 to 1: small promises of many examples
+    about other things are more often a scorer's error than help."""
     gain_per_ktok: float = 0.0
     """Price of a thousand prompt tokens, in quality: an example must add more than its tokens cost."""
     redundancy: float = 0.9
@@ -75,12 +80,14 @@ def combine(
     most: int,
     budget_tokens: int,
     knobs: Knobs,
+    familiar: bool = True,
     hot: Mapping[int, int] | None = None,
 ) -> Combination:
     """The examples to send: at most `most`, of at most `budget_tokens` together.
 
     `quality_alone` is the expected quality without any. Candidates that were not scored, or are expected to help less than
-    is asked for, are passed over. `hot`: places of examples that the engine keeps warm, for the stable
+    is asked for, are passed over. `familiar`: whether any mentions what the request names
+    (router.scorer_features.names_met). `hot`: places of examples that the engine keeps warm, for the stable
     order. Takes some 0.05 ms of CPU for 20 candidates.
     """
     helpful = [c for c in candidates if c.gain is not None and c.gain > 0.0 and c.gain >= knobs.min_gain]
@@ -89,6 +96,9 @@ def combine(
     }
     if not helpful or most <= 0 or not 0.0 <= quality_alone <= 1.0:
         left_out.update((c.example.id, "enough") for c in helpful)
+        return Combination((), quality_alone, 0, left_out)
+    if not familiar and max([c.gain or 0.0 for c in helpful]) < knobs.unfamiliar_min_gain:
+        left_out.update((c.example.id, "unfamiliar") for c in helpful)
         return Combination((), quality_alone, 0, left_out)
     gains = helps(quality_alone, [quality_alone + (c.gain or 0.0) for c in helpful])
     # Most helpful first: whoever comes later cannot add more than its help, so most are never looked at.

@@ -43,6 +43,7 @@ _OR_NOT = re.compile(r"\b(?:or|and) (?:why not|if not|not)\b")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _ASCII_WITH_CAPITALS = re.compile(r"(?<![A-Za-z])[a-z]*[A-Z][A-Za-z]*")
 """The runs of letters in ASCII text that hold a capital: most hold none, and are passed over in half the time."""
+_POSSESSIVE = re.compile("['\u2019]s$")
 _APOSTROPHES = str.maketrans("", "", "'\u2019")
 
 
@@ -77,7 +78,8 @@ def traits(text: str) -> Traits:
     tokens = _TOKEN.findall(text)
     words = [token.casefold() for token in tokens]
     if "'" in text or "\u2019" in text:
-        words = [word.translate(_APOSTROPHES) for word in words]
+        # "Verdania's" names Verdania: with the s at its end it would be a name that nobody else says.
+        words = [_POSSESSIVE.sub("", word).translate(_APOSTROPHES) for word in words]
     return Traits(
         length,
         _negations(text, words),

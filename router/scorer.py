@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,6 +120,7 @@ class Scorer:
         dimensions: int,
         deadline_s: float,
         tokenizer: Any = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """See `open`, which checks that these belong together."""
         self.version = version
@@ -130,6 +131,7 @@ class Scorer:
         self._features = features
         self._deadline_s = deadline_s
         self._tokenizer = tokenizer
+        self._clock = clock
         self._dimensions = dimensions
         self._places = [session.outputs.index(name) for name in OUTPUTS[said.signature]]
         self._inputs = session.inputs
@@ -147,13 +149,14 @@ class Scorer:
         embedding_version: str = "",
         tokenizer: Path | None = None,
         max_tokens: int = 256,
+        clock: Callable[[], float] = time.time,
     ) -> Scorer:
         """Loads `model` (a few milliseconds for a features model), checks what it declares, and runs it once.
 
         `version` names it in logs. `dimensions` and `embedding_version` are the embedder's: a model trained on other vectors
         is refused. `deadline_s` bounds the wait of `score`, queue included. A cross-encoder also needs the
-        `tokenizer.json` it was trained with, and pairs are cut to `max_tokens`. Raises ScorerBroken, whose text says
-        what is wrong.
+        `tokenizer.json` it was trained with, and pairs are cut to `max_tokens`. `clock` tells seconds since 1970, for the
+        age of examples. Raises ScorerBroken, whose text says what is wrong.
         """
         try:
             session = _Session(model, name="scorer", provider=provider)
@@ -175,6 +178,7 @@ class Scorer:
                 dimensions=dimensions,
                 deadline_s=deadline_s,
                 tokenizer=reader,
+                clock=clock,
             )
             scorer._warm_up()
         except WrongArtifact as wrong:
@@ -190,7 +194,7 @@ class Scorer:
 
         Without candidates there is still `quality_alone`. Raises ScorerLate, ScorerBroken.
         """
-        return self._score(request, candidates, time.time(), self._deadline_s)
+        return self._score(request, candidates, self._clock(), self._deadline_s)
 
     def close(self) -> None:
         """Ends the thread. Whoever waits, or asks later, gets ScorerLate."""

@@ -25,7 +25,7 @@ from store.records import Vector
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = "3"
+VERSION = "4"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
@@ -78,6 +78,9 @@ PLACE = {name: i for i, name in enumerate(NAMES)}
 
 _OVERLAP = NAMES.index("overlap_lost")
 _TURN = ROWS.index("turn_excess")
+_MET = [PLACE[name] for name in ("request_rare_covered", "unlisted_covered", "unlisted_none")]
+_RARE_MET, _UNLISTED_MET = 0.25, 0.5
+"""What an example must cover of the request's rare, and of its unlisted words, to be about the same thing."""
 _NEAR, _TEXTS = PLACE["request_covered"], PLACE["request_length"]
 # A row in three parts: what is near, what the texts have in common, and the rest.
 _PACK_NEAR = struct.Struct(f"{_NEAR}f").pack
@@ -168,6 +171,17 @@ class Features:
         np.subtract(overlap.max(), overlap, out=overlap)
         # A vector or a clock gone wrong must not become a row of NaN that is logged and trained on.
         return rows if np.isfinite(rows).all() else np.nan_to_num(rows, posinf=0.0, neginf=0.0)
+
+
+def names_met(rows: npt.NDArray[np.float32]) -> bool:
+    """Whether any candidate mentions, up to a slip of the finger, what the request names; also where it names nothing.
+
+    `rows` as `Features.rows` gives them.
+    """
+    for covered, unlisted, unlisted_none in rows[:, _MET].tolist():
+        if covered >= _RARE_MET or (not unlisted_none and unlisted >= _UNLISTED_MET):
+            return True
+    return False
 
 
 def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArray[np.float32]:

@@ -80,6 +80,9 @@ def _covered(
 
 
 def _dice(a: str, b: str) -> float:
+    if not (a.isalpha() and b.isalpha()):
+        # A slip of the finger is likely in a name; an identifier with another letter or digit is another thing.
+        return float(a == b)
     one, other = _letter_pairs(a), _letter_pairs(b)
     return 2.0 * len(one & other) / (len(one) + len(other))
 

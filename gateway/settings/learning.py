@@ -22,11 +22,17 @@ class ExampleChoiceSettings(Settings):
     min_promise: float = Field(
         0.05, ge=0, le=1, description="All examples together must raise it by this much, or none is sent."
     )
+    unfamiliar_min_gain: float = Field(
+        0.15,
+        ge=0,
+        le=1,
+        description="The best must raise it by this much where no example mentions what the request names.",
+    )
     gain_per_ktok: float = Field(
         0.0, ge=0, description="And by this much per thousand tokens it adds: the price of a longer prompt."
     )
     redundancy: float = Field(
-        0.7, ge=0, le=1, description="How much being like an example already chosen costs (MMR)."
+        0.9, ge=0, le=1, description="How much being like an example already chosen costs (MMR)."
     )
     order: Literal["helpful_last", "stable"] = Field(
         "helpful_last",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LESSONS_WEIGHT = 0.3
 """Of the loss of lessons, against 1 of that of outcomes."""
-PER_STEP = 64
+PER_STEP = 128
 HELP_IF_SAME, HELP_IF_RULE, HELP_OTHERWISE = 0.95, 0.5, 0.005
 _MOST_LOGIT = 15.0
 

@@ -43,7 +43,7 @@ LEAST_HELD_OUT = 40
 FAMILIAR_FROM, LEAST_NOVEL = 0.8, 40
 """Cosine from which a request counts as seen before; and how many unseen ones are enough to go by."""
 HELD_OUT, VALIDATION = 0.15, 0.15
-MEMBERS = 5
+MEMBERS = 3
 MOST_DISAGREEMENT = 1e-3
 """Between torch and onnxruntime, in quality."""
 

@@ -219,13 +219,13 @@ class InContext:
             counts = knobs.counts if thinking.may_explore else replace(knobs.counts, explore_share=0.0)
             drawn = thinking.learned.counts.ladder(self._names[0], counts).drawn(self._rng, limit)
             most, count_probability, count_explored = drawn.most, drawn.probability, drawn.explored
-        candidates = thinking.near[: knobs.candidates]
         combined = combine(
-            candidates,
+            candidates := thinking.near[: knobs.candidates],
             quality_alone=scores.quality_alone,
             most=most,
             budget_tokens=room,
             knobs=knobs.combiner,
+            familiar=scorer_features.names_met(scores.features),
             hot=self._hot(ask.tenant),
         )
         share = knobs.label_share if thinking.may_explore else 0.0

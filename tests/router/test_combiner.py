@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,16 @@ def test_no_example_is_the_answer_where_none_helps_enough() -> None:
     )
     assert put([]) == Combination((), 0.3, 0)
     assert put([candidate(1, 0.5)], most=0) == Combination((), 0.3, 0)
+
+
+def test_among_strangers_only_a_real_promise_is_believed() -> None:
+    small, large = [candidate(1, 0.05), candidate(2, 0.04)], [candidate(3, 0.4), candidate(4, 0.04)]
+    unfamiliar = partial(combine, quality_alone=0.3, most=5, budget_tokens=10_000, familiar=False)
+    none = unfamiliar(small, knobs=Knobs(min_gain=0.01))
+    assert (ids(none), none.left_out) == ([], {1: "unfamiliar", 2: "unfamiliar"})
+    assert ids(unfamiliar(large, knobs=Knobs(min_gain=0.01))) == [4, 3]
+    assert ids(unfamiliar(small, knobs=Knobs(min_gain=0.01, unfamiliar_min_gain=0.0))) == [2, 1]
+    assert ids(put(small, min_gain=0.01)) == [2, 1]
 
 
 def test_what_was_not_scored_or_is_no_number_is_never_sent_even_when_nothing_is_asked_of_it() -> None:

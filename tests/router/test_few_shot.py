@@ -78,7 +78,9 @@ async def decide(
     **knobs: Any,
 ) -> Plan:
     engines, embedder = ("small", "large"), GivenEmbedder()
-    policy = FewShot(engines, embedder, near, threads, Knobs(**knobs), context_tokens=lambda: context_tokens)
+    # A deadline of its own default is missed now and then where the machine is busy.
+    patient = Knobs(**({"retrieve_deadline_s": 30.0} | knobs))
+    policy = FewShot(engines, embedder, near, threads, patient, context_tokens=lambda: context_tokens)
     return await policy.decide(ask or Ask(chat(), "t"))
 
 

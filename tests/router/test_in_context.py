@@ -230,6 +230,15 @@ async def test_where_no_example_helps_none_is_sent_and_the_reference_answers(dec
     assert len(plan.neighbours) == 3 and plan.vector is not None
 
 
+async def test_where_no_example_names_what_is_asked_small_promises_are_not_believed(decide: Decide) -> None:
+    plan = await decide(Given(learned=Learned(scorer=GivenScorer({0: 0.1, 1: 0.12}))))
+    assert (plan.attempts[0].engine, plan.reason) == (LARGE, "no_example_helps")
+    assert plan.helped is not None and set(plan.helped.left_out.values()) == {
+        "unfamiliar",
+        "helps_too_little",
+    }
+
+
 async def test_fewer_than_m_familiar_neighbours_go_to_the_reference(decide: Decide) -> None:
     knobs = {"m": 3, "theta": 0.86}
     assert (await decide(Given(knobs=knobs))).reason == "novel"

@@ -122,6 +122,7 @@ def test_a_changed_name_never_reuses(asked: str, remembered: str) -> None:
 
 def test_a_name_in_lower_case_is_still_that_name() -> None:
     assert refuses("What is the capital of France?", "what's the capital city of france") is None
+    assert refuses("What is France's capital city?", "what's the capital city of France") is None
 
 
 @pytest.mark.parametrize(

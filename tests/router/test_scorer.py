@@ -63,6 +63,18 @@ def test_scores_are_the_models_in_the_order_of_the_candidates(scorer: Scorer, fe
     assert scorer.provider == "CPUExecutionProvider"
 
 
+def test_an_example_is_as_old_as_the_clock_that_was_given_says(tmp_path: Path, features: Features) -> None:
+    then = opened(features_model(tmp_path / "m.onnx"), features, clock=lambda: 1000.0 + 86400.0)
+    now = opened(tmp_path / "m.onnx", features)
+    age = NAMES.index("age")
+    try:
+        assert then.score(request(), candidates()).features[:, age] == pytest.approx(np.log(2.0))
+        assert (now.score(request(), candidates()).features[:, age] > 9.0).all()
+    finally:
+        then.close()
+        now.close()
+
+
 def test_without_candidates_there_is_still_the_quality_alone(scorer: Scorer) -> None:
     scores = scorer.score(request(), [])
     assert scores.quality_alone == 0.25

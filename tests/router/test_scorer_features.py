@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from router.lexical_gates import about_other_things, traits
 from router.plan import Candidate
 from router.rarity import Rarity
-from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView, vector_rows
+from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView, names_met, vector_rows
 from router.scorer_reading import read
 from tests.router.scoring import candidates, example, rarity, request, unit
 
@@ -78,6 +78,30 @@ def test_names_that_are_shared_or_missing_are_seen_from_both_sides(features: Fea
     assert asked_of(features, "What is the population of Eastwick?", other, "request_rare_covered") < 0.7
     assert asked_of(features, "population?", other, "example_rare_covered") < 0.7
     assert asked_of(features, "population of Eastwick", "population?", "example_rare_covered") == 1.0
+
+
+@pytest.mark.parametrize("apostrophe", ["'", "\u2019"])
+def test_a_name_with_a_possessive_s_is_that_name(features: Features, apostrophe: str) -> None:
+    asked = f"What's Eastwick{apostrophe}s population?"
+    assert asked_of(features, asked, "population of Eastwick", "request_rare_covered") == 1.0
+    assert asked_of(features, asked, "population of Eastwick", "names_disagree") == 0.0
+    assert asked_of(features, asked, "population of Northwick", "request_rare_covered") < 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "questions", "met"),
+    [
+        ("population of Quoustland?", ["capital of Quoustland", "population of Brimeth"], True),
+        ("population of Quoustland?", ["capital of Quoutsland"], True),
+        ("population of Quoustland?", ["population of Brimeth", "weight of the QX-410"], False),
+        ("and what is that?", ["population of Brimeth"], True),
+    ],
+)
+def test_what_the_request_names_is_met_where_any_candidate_says_it(
+    features: Features, text: str, questions: list[str], met: bool
+) -> None:
+    near = [Candidate(example(i, question=question), 0.5) for i, question in enumerate(questions)]
+    assert names_met(features.rows(request(text), near, NOW_S)) is met
 
 
 def test_identifiers_count_as_one_word_beside_their_parts(features: Features) -> None:

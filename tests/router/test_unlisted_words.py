@@ -36,6 +36,12 @@ def test_a_slip_of_the_finger_looks_more_like_its_word_than_another_name_does() 
     assert other[0] < 0.3
 
 
+def test_an_identifier_that_differs_in_one_character_is_another_thing() -> None:
+    near = compared(words("Weight of the BQ-660S?"), words("Weight of the BQ-660?"), {})
+    far = compared(words("Weight of the BQ-660S?"), words("Weight of the KL-520?"), {})
+    assert near[VALUES.index("unlisted_missed")] == far[VALUES.index("unlisted_missed")] == 1.0
+
+
 def test_a_name_beside_the_one_asked_for_counts_as_strange_and_not_as_missed() -> None:
     found = compared(words("Quoustland?"), words("Quoustland or Vermaxia?"), Alike())
     assert found[:2] == (1.0, 0.0)
