@@ -51,9 +51,9 @@
     if (!copier) return;
     navigator.clipboard?.writeText(document.getElementById(copier.dataset.copy).textContent.trim())
       .then(() => {
-        const said = copier.textContent;
+        copier.dataset.says ??= copier.textContent;
         copier.textContent = "Copied";
-        setTimeout(() => { copier.textContent = said; }, 2000);
+        setTimeout(() => { copier.textContent = copier.dataset.says; }, 2000);
       });
   });
   document.addEventListener("keydown", (event) => {
