@@ -77,11 +77,11 @@ def test_a_request_leads_to_its_example_its_engine_and_back_and_its_id_can_be_ta
     copier = page.get_by_role("button", name="Copy the decision id")
     # It says so for two seconds, which a busy machine may look past.
     copier.evaluate(
-        """button => new MutationObserver(() => { window.said = window.said || button.textContent; })
+        """button => new MutationObserver(() => { document.body.dataset.said ??= button.textContent; })
             .observe(button, {childList: true})"""
     )
     copier.click()
-    page.wait_for_function("window.said === 'Copied'")
+    expect(page.locator("body")).to_have_attribute("data-said", "Copied")
     assert page.evaluate("navigator.clipboard.readText()") == request
     when = page.locator("dl.facts time").first
     expect(when).to_contain_text(" ago")
