@@ -13,6 +13,9 @@ The network, for one request q and each example (question e, answer x, scalars s
 and both qualities' log-odds times slope plus offset. Several networks that were fitted apart stand side by side in the same
 matrices (`side_by_side`), and their effects are averaged.
 
+Those are the formulas; what is written down are fewer steps that come to the same, for each step takes time of its own: sums
+go into the matrix product beside them, and one product both takes the members' mean effects and combines them.
+
 The low rank is what keeps a thousand embedding products from being learnt by heart by a few hundred outcomes; `direct`
 is the logistic regression that the scalars would make by themselves.
 """
@@ -20,7 +23,7 @@ is the logistic regression that the scalars would make by themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -88,67 +91,13 @@ _ON_THE_DIAGONAL = ("hidden_pair", "hidden_topic", "out", "alone")
 
 def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
     """The model as bytes, with its metadata; `weights` as in SHAPES, float32, calibration folded in."""
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import TensorProto, helper
 
     dimensions = len(weights["topics"])
-    constants = [numpy_helper.from_array(np.ascontiguousarray(weights[name]), name) for name in SHAPES]
-    constants.append(numpy_helper.from_array(np.array([-1], np.int64), "flat"))
-    held = {"least": -MOST_SPREADS, "most": MOST_SPREADS, "one": 1.0, "low": EPSILON, "high": 1 - EPSILON}
-    constants += [numpy_helper.from_array(np.array(value, np.float32), name) for name, value in held.items()]
-
-    def node(kind: str, inputs: str, output: str, **attributes: int) -> object:
-        return helper.make_node(kind, inputs.split(), [output], **attributes)
-
-    nodes = [
-        node("Mul", "request example_questions", "product"),
-        node("Sub", "request example_questions", "difference"),
-        node("Abs", "difference", "distance"),
-        node("Mul", "request example_answers", "answer_product"),
-        node("Concat", "product distance answer_product", "pairs", axis=1),
-        node("MatMul", "pairs low_rank", "pair"),
-        node("MatMul", "request topics", "topic_logits"),
-        node("Tanh", "topic_logits", "topic"),
-        node("Mul", "scalars scale", "scaled"),
-        node("Add", "scaled shift", "shifted"),
-        node("Clip", "shifted least most", "normal"),
-        node("MatMul", "normal hidden_scalars", "from_scalars"),
-        node("MatMul", "pair hidden_pair", "from_pair"),
-        node("MatMul", "topic hidden_topic", "from_topic"),
-        node("Add", "from_topic hidden_bias", "from_request"),
-        node("Add", "from_scalars from_pair", "from_example"),
-        node("Add", "from_example from_request", "before"),
-        node("Relu", "before", "hidden"),
-        node("MatMul", "hidden out", "by_hidden"),
-        node("MatMul", "normal direct", "by_scalars"),
-        node("Add", "by_hidden by_scalars", "by_both"),
-        node("Add", "by_both out_bias", "effect_logits"),
-        node("Sigmoid", "effect_logits", "all_effects"),
-        node("MatMul", "all_effects mean_effects", "effects"),
-        node("MatMul", "topic alone", "by_topic"),
-        node("Add", "by_topic alone_bias", "alone_logits"),
-        node("Sigmoid", "alone_logits", "all_without"),
-        node("MatMul", "all_without mean_alone", "without_column"),
-        node("Reshape", "without_column flat", "without"),
-        # Of the two columns, (1 - alone) of the help comes on top and alone of the harm goes off.
-        node("Sub", "one without", "wrong"),
-        node("Neg", "without", "less"),
-        node("Concat", "wrong less", "shares", axis=0),
-        node("MatMul", "effects shares", "gains"),
-        node("Add", "gains without", "with_one"),
-        *(
-            step
-            for given, name in (("with_one", "quality_with"), ("without", "quality_alone"))
-            for step in (
-                node("Clip", f"{given} low high", f"{name}_held"),
-                node("Sub", f"one {name}_held", f"{name}_not"),
-                node("Div", f"{name}_held {name}_not", f"{name}_odds"),
-                node("Log", f"{name}_odds", f"{name}_logit"),
-                node("Mul", f"{name}_logit slope", f"{name}_sloped"),
-                node("Add", f"{name}_sloped offset", f"{name}_line"),
-                node("Sigmoid", f"{name}_line", name),
-            )
-        ),
-    ]
+    graph = _Graph(weights)
+    _effects(graph, dimensions)
+    _combination(graph)
+    _calibration(graph)
     f32 = TensorProto.FLOAT
     inputs = [
         helper.make_tensor_value_info("request", f32, [1, dimensions]),
@@ -160,8 +109,8 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
         helper.make_tensor_value_info("quality_with", f32, ["n"]),
         helper.make_tensor_value_info("quality_alone", f32, [1]),
     ]
-    graph = helper.make_graph(nodes, "scorer", inputs, outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    whole = helper.make_graph(graph.nodes, "scorer", inputs, outputs, graph.constants)
+    model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     said = Declared(
         "features",
         dimensions=dimensions,
@@ -171,3 +120,95 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
     )
     helper.set_model_props(model, said.metadata())
     return bytes(model.SerializeToString(deterministic=True))
+
+
+class _Graph:
+    """Nodes and constants in the making."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, name: str, value: npt.ArrayLike) -> None:
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.array(value, np.float32, order="C"), name))
+
+    def node(self, kind: str, inputs: str, output: str) -> None:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, inputs.split(), [output]))
+
+
+def _effects(graph: _Graph, dimensions: int) -> None:
+    """From the inputs to `all_effects` [n, 2m], help and harm of each member in turn, and `without` [1], quality alone."""
+    weights = graph.weights
+    for name in ("topics", "scale", "shift", "hidden_scalars", "hidden_pair", "hidden_topic"):
+        graph.constant(name, weights[name])
+    for name in ("out", "direct", "alone"):
+        graph.constant(name, weights[name])
+    for name in ("hidden_bias", "out_bias", "alone_bias"):
+        graph.constant(name, weights[name][None])
+    # Laying the three products side by side would copy them; three smaller matrices cost nothing.
+    for i, name in enumerate(("of_product", "of_distance", "of_answer")):
+        graph.constant(name, weights["low_rank"][i * dimensions : (i + 1) * dimensions])
+    graph.constant("least", -MOST_SPREADS)
+    graph.constant("most", MOST_SPREADS)
+    graph.constant("mean_alone", weights["mean_alone"][:, 0])
+    for kind, inputs, output in (
+        ("Mul", "request example_questions", "product"),
+        ("Sub", "request example_questions", "difference"),
+        ("Abs", "difference", "distance"),
+        ("Mul", "request example_answers", "answer_product"),
+        ("MatMul", "product of_product", "pair_product"),
+        ("Gemm", "distance of_distance pair_product", "pair_questions"),
+        ("Gemm", "answer_product of_answer pair_questions", "pair"),
+        ("MatMul", "request topics", "topic_logits"),
+        ("Tanh", "topic_logits", "topic"),
+        ("Mul", "scalars scale", "scaled"),
+        ("Add", "scaled shift", "shifted"),
+        ("Clip", "shifted least most", "normal"),
+        ("Gemm", "topic hidden_topic hidden_bias", "from_request"),
+        ("Gemm", "normal hidden_scalars from_request", "from_scalars"),
+        ("Gemm", "pair hidden_pair from_scalars", "before"),
+        ("Relu", "before", "hidden"),
+        ("Gemm", "normal direct out_bias", "by_scalars"),
+        ("Gemm", "hidden out by_scalars", "effect_logits"),
+        ("Sigmoid", "effect_logits", "all_effects"),
+        ("Gemm", "topic alone alone_bias", "alone_logits"),
+        ("Sigmoid", "alone_logits", "all_without"),
+        ("MatMul", "all_without mean_alone", "without"),
+    ):
+        graph.node(kind, inputs, output)
+
+
+def _combination(graph: _Graph) -> None:
+    """`with_one` [n] = without + mean help * (1 - without) - mean harm * without.
+
+    What each member's column counts for is a line in `without`: so one product takes the means and combines them.
+    """
+    mean_help, mean_harm = graph.weights["mean_effects"].T
+    graph.constant("counts_at_none", mean_help)
+    graph.constant("counts_slope", -mean_help - mean_harm)
+    graph.node("Mul", "counts_slope without", "counts_change")
+    graph.node("Add", "counts_change counts_at_none", "counts")
+    graph.node("MatMul", "all_effects counts", "gains")
+    graph.node("Add", "gains without", "with_one")
+
+
+def _calibration(graph: _Graph) -> None:
+    """`quality_with` and `quality_alone`: the log-odds of what was combined, on another line."""
+    graph.constant("slope", graph.weights["slope"])
+    graph.constant("offset", graph.weights["offset"])
+    graph.constant("low", EPSILON)
+    graph.constant("high", 1 - EPSILON)
+    graph.constant("one", 1.0)
+    for given, name in (("with_one", "quality_with"), ("without", "quality_alone")):
+        graph.node("Clip", f"{given} low high", f"{name}_held")
+        graph.node("Sub", f"one {name}_held", f"{name}_not")
+        graph.node("Div", f"{name}_held {name}_not", f"{name}_odds")
+        graph.node("Log", f"{name}_odds", f"{name}_logit")
+        graph.node("Mul", f"{name}_logit slope", f"{name}_sloped")
+        graph.node("Add", f"{name}_sloped offset", f"{name}_line")
+        graph.node("Sigmoid", f"{name}_line", name)

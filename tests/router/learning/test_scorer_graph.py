@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from router.learning.scorer_graph import MOST_SPREADS, SHAPES, scorer_model, side_by_side
 from router.onnx_session import OnnxSession
@@ -37,8 +38,9 @@ def by_hand(
     inside = (
         normal @ w["hidden_scalars"] + pair @ w["hidden_pair"] + topic @ w["hidden_topic"] + w["hidden_bias"]
     )
-    helps, harms = sigmoid(np.maximum(inside, 0) @ w["out"] + normal @ w["direct"] + w["out_bias"]).T
-    alone = float(sigmoid(topic @ w["alone"] + w["alone_bias"])[0])
+    effects = sigmoid(np.maximum(inside, 0) @ w["out"] + normal @ w["direct"] + w["out_bias"])
+    helps, harms = (effects @ w["mean_effects"]).T
+    alone = float((sigmoid(topic @ w["alone"] + w["alone_bias"]) @ w["mean_alone"])[0])
     with_one = alone * (1 - harms) + (1 - alone) * helps
 
     def line(p: np.ndarray) -> np.ndarray:
@@ -47,9 +49,15 @@ def by_hand(
     return line(with_one), float(line(np.array(alone))[0])
 
 
-def test_the_graph_computes_what_its_docstring_says(tmp_path: Path) -> None:
+def three_members() -> dict[str, np.ndarray]:
+    shared = {name: weights()[name] for name in ("scale", "shift", "slope", "offset")}
+    return side_by_side([weights(seed) | shared for seed in range(3)])
+
+
+@pytest.mark.parametrize("drawn", [weights(), three_members()], ids=["one network", "three of them"])
+def test_the_graph_computes_what_its_docstring_says(tmp_path: Path, drawn: dict[str, np.ndarray]) -> None:
     path = tmp_path / "m.onnx"
-    path.write_bytes(scorer_model(weights()))
+    path.write_bytes(scorer_model(drawn))
     q, n = unit(1), 4
     e, x = np.stack([unit(i) for i in range(n)]), np.stack([unit(9 + i) for i in range(n)])
     s = np.random.default_rng(5).standard_normal((n, len(NAMES))).astype(np.float32) * 4
@@ -57,7 +65,7 @@ def test_the_graph_computes_what_its_docstring_says(tmp_path: Path) -> None:
     session = OnnxSession(path, name="graph")
     with_one, alone = session.submit(lambda infer: infer(feeds)).result()
     session.close()
-    expected_with, expected_alone = by_hand(weights(), q, e, x, s)
+    expected_with, expected_alone = by_hand(drawn, q, e, x, s)
     assert np.allclose(with_one, expected_with, atol=1e-4)
     assert np.allclose(alone, expected_alone, atol=1e-4)
 
