@@ -15,7 +15,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,8 +99,17 @@ def remote(url: str) -> Served:
     return Served(url, json.loads(_get(url + "/models"))["data"][0]["id"])
 
 
-def start(environment: Path, model: Path, name: str, folder: Path, *arguments: str, port: int = 0) -> Served:
-    """Starts a server and returns at once: `wait` for it. `folder` takes log and caches; `arguments` go to `vllm serve`."""
+def start(
+    environment: Path,
+    model: Path,
+    name: str,
+    folder: Path,
+    *arguments: str,
+    port: int = 0,
+    variables: Mapping[str, str] | None = None,
+) -> Served:
+    """Starts a server and returns at once: `wait` for it. `folder` takes log and caches; `arguments` go to `vllm serve`,
+    `variables` into its environment."""
     port = port or free_port()
     log = folder / f"vllm-{name}-{port}.log"
     with log.open("ab") as sink:
@@ -113,7 +122,10 @@ def start(environment: Path, model: Path, name: str, folder: Path, *arguments: s
             ],
             stdout=sink,
             stderr=subprocess.STDOUT,
-            env=os.environ | OFFLINE | {"VLLM_CACHE_ROOT": str(folder / "vllm-cache")},
+            env=os.environ
+            | OFFLINE
+            | {"VLLM_CACHE_ROOT": str(folder / "vllm-cache")}
+            | dict(variables or {}),
             # A group of its own: its workers are killed with it, and a Ctrl-C here is not theirs.
             start_new_session=True,
         )

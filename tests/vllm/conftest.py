@@ -18,6 +18,7 @@ import pytest
 from benchmarks import vllm_environment, vllm_serving
 from benchmarks.tiny_models import building
 from benchmarks.vllm_serving import Served
+from tests.vllm import held
 from tests.vllm.guide import Guide, guided, settings
 
 SMALL, LARGE = "UNDERSTUDY_VLLM_SMALL", "UNDERSTUDY_VLLM_LARGE"
@@ -64,7 +65,16 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starter]:
     started: list[Served] = []
 
     def start(name: str, *arguments: str, port: int = 0) -> Served:
-        server = vllm_serving.start(environment, models / name, name, folder, *arguments, port=port)
+        port = port or vllm_serving.free_port()
+        server = vllm_serving.start(
+            environment,
+            models / name,
+            name,
+            folder,
+            *(*held.ARGUMENTS, *arguments),
+            port=port,
+            variables=held.variables(held.file_of(folder, port)),
+        )
         started.append(server)
         return server
 

@@ -1,7 +1,7 @@
-"""Holds up what computes in a real engine, by signals: so an answer has a middle, and a queue fills while nothing is done.
+"""Holds up what computes in a real engine: so an answer has a middle, and a queue fills while nothing is done.
 
 A model this small answers before anybody has seen it at work, and where processors are few it keeps what sends from
-running: an answer then leaves only once it is whole. Only processes of a server that these tests started are signalled.
+running: an answer then leaves only once it is whole. Only servers that these tests started are held up.
 """
 
 from __future__ import annotations
@@ -9,45 +9,51 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from benchmarks.vllm_serving import Served
 
-_STOPPED_S, _LET_GO_S = 0.25, 0.005
-"""A few tokens are made in each turn: an answer of hundreds takes a minute, whatever the machine."""
+ARGUMENTS = ("--logits-processors", "paced:Paced")
+"""With these, and `variables`, vLLM is started such that it can be slowed."""
+_ENGINE_SIDE = Path(__file__).parent / "engine_side"
+
+
+def variables(told: Path) -> dict[str, str]:
+    """The environment of a vLLM that takes its time for each token while the file `told` is there."""
+    return {"PYTHONPATH": str(_ENGINE_SIDE), "PACE_FILE": str(told)}
+
+
+def file_of(folder: Path, port: int) -> Path:
+    """The file that tells the server on that port to take its time; `folder` is where its log is."""
+    return folder / f"slow-{port}"
 
 
 def worker_of(served: Served) -> int:
     """The process that computes. Skips the test where the server is somebody else's: it may be on another machine."""
-    if served.process is None:
-        pytest.skip(f"the server at {served.url} was not started here: its processes cannot be held up")
-    return _child(_child(served.process.pid, "EngineCore"), "Worker")
+    return _child(_child(_ours(served), "EngineCore"), "Worker")
 
 
 @contextmanager
 def slowed(served: Served) -> Iterator[None]:
-    """It computes a fiftieth of the time. It may die meanwhile."""
-    worker = worker_of(served)
-    over = threading.Event()
+    """Each token takes it a fifth of a second, in which the processor is free for others. It may die meanwhile."""
+    _ours(served)
+    assert served.log is not None
+    with slowed_by(file_of(served.log.parent, int(served.root.rpartition(":")[2]))):
+        yield
 
-    def hold_up() -> None:
-        with suppress(ProcessLookupError):
-            while not over.wait(_LET_GO_S):
-                os.kill(worker, signal.SIGSTOP)
-                over.wait(_STOPPED_S)
-                os.kill(worker, signal.SIGCONT)
 
-    thread = threading.Thread(target=hold_up)
-    thread.start()
+@contextmanager
+def slowed_by(told: Path) -> Iterator[None]:
+    """The same, for whoever was started with `variables(told)`."""
+    told.touch()
     try:
         yield
     finally:
-        over.set()
-        thread.join()
+        told.unlink()
 
 
 @contextmanager
@@ -63,6 +69,13 @@ def held(served: Served) -> Iterator[Callable[[], None]]:
         yield let_go
     finally:
         let_go()
+
+
+def _ours(served: Served) -> int:
+    """The process that was started."""
+    if served.process is None:
+        pytest.skip(f"the server at {served.url} was not started here: it cannot be held up")
+    return served.process.pid
 
 
 def _child(pid: int, name: str) -> int:

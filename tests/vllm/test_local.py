@@ -21,6 +21,7 @@ import pytest
 
 from benchmarks import vllm_environment, vllm_gateway, vllm_serving
 from benchmarks.tiny_models import building
+from tests.vllm import held
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 600.0
@@ -29,7 +30,7 @@ LONG = {"max_tokens": 900, "stream": True}
 SMALL_MACHINE = [
     *("--dtype", "float32", "--max-model-len", str(vllm_serving.CONTEXT_TOKENS)),
     *("--kv-cache-memory-bytes", str(2**27), "--enforce-eager", "--block-size", "32"),
-    "--enable-prompt-tokens-details",
+    *("--enable-prompt-tokens-details", *held.ARGUMENTS),
 ]
 
 
@@ -39,6 +40,8 @@ class Local:
 
     process: subprocess.Popen[bytes]
     log: Path
+    slow: Path
+    """While this file is there, the engine takes its time for each token."""
     port: int = 0
 
     def events(self) -> list[str]:
@@ -103,9 +106,10 @@ def running(folder: Path, **engine: Any) -> Iterator[Local]:
         "engines": {"here": {"kind": "vllm-local", "model_dir": str(model), "args": SMALL_MACHINE} | engine},
         "models": {"guide": {"engines": ["here"]}},
     }
-    path, log = folder / "config.yaml", folder / "log"
+    path, log, slow = folder / "config.yaml", folder / "log", folder / "slow"
     path.write_text(json.dumps(config))
-    variables = {**os.environ, **vllm_serving.OFFLINE, "PYTHONPATH": str(ROOT)}
+    variables = {**os.environ, **vllm_serving.OFFLINE, **held.variables(slow)}
+    variables["PYTHONPATH"] += os.pathsep + str(ROOT)
     with log.open("wb") as sink:
         process = subprocess.Popen(
             [str(vllm_gateway.python(environment)), "-m", "gateway", "serve", "--config", str(path)],
@@ -114,7 +118,7 @@ def running(folder: Path, **engine: Any) -> Iterator[Local]:
             env=variables,
             cwd=ROOT,
         )
-    local = Local(process, log)
+    local = Local(process, log, slow)
     try:
         yield local
     finally:
@@ -169,15 +173,18 @@ def _it_answers_as_a_server_would(local: Local) -> None:
 
 
 def _a_client_that_hangs_up_frees_it(local: Local) -> None:
-    with local.streaming(**LONG) as stream:
-        stream.read(400)
-    local.until(lambda: '"outcome":"aborted"' in local.log.read_text(), "an aborted request in the log", 20)
+    with held.slowed_by(local.slow):
+        with local.streaming(**LONG) as stream:
+            stream.read(400)
+        local.until(
+            lambda: '"outcome":"aborted"' in local.log.read_text(), "an aborted request in the log", 20
+        )
     # Had it gone on, these few tokens would have had to share the engine for seconds.
     assert local.chat()[0] == 200
 
 
 def _it_comes_up_again_after_its_processes_died(local: Local) -> None:
-    with local.streaming(**LONG) as stream:
+    with held.slowed_by(local.slow), local.streaming(**LONG) as stream:
         stream.read(400)
         for pid in _below(local.process.pid, "VLLM::Worker"):
             os.kill(pid, signal.SIGKILL)
