@@ -31,7 +31,7 @@ from gateway.memory import Memory
 from gateway.settings.file import parse_config
 from router.digest import cut, instructions, question, scope_of
 from router.learning.gain import UNJUDGED, correction, gain, model_cost
-from router.lexical_gates import about_other_things, traits
+from router.lexical_things import about_other_things, things
 from router.plan import Candidate
 from router.prompt import with_examples
 from router.retriever import Retriever
@@ -167,8 +167,8 @@ class Stage:
         retriever = Retriever(memory.store.indexes, memory.store.examples, neighbours=32, floor=FLOOR)
         under = instructions(as_chat({"messages": list(ask.messages)}))
         near = retriever.nearest(TENANT, scope_of(under), vector)
-        asked = traits(text)
-        near = [c for c in near if not about_other_things(asked, traits(c.example.question))][:MOST]
+        asked = things(text)
+        near = [c for c in near if not about_other_things(asked, things(c.example.question))][:MOST]
         shown = with_examples(ask.messages, list(reversed(near)))
         said = [reply(self.world, "understudy", self.world.seed, shown, choice) for choice in range(readings)]
         holds = bool(ask.facts) and all(

@@ -23,7 +23,7 @@ from engines.simulated_stream import Ask, Stream
 from engines.simulated_world import World
 from router import digest
 from router.embedder import Embedder
-from router.lexical_gates import Traits, about_other_things, traits
+from router.lexical_things import Things, about_other_things, things
 
 ENGINE_SEED = 7
 
@@ -55,7 +55,7 @@ def replay(
     m: int,
     k: int,
     lead_grades: list[float],
-    named: list[Traits] | None = None,
+    named: list[Things] | None = None,
 ) -> Tally:
     """One pass of the stream at one setting."""
     tally = Tally()
@@ -163,7 +163,7 @@ def main() -> int:
     print("| pairs | n | p10 | median | p90 | >=.70 | >=.80 | >=.85 | >=.90 | >=.95 |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     look_alike_report(world, asks, vectors)
-    named = [traits(embedded_text(a)) for a in asks] if args.same_names else None
+    named = [things(embedded_text(a)) for a in asks] if args.same_names else None
     lead = [world.grade(a.messages, reply(world, "lead", ENGINE_SEED, a.messages)) for a in asks]
     small = [world.grade(a.messages, reply(world, "understudy", ENGINE_SEED, a.messages)) for a in asks]
     print(f"\nlead alone {np.mean(lead):.3f}, understudy alone {np.mean(small):.3f}\n")

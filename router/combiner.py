@@ -102,8 +102,9 @@ def combine(
         return Combination((), quality_alone, 0, left_out)
     gains = helps(quality_alone, [quality_alone + (c.gain or 0.0) for c in helpful])
     # Most helpful first: whoever comes later cannot add more than its help, so most are never looked at.
-    waiting = [_Waiting(helpful[i], gains[i]) for i in sorted(range(len(helpful)), key=lambda i: -gains[i])]
-    picked: list[Candidate] = []
+    by_help = sorted(range(len(helpful)), key=gains.__getitem__, reverse=True)
+    waiting = [_Waiting(helpful[i], gains[i]) for i in by_help]
+    picked: list[_Waiting] = []
     missed = 1.0 - min(1.0 - EPSILON, max(EPSILON, quality_alone))
     left_tokens = budget_tokens
     while len(picked) < most:
@@ -117,15 +118,15 @@ def combine(
                 best, best_adds, best_net = one, adds, net
         if best is None:
             break
-        picked.append(best.candidate)
+        picked.append(best)
         waiting.remove(best)
         missed -= best_adds
         left_tokens -= best.tokens
     if 1.0 - missed - quality_alone < knobs.min_promise:
-        left_out.update((c.example.id, "promises_too_little") for c in picked)
+        left_out.update((one.candidate.example.id, "promises_too_little") for one in picked)
         picked, left_tokens = [], budget_tokens
     for chosen in picked:
-        left_out.pop(chosen.example.id, None)
+        left_out.pop(chosen.candidate.example.id, None)
     for one in waiting:
         wanted = max(one.price(knobs), knobs.min_gain)
         left_out[one.candidate.example.id] = (
@@ -138,7 +139,7 @@ def combine(
             else "adds_too_little"
         )
     return Combination(
-        _ordered(picked[::-1], knobs.order, hot or {}),
+        _ordered([one.candidate for one in reversed(picked)], knobs.order, hot or {}),
         1.0 - missed if picked else quality_alone,
         budget_tokens - left_tokens,
         left_out,
@@ -171,13 +172,14 @@ def _ordered(
 class _Waiting:
     """An example that may yet be chosen. What nobody asks of it is not worked out."""
 
-    __slots__ = ("_beside", "_fresh", "_tokens", "candidate", "helps")
+    __slots__ = ("_answer", "_beside", "_fresh", "_tokens", "candidate", "helps")
 
     def __init__(self, candidate: Candidate, helps: float) -> None:
         self.candidate = candidate
         self.helps = helps
         self._tokens = -1
         self._fresh, self._beside = 1.0, 0
+        self._answer: str | None = None
 
     @property
     def tokens(self) -> int:
@@ -189,24 +191,31 @@ class _Waiting:
         """Of its tokens, in quality."""
         return self.tokens * knobs.gain_per_ktok / 1000 if knobs.gain_per_ktok else 0.0
 
-    def fresh_beside(self, picked: Sequence[Candidate], knobs: Knobs) -> float:
+    @property
+    def answer(self) -> str:
+        """Its answer, whatever the case and the space around it."""
+        if self._answer is None:
+            self._answer = self.candidate.example.answer.strip().casefold()
+        return self._answer
+
+    def fresh_beside(self, picked: Sequence[_Waiting], knobs: Knobs) -> float:
         """What of its help is left beside what was picked, of which there is only ever more; 0 to 1."""
         if knobs.redundancy > 0.0:
             for other in picked[self._beside :]:
-                likeness = _likeness(self.candidate, other, knobs.redundant_from)
+                likeness = _likeness(self, other, knobs.redundant_from)
                 self._fresh = min(self._fresh, 1.0 - knobs.redundancy * likeness)
             self._beside = len(picked)
         return self._fresh
 
 
-def _likeness(one: Candidate, other: Candidate, redundant_from: float) -> float:
+def _likeness(one: _Waiting, other: _Waiting, redundant_from: float) -> float:
     """How far the two are duplicates, 0 to 1."""
-    a, b = one.example.answer, other.example.answer
-    if a == b or a.strip().casefold() == b.strip().casefold():
+    if one.answer == other.answer:
         return 1.0
-    if one.vector is None or other.vector is None or one.vector.shape != other.vector.shape:
+    mine, theirs = one.candidate.vector, other.candidate.vector
+    if mine is None or theirs is None or mine.shape != theirs.shape:
         return 0.0
-    cosine = float(one.vector @ other.vector)
+    cosine = float(mine @ theirs)
     if cosine <= redundant_from:
         return 0.0
     return min(1.0, (cosine - redundant_from) / max(1.0 - redundant_from, 1e-6))

@@ -47,7 +47,7 @@ class Rarity:
         return cls(_whole_words(pieces))
 
     def __call__(self, word: str) -> float:
-        """Rarity of a word in lower case, apostrophes gone, as router.lexical_gates.Traits.words are."""
+        """Rarity of a word in lower case, apostrophes gone, as router.lexical_things.Things.words are."""
         if len(word) == 1 and word.isascii() and word.isalpha():
             return 0.0
         if self.by_length:

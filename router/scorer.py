@@ -7,7 +7,6 @@ GPU. Blocks: for the executor's threads. It does not choose examples (router.com
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
@@ -257,13 +256,15 @@ class Scorer:
     ) -> dict[str, npt.NDArray[np.float32]]:
         """A features model's inputs but the scalars."""
         # A model is always shown one row: some give nothing at all, not even quality_alone, for none.
-        questions = [c.vector for c in candidates] or [None]
-        answers = [c.answer_vector for c in candidates] or [None]
+        shown = max(1, len(candidates))
+        vectors = [c.vector for c in candidates] or [None]
+        vectors += [c.answer_vector for c in candidates] or [None]
         try:
+            rows = vector_rows(vectors, self._dimensions)
             return {
                 "request": np.asarray(request.vector, np.float32).reshape(1, self._dimensions),
-                "example_questions": vector_rows(questions, self._dimensions),
-                "example_answers": vector_rows(answers, self._dimensions),
+                "example_questions": rows[:shown],
+                "example_answers": rows[shown:],
             }
         except ValueError as wrong:
             raise ScorerBroken(f"scorer {self.version}: vectors of another size: {wrong}") from wrong
@@ -290,12 +291,14 @@ class Scorer:
         with_, alone = found
         if len(with_) != shown or len(alone) not in (1, shown):
             raise ValueError(f"it gave {len(with_)} and {len(alone)} qualities for {shown} examples")
-        for quality in itertools.chain(with_, alone):
-            # A hair outside 0..1 is rounding; NaN fails every comparison.
-            if not -0.001 < quality < 1.001:
-                raise ValueError(f"it gave {quality:g}, which is no quality, 0 to 1")
-        held = [min(1.0, max(0.0, quality)) for quality in with_[:count]]
-        return np.array(held, np.float32), min(1.0, max(0.0, sum(alone) / len(alone)))
+        # NaN fails every comparison.
+        if outside := [quality for quality in (*with_, *alone) if not 0.0 <= quality <= 1.0]:
+            for quality in outside:
+                # A hair outside 0..1 is rounding.
+                if not -0.001 < quality < 1.001:
+                    raise ValueError(f"it gave {quality:g}, which is no quality, 0 to 1")
+            with_ = [min(1.0, max(0.0, quality)) for quality in with_]
+        return np.array(with_[:count], np.float32), min(1.0, max(0.0, sum(alone) / len(alone)))
 
     def _warm_up(self) -> None:
         """Two rows through the whole path, without a deadline: what a model gets wrong shows now."""

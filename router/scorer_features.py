@@ -6,9 +6,8 @@ fed in training. Whoever changes what a scalar means raises VERSION: models of a
 
 from __future__ import annotations
 
-import itertools
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log1p
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ import numpy as np
 from router import unlisted_words
 from router.plan import Candidate
 from router.rarity import Rarity
-from router.scorer_reading import ROWS, Pair, Readings, Text, read, word_keys
+from router.scorer_reading import Pair, Readings, Text, read
 from store.accounting import decayed
 from store.records import Vector
 
@@ -48,7 +47,7 @@ NAMES: tuple[str, ...] = (
     "numbers_equal",  # both say numbers, and the same
     "numbers_conflict",  # both say numbers, and others
     "numbers_one_sided",
-    "other_things",  # router.lexical_gates.about_other_things
+    "other_things",  # router.lexical_things.about_other_things
     "names_disagree",  # each names what the other does not
     "asks_alike",  # the same kinds of question word
     "request_in_answer",  # share of the request's words, weighted by excess rarity, that the answer says
@@ -77,15 +76,15 @@ PLACE = {name: i for i, name in enumerate(NAMES)}
 """Column by name."""
 
 _OVERLAP = NAMES.index("overlap_lost")
-_TURN = ROWS.index("turn_excess")
 _MET = [PLACE[name] for name in ("request_rare_covered", "unlisted_covered", "unlisted_none")]
 _RARE_MET, _UNLISTED_MET = 0.25, 0.5
 """What an example must cover of the request's rare, and of its unlisted words, to be about the same thing."""
-_NEAR, _TEXTS = PLACE["request_covered"], PLACE["request_length"]
-# A row in three parts: what is near, what the texts have in common, and the rest.
-_PACK_NEAR = struct.Struct(f"{_NEAR}f").pack
-_PACK_TEXTS = struct.Struct(f"{_TEXTS - _NEAR}f").pack
-_PACK_REST = struct.Struct(f"{len(NAMES) - _TEXTS}f").pack
+_TEXTS, _UNLISTED, _REST = PLACE["request_covered"], PLACE[unlisted_words.NAMES[0]], PLACE["request_length"]
+# A row in four parts: what is near, what the texts have in common, how alike they spell the rest, and all else.
+_PACK_NEAR = struct.Struct(f"{_TEXTS}f").pack
+_PACK_TEXTS = struct.Struct(f"{_UNLISTED - _TEXTS}f").pack
+_PACK_UNLISTED = struct.Struct(f"{_REST - _UNLISTED}f").pack
+_PACK_REST = struct.Struct(f"{len(NAMES) - _REST}f").pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,8 @@ class Features:
     version = VERSION
     names = NAMES
 
-    def __init__(self, rarity: Rarity, cache_entries: int = 10_000) -> None:
-        """`cache_entries`: examples whose texts are kept read, some five kilobytes each."""
+    def __init__(self, rarity: Rarity, cache_entries: int = 5_000) -> None:
+        """`cache_entries`: so many examples' texts are kept read, and at most twice as many, of some five kilobytes each."""
         self._readings = Readings(rarity, cache_entries)
 
     def rows(
@@ -131,23 +130,19 @@ class Features:
         pairs = self._readings.of([c.example for c in candidates])
         cosines = (answers @ request.vector).tolist()
         nearest = max([c.similarity for c in candidates])
-        rare, request_length = tuple(asked.rare.items()), log1p(asked.length)
-        unlisted, alike = unlisted_words.unlisted(rare), unlisted_words.Alike()
+        request_length = log1p(asked.length)
         reference, relative_price = request.reference_engine, request.relative_price
         packed: list[bytes] = []
         # Number by number: a loop runs faster than array operations of which each is called but once.
-        for candidate, pair, sums, cosine in zip(
-            candidates, pairs, _said_by_both(asked, pairs), cosines, strict=True
+        for candidate, pair, in_common, cosine in zip(
+            candidates, pairs, _in_common(asked, pairs), cosines, strict=True
         ):
             example, similarity = candidate.example, candidate.similarity
             age_s, judged = now_s - example.created_at_s, example.quality_count
             gain = decayed(example.gain, example.gain_at_s, now_s) if example.gain else 0.0
             packed += (
                 _PACK_NEAR(similarity, cosine, candidate.answer_vector is not None),
-                _PACK_TEXTS(
-                    *_compared(asked, rare, pair, sums),
-                    *unlisted_words.compared(unlisted, unlisted_words.unlisted(pair.rare), alike),
-                ),
+                in_common,
                 _PACK_REST(
                     request_length,
                     pair.question_length,
@@ -155,7 +150,7 @@ class Features:
                     example.quality_sum / judged if judged else 0.5,
                     judged > 0,
                     log1p(example.uses) if example.uses else 0.0,
-                    gain / (1.0 + abs(gain)),
+                    gain / (1.0 + abs(gain)) if gain else 0.0,
                     log1p(age_s / 86400.0) if age_s > 0.0 else 0.0,
                     example.kind == "demonstration",
                     example.flagged,
@@ -166,9 +161,9 @@ class Features:
                     relative_price,
                 ),
             )
-        rows = np.frombuffer(bytearray().join(packed), np.float32).reshape(len(candidates), len(NAMES))
+        rows = np.frombuffer(bytearray(b"".join(packed)), np.float32).reshape(len(candidates), len(NAMES))
         overlap = rows[:, _OVERLAP]
-        np.subtract(overlap.max(), overlap, out=overlap)
+        np.subtract(max(overlap.tolist()), overlap, out=overlap)
         # A vector or a clock gone wrong must not become a row of NaN that is logged and trained on.
         return rows if np.isfinite(rows).all() else np.nan_to_num(rows, posinf=0.0, neginf=0.0)
 
@@ -191,83 +186,81 @@ def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArra
     return flat.astype(np.float32, copy=False).reshape(len(vectors), dimensions)
 
 
-def _said_by_both(asked: Text, pairs: Sequence[Pair]) -> list[tuple[float, ...]]:
-    """For each pair, summed over the words that the request says too: what ROWS names after the key, and then turn_excess
-    of those that its last turn says."""
-    packed = np.concatenate([pair.packed for pair in pairs], axis=1)
-    starts = list(itertools.accumulate([pair.packed.shape[1] for pair in pairs[:-1]], initial=0))
-    keys = packed[0].view(np.int64)
-    summed = np.add.reduceat(packed[1:] * _among(keys, asked.words), starts, axis=1)
-    sums: list[list[float]] = summed.tolist()
-    if asked.turn is asked.rare:
-        sums.append(sums[_TURN - 1])
-    else:
-        # What the request's last turn says; an example's turn, though, may be met by any turn of the request.
-        turned = packed[_TURN] * _among(keys, asked.turn)
-        sums.append(np.add.reduceat(turned, starts).tolist())
-    return list(zip(*sums, strict=True))
+def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
+    """From "request_covered" to "unlisted_none", packed, for each pair; "overlap_lost" as the overlap itself.
 
-
-def _among(keys: npt.NDArray[np.int64], words: Iterable[str]) -> npt.NDArray[np.bool_]:
-    """Which keys (router.scorer_reading.word_keys) are of one of `words`."""
-    wanted = word_keys(words)
-    if not len(wanted):
-        return np.zeros(len(keys), bool)
-    wanted.sort()
-    found: npt.NDArray[np.bool_] = wanted.take(wanted.searchsorted(keys), mode="clip") == keys
-    return found
-
-
-def _compared(
-    asked: Text, rare: Sequence[tuple[str, float]], pair: Pair, sums: Sequence[float]
-) -> tuple[float, ...]:
-    """From "request_covered" to "spelled_alike"; "overlap_lost" as the overlap itself."""
-    shared, rare_shared, turn_met, common_shared, in_answer, turn_shared = sums
-    other = pair.question
-    rare_weight, other_rare_weight = asked.rare_weight, other.rare_weight
-    mine_only, theirs_only = rare_weight - rare_shared, other_rare_weight - rare_shared
-    # Sums of the same numbers in another order: a hair below nothing is nothing.
-    mine_only = mine_only if mine_only > 0.0 else 0.0
-    theirs_only = theirs_only if theirs_only > 0.0 else 0.0
-    words, their_words = asked.words, other.words
-    rarest_mine = rarest_theirs = 0.0
-    for word, excess in rare:
-        if word not in their_words:
-            rarest_mine = excess
-            break
-    for word, excess in pair.rare:
-        if word not in words:
-            rarest_theirs = excess
-            break
-    covered_words = shared / asked.weight if asked.weight else 0.0
-    covered = rare_shared / rare_weight if rare_weight else 1.0
-    covers = rare_shared / other_rare_weight if other_rare_weight else 1.0
-    numbers, their_numbers = asked.numbers, other.numbers
-    same_numbers = numbers == their_numbers
-    stranger = not asked.names <= other.every_word
-    strange = not other.names <= asked.every_word
-    return (
-        covered_words,
-        shared / other.weight if other.weight else 0.0,
-        covered,
-        covers,
-        turn_shared / asked.turn_weight if asked.turn_weight else 1.0,
-        turn_met / other.turn_weight if other.turn_weight else 1.0,
-        common_shared / asked.common_weight if asked.common_weight else 1.0,
-        common_shared / other.common_weight if other.common_weight else 1.0,
-        covered * covers,
-        rare_shared / (1.0 + rare_shared),
-        mine_only / (1.0 + mine_only),
-        theirs_only / (1.0 + theirs_only),
-        rarest_mine,
-        rarest_theirs,
-        same_numbers and numbers != (),
-        not same_numbers and numbers != () and their_numbers != (),
-        not same_numbers and (numbers == () or their_numbers == ()),
-        not same_numbers or asked.machine != other.machine or stranger or strange,
-        stranger and strange,
-        asked.asks == other.asks,
-        in_answer / rare_weight if rare_weight else 0.0,
-        pair.spelled,
-        pair.spelled * covered_words,
-    )
+    Long, for what is looked up in here is looked up once, not for every candidate.
+    """
+    weights, words, every_word = asked.weights, asked.words, asked.every_word
+    weight_of_all, rare_weight, turn_weight = asked.weight, asked.rare_weight, asked.turn_weight
+    common_weight, one_turn = asked.common_weight, asked.turn is asked.rare
+    numbers, machine, names, asks = asked.numbers, asked.machine, asked.names, asked.asks
+    rare = [(word, excess, weights[word]) for word, excess in asked.rare.items()]
+    common = [pair for pair in weights.items() if pair[0] not in asked.rare]
+    unlisted, alike = unlisted_words.unlisted(asked.rare.items()), unlisted_words.Alike()
+    compared = unlisted_words.compared
+    packed = []
+    for pair in pairs:
+        other, in_answer = pair.question, pair.answer_words
+        their_words, their_numbers = other.words, other.numbers
+        shared = rare_shared = common_shared = answered = rarest_mine = rarest_theirs = 0.0
+        for word, excess, weight in rare:
+            if word in their_words:
+                shared += weight
+                rare_shared += excess
+            elif not rarest_mine:
+                rarest_mine = excess
+            if word in in_answer:
+                answered += excess
+        for word, weight in common:
+            if word in their_words:
+                common_shared += weight
+        for word, excess in pair.rare:
+            if word not in words:
+                rarest_theirs = excess
+                break
+        shared += common_shared
+        turn_shared = turn_met = rare_shared
+        if not one_turn or other.turn is not other.rare:
+            # What the request's last turn says; an example's turn, though, may be met by any turn of the request.
+            turn_shared = sum([excess for word, excess in asked.turn.items() if word in other.turn])
+            turn_met = sum([excess for word, excess in other.turn.items() if word in words])
+        weight, other_rare_weight, other_turn_weight = other.weight, other.rare_weight, other.turn_weight
+        other_common_weight = other.common_weight
+        mine_only, theirs_only = rare_weight - rare_shared, other_rare_weight - rare_shared
+        covered_words = shared / weight_of_all if weight_of_all else 0.0
+        covered = rare_shared / rare_weight if rare_weight else 1.0
+        covers = rare_shared / other_rare_weight if other_rare_weight else 1.0
+        same_numbers = numbers == their_numbers
+        stranger = not names <= other.every_word
+        strange = not other.names <= every_word
+        packed.append(
+            _PACK_TEXTS(
+                covered_words,
+                shared / weight if weight else 0.0,
+                covered,
+                covers,
+                turn_shared / turn_weight if turn_weight else 1.0,
+                turn_met / other_turn_weight if other_turn_weight else 1.0,
+                common_shared / common_weight if common_weight else 1.0,
+                common_shared / other_common_weight if other_common_weight else 1.0,
+                covered * covers,
+                rare_shared / (1.0 + rare_shared),
+                # Sums of the same numbers in another order: a hair below nothing is nothing.
+                mine_only / (1.0 + mine_only) if mine_only > 0.0 else 0.0,
+                theirs_only / (1.0 + theirs_only) if theirs_only > 0.0 else 0.0,
+                rarest_mine,
+                rarest_theirs,
+                same_numbers and numbers != (),
+                not same_numbers and numbers != () and their_numbers != (),
+                not same_numbers and (numbers == () or their_numbers == ()),
+                not same_numbers or machine != other.machine or stranger or strange,
+                stranger and strange,
+                asks == other.asks,
+                answered / rare_weight if rare_weight else 0.0,
+                pair.spelled,
+                pair.spelled * covered_words,
+            )
+            + _PACK_UNLISTED(*compared(unlisted, pair.unlisted, alike))
+        )
+    return packed

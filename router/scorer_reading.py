@@ -1,7 +1,6 @@
 """What the scorer needs to know of a text by itself: its words with their rarity, its numbers, its names.
 
-Reading costs some 40 microseconds, so what was read of examples is kept, also packed into numbers: laid side by
-side, the words of all candidates are looked up at once.
+Reading costs some 30 microseconds, so what was read of examples is kept.
 """
 
 from __future__ import annotations
@@ -9,25 +8,18 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-
-from router.lexical_gates import LONGEST, traits
+from router.lexical_things import LONGEST, things
 from router.lexical_words import FUNCTION_WORDS
 from router.rarity import Rarity
+from router.unlisted_words import unlisted
 from store.records import Example
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _EARLIER = "\n(Earlier: "
 """Where router.digest.question begins to tell of earlier turns."""
-_IDENTIFIER = re.compile(r"(?<![\w-])(?:[^\W\d]|-)*+\d[\w-]*")
-"""QX-410, A97X, 258-CS: as one word beside its parts."""
+_FROM_DIGIT = re.compile(r"\d[\w-]*")
 
 _RUN = re.compile(r"[^\s,;:!?\"\u201c\u201d()]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -68,15 +60,13 @@ class Text:
 
 
 def read(text: str, rarity: Rarity) -> Text:
-    """Linear in the text, of which router.lexical_gates.LONGEST characters are looked at."""
-    found = traits(text)
+    """Linear in the text, of which router.lexical_things.LONGEST characters are looked at."""
+    found = things(text)
     every_word = frozenset(found.words)
     turn, earlier, _ = text[:LONGEST].partition(_EARLIER)
     words = every_word - FUNCTION_WORDS
     if found.numbers:
-        # Without a digit there is none to be found, and looking takes a while.
-        runs = _IDENTIFIER.findall(text, 0, LONGEST)
-        words = words.union([run.casefold() for run in runs if not run.isdigit()]) - FUNCTION_WORDS
+        words |= identifiers(text) - FUNCTION_WORDS
     # Sorted, and by word where equally rare: the same text reads the same in every process.
     weights = {word: rarity(word) for word in sorted(words)}
     below = sorted([(-_excess(weight), word) for word, weight in weights.items() if weight > RARE_FROM])
@@ -105,13 +95,22 @@ def read(text: str, rarity: Rarity) -> Text:
     )
 
 
+def identifiers(text: str) -> frozenset[str]:
+    """Runs of letters, digits, lines and hyphens with a digit among them (QX-410, A97X, 258-CS), each as one word beside its
+    parts; mere numbers left out."""
+    found = set()
+    for match in _FROM_DIGIT.finditer(text, 0, LONGEST):
+        start = match.start()
+        while start and (text[start - 1].isalnum() or text[start - 1] in "_-"):
+            start -= 1
+        run = text[start : match.end()]
+        if not run.isdigit():
+            found.add(run.casefold())
+    return frozenset(found)
+
+
 def _excess(weight: float) -> float:
     return (weight - RARE_FROM) / (1 - RARE_FROM)
-
-
-ROWS = ("key", "weight", "excess", "turn_excess", "common_weight", "answer_excess")
-"""Rows of `Pair.packed`. key: the bits of `word_keys`. weight to common_weight: of the question's words, turn_excess only of
-those that its last turn says. answer_excess: of the answer's words. Each is 0 for a word that it does not apply to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,37 +120,15 @@ class Pair:
     question: Text
     rare: tuple[tuple[str, float], ...]
     """The question's, as pairs: the rarest first."""
+    unlisted: tuple[str, ...]
+    """router.unlisted_words.unlisted of them."""
+    answer_words: frozenset[str]
+    """The rare ones."""
     question_length: float
     """A logarithm of characters."""
     answer_length: float
     spelled: float
     """`spelled_from` of the two texts."""
-    packed: npt.NDArray[np.float64] = field(compare=False, repr=False)
-    """Every word of either, [ROWS, words + 1]: laid side by side, all candidates' words are looked up at once. The last
-    column is of no word, so that no pair is without any."""
-
-
-def word_keys(words: Iterable[str]) -> npt.NDArray[np.int64]:
-    """Numbers that stand for words within this process: two words share one in 1 of 2**61 cases."""
-    return np.array([hash(word) for word in words], np.int64)
-
-
-def _packed(question: Text, answer: Mapping[str, float]) -> npt.NDArray[np.float64]:
-    """`answer`: its words with their rarity."""
-    columns = {
-        word: [weight, question.rare.get(word, 0.0), question.turn.get(word, 0.0), 0.0, 0.0]
-        for word, weight in question.weights.items()
-    }
-    for word, column in columns.items():
-        if word not in question.rare:
-            column[3] = column[0]
-    for word, weight in answer.items():
-        if weight > RARE_FROM:
-            columns.setdefault(word, [0.0] * 5)[4] = _excess(weight)
-    packed = np.zeros((len(ROWS), len(columns) + 1))
-    packed[0, :-1] = word_keys(columns).view(np.float64)
-    packed[1:, :-1] = np.array(list(columns.values())).reshape(len(columns), len(ROWS) - 1).T
-    return packed
 
 
 def spelled_from(question: str, answer: str) -> float:
@@ -181,52 +158,54 @@ def _run_in_common(a: str, b: str) -> int:
 
 
 class Readings:
-    """Examples read lately, the least recently needed forgotten first. Any thread may ask.
+    """Examples read lately. Any thread may ask.
 
     An example whose texts were replaced (store.twins) keeps its id: the texts' hash is part of the key.
     """
 
     def __init__(self, rarity: Rarity, entries: int) -> None:
-        """`entries`: examples kept, some five kilobytes each; 0 keeps none."""
+        """`entries`: as many as were needed last are kept, at most twice as many, of some five kilobytes each; 0: none."""
         self.rarity = rarity
         self._entries = entries
-        # Not cachetools.LRUCache: looking twenty examples up in it took a tenth of what scoring them may take.
-        self._kept: OrderedDict[tuple[int, int, int], Pair] = OrderedDict()
+        # Two generations instead of an order of use: what is needed every time is then looked up and left where it is.
+        # Examples share a key in 1 of 2**61 cases.
+        self._kept: dict[int, Pair] = {}
+        self._older: dict[int, Pair] = {}
         self._lock = threading.Lock()
 
     def of(self, examples: Sequence[Example]) -> list[Pair]:
         """Each example's reading, in order."""
-        keys = [(e.id, hash(e.question), hash(e.answer)) for e in examples]
         kept = self._kept
-        with self._lock:
-            found = [kept.get(key) for key in keys]
-            unread = [place for place, pair in enumerate(found) if pair is None]
-            for place, key in enumerate(keys):
-                if found[place] is not None:
-                    kept.move_to_end(key)
+        keys = [hash((e.id, e.question, e.answer)) for e in examples]
+        found = [kept.get(key) for key in keys]
+        if None not in found:
+            return found  # type: ignore[return-value]
+        older = self._older
         read_now = [
-            self._read(example) if pair is None else pair
-            for example, pair in zip(examples, found, strict=True)
+            pair or older.get(key) or self._read(example)
+            for key, pair, example in zip(keys, found, examples, strict=True)
         ]
-        if unread:
-            self._keep([(keys[place], read_now[place]) for place in unread])
+        if self._entries:
+            self._keep([(key, pair) for key, pair in zip(keys, read_now, strict=True) if key not in kept])
         return read_now
 
-    def _keep(self, read_now: Iterable[tuple[tuple[int, int, int], Pair]]) -> None:
+    def _keep(self, read_now: Iterable[tuple[int, Pair]]) -> None:
         with self._lock:
-            self._kept.update(read_now)
-            while len(self._kept) > self._entries:
-                self._kept.popitem(last=False)
+            for key, pair in read_now:
+                if len(self._kept) >= self._entries:
+                    self._kept, self._older = {}, self._kept
+                self._kept[key] = pair
 
     def _read(self, example: Example) -> Pair:
-        answer = traits(example.answer)
+        answer = things(example.answer)
         question = read(example.question, self.rarity)
-        spelled = spelled_from(example.question, example.answer)
+        rare = tuple(question.rare.items())
         return Pair(
             question,
-            tuple(question.rare.items()),
+            rare,
+            unlisted(rare),
+            frozenset([word for word in answer.words if self.rarity(word) > RARE_FROM]),
             math.log1p(question.length),
             math.log1p(answer.length),
-            spelled,
-            _packed(question, {word: self.rarity(word) for word in answer.words}),
+            spelled_from(example.question, example.answer),
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from router.learning.replay_plan import chance_of_better
-from router.lexical_gates import Traits, about_other_things, traits
+from router.lexical_things import Things, about_other_things, things
 from store.gains import vectors_of
 from store.memory import Memory as Store
 from store.replay_records import ReplayStep
@@ -34,7 +34,7 @@ class Order:
         self._seen: dict[int, tuple[float, int]] = {}
         """Step id to (sum, count) of what outcomes nearby say of its answer's quality."""
         self._by_example: dict[int, ReplayStep] = {}
-        self._traits: dict[int, Traits] = {}
+        self._things: dict[int, Things] = {}
         done = []
         for step in steps:
             if step.state in ("done", "skipped"):
@@ -91,8 +91,8 @@ class Order:
         named = self._named(tenant, [other for other in near if other in self._by_example])
         return [other for other, theirs in named.items() if not about_other_things(own, theirs)]
 
-    def _named(self, tenant: str, ids: Sequence[int]) -> dict[int, Traits]:
-        missing = [id for id in ids if id not in self._traits]
+    def _named(self, tenant: str, ids: Sequence[int]) -> dict[int, Things]:
+        missing = [id for id in ids if id not in self._things]
         for example in self._store.examples.by_ids(tenant, missing, serving=False):
-            self._traits[example.id] = traits(example.question)
-        return {id: self._traits[id] for id in ids if id in self._traits}
+            self._things[example.id] = things(example.question)
+        return {id: self._things[id] for id in ids if id in self._things}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from router.digest import scope
-from router.lexical_gates import about_other_things, traits
+from router.lexical_things import about_other_things, things
 from router.plan import Ask, Attempt, Candidate, Plan
 from router.policies.looking import Embed, Looker
 from router.prompt import example_tokens, tokens_needed, with_examples
@@ -115,8 +115,8 @@ class FewShot:
         near = self._retriever.nearest(tenant, scope_, vector)
         familiar = [c for c in near if c.similarity >= self.knobs.theta]
         if self.knobs.same_names and familiar:
-            asked = traits(text)
-            familiar = [c for c in familiar if not about_other_things(asked, traits(c.example.question))]
+            asked = things(text)
+            familiar = [c for c in familiar if not about_other_things(asked, things(c.example.question))]
         return near, familiar
 
     def _within_budget(self, familiar: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:

@@ -28,7 +28,7 @@ from router.exploration_budget import ExplorationBudget
 from router.features import Examples, Request, spread
 from router.label_exploration import Explored, explored
 from router.learned import Learned, LearnedBooks
-from router.lexical_gates import about_other_things, traits
+from router.lexical_things import about_other_things, things
 from router.load_bias import EngineState
 from router.plan import Action, Ask, Attempt, Candidate, Choice, Helped, Plan
 from router.policies.looking import Embed, Looked, Looker
@@ -274,8 +274,8 @@ class InContext:
     def _familiar(self, thinking: _Thinking) -> list[Candidate]:
         familiar = [c for c in thinking.near if c.similarity >= self.knobs.theta]
         if self.knobs.same_names and familiar:
-            asked = traits(thinking.text)
-            familiar = [c for c in familiar if not about_other_things(asked, traits(c.example.question))]
+            asked = things(thinking.text)
+            familiar = [c for c in familiar if not about_other_things(asked, things(c.example.question))]
         return familiar
 
     def _chosen_plan(self, thinking: _Thinking, chosen: _Chosen, states: Sequence[EngineState]) -> Plan:

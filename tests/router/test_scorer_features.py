@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.lexical_gates import about_other_things, traits
+from router.lexical_things import about_other_things, things
 from router.plan import Candidate
 from router.rarity import Rarity
 from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView, names_met, vector_rows
@@ -123,7 +123,7 @@ def test_numbers_equal_conflicting_and_on_one_side_are_told_apart(features: Feat
     "b", ["Ask Ilsa Morwen", "in 2001", "run x", "What is it?", "the QX-470", "Ask Elsa now"]
 )
 def test_other_things_are_what_the_lexical_gates_call_so(features: Features, a: str, b: str) -> None:
-    assert asked_of(features, a, b, "other_things") == about_other_things(traits(a), traits(b))
+    assert asked_of(features, a, b, "other_things") == about_other_things(things(a), things(b))
 
 
 def test_a_follow_ups_own_turn_is_compared_by_itself(features: Features) -> None:
@@ -265,10 +265,10 @@ def by_definition(words: Rarity, text: str, question: str, answer: str) -> dict[
         "numbers_equal": numbers[0] == numbers[1] != (),
         "numbers_conflict": numbers[0] != numbers[1] and () not in numbers,
         "numbers_one_sided": numbers.count(()) == 1,
-        "other_things": about_other_things(traits(text), traits(question)),
+        "other_things": about_other_things(things(text), things(question)),
         "names_disagree": all(lost),
         "asks_alike": asked.asks == other.asks,
-        "request_in_answer": share(asked.rare, frozenset(traits(answer).words), 0.0),
+        "request_in_answer": share(asked.rare, frozenset(things(answer).words), 0.0),
     }
     return {name: float(value) for name, value in scalars.items()}
 

@@ -38,6 +38,7 @@ def test_what_is_kept_is_bounded_and_the_same_object_while_it_is(words: Rarity) 
     first = readings.of([example(1)])[0]
     assert readings.of([example(1)])[0] is first
     readings.of([example(2), example(3)])
+    readings.of([example(4), example(5)])
     assert readings.of([example(1)])[0] is not first
     assert readings.of([example(1)])[0] == first
 
