@@ -215,7 +215,7 @@ def _likeness(one: _Waiting, other: _Waiting, redundant_from: float) -> float:
     mine, theirs = one.candidate.vector, other.candidate.vector
     if mine is None or theirs is None or mine.shape != theirs.shape:
         return 0.0
-    cosine = float(mine @ theirs)
+    cosine = float(mine.dot(theirs))
     if cosine <= redundant_from:
         return 0.0
     return min(1.0, (cosine - redundant_from) / max(1.0 - redundant_from, 1e-6))

@@ -78,6 +78,8 @@ def names_differ(a: Things, b: Things) -> bool:
 
 def number(word: str) -> str | None:
     """The number that a word of Things.words is, in one spelling; None for any other word."""
+    if word.isdecimal():
+        return word
     if not word[:1].isdecimal():
         return NUMBER_WORDS.get(word)
     if not _NUMBER.fullmatch(word):

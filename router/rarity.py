@@ -59,6 +59,15 @@ class Rarity:
             known = self._by_word.get(word[:-1])
         return 1.0 if known is None else known
 
+    def of(self, words: Iterable[str]) -> dict[str, float]:
+        """Each word with its rarity, in order; a call for each of them would take most of the time."""
+        by_word = self._by_word
+        found: dict[str, float] = {}
+        for word in words:
+            known = by_word.get(word)
+            found[word] = self(word) if known is None or len(word) == 1 else known
+        return found
+
 
 def _pieces(tokenizer: Any) -> list[str]:
     """Every piece of the vocabulary in its own order, special ones left out."""

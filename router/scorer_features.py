@@ -197,8 +197,7 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
     numbers, machine, names, asks = asked.numbers, asked.machine, asked.names, asked.asks
     rare = [(word, excess, weights[word]) for word, excess in asked.rare.items()]
     common = [pair for pair in weights.items() if pair[0] not in asked.rare]
-    unlisted, alike = unlisted_words.unlisted(asked.rare.items()), unlisted_words.Alike()
-    compared = unlisted_words.compared
+    unlisted, compared = unlisted_words.unlisted(asked.rare.items()), unlisted_words.compared
     packed = []
     for pair in pairs:
         other, in_answer = pair.question, pair.answer_words
@@ -261,6 +260,6 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
                 pair.spelled,
                 pair.spelled * covered_words,
             )
-            + _PACK_UNLISTED(*compared(unlisted, pair.unlisted, alike))
+            + _PACK_UNLISTED(*compared(unlisted, pair.unlisted))
         )
     return packed

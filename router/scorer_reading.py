@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from router.lexical_things import LONGEST, things
 from router.lexical_words import FUNCTION_WORDS
 from router.rarity import Rarity
-from router.unlisted_words import unlisted
+from router.unlisted_words import Spelling, unlisted
 from store.records import Example
 
 _EARLIER = "\n(Earlier: "
 """Where router.digest.question begins to tell of earlier turns."""
 _FROM_DIGIT = re.compile(r"\d[\w-]*")
+_DIGIT_IN_RUN = re.compile(r"\d(?:(?=[^\W\d]|-)|(?<=[^\W\d]\d)|(?<=-\d))")
+"""Most texts with a number in them have no digit beside a letter or a hyphen, and so no identifier."""
 
 _RUN = re.compile(r"[^\s,;:!?\"\u201c\u201d()]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -68,7 +70,7 @@ def read(text: str, rarity: Rarity) -> Text:
     if found.numbers:
         words |= identifiers(text) - FUNCTION_WORDS
     # Sorted, and by word where equally rare: the same text reads the same in every process.
-    weights = {word: rarity(word) for word in sorted(words)}
+    weights = rarity.of(sorted(words))
     below = sorted([(-_excess(weight), word) for word, weight in weights.items() if weight > RARE_FROM])
     rare = {word: -excess for excess, word in below}
     said, of_turn = words, rare
@@ -98,6 +100,8 @@ def read(text: str, rarity: Rarity) -> Text:
 def identifiers(text: str) -> frozenset[str]:
     """Runs of letters, digits, lines and hyphens with a digit among them (QX-410, A97X, 258-CS), each as one word beside its
     parts; mere numbers left out."""
+    if not _DIGIT_IN_RUN.search(text, 0, LONGEST):
+        return frozenset()
     found = set()
     for match in _FROM_DIGIT.finditer(text, 0, LONGEST):
         start = match.start()
@@ -120,7 +124,7 @@ class Pair:
     question: Text
     rare: tuple[tuple[str, float], ...]
     """The question's, as pairs: the rarest first."""
-    unlisted: tuple[str, ...]
+    unlisted: tuple[Spelling, ...]
     """router.unlisted_words.unlisted of them."""
     answer_words: frozenset[str]
     """The rare ones."""

@@ -8,8 +8,10 @@ sees how near a miss is, and learns from outcomes what near misses are worth. Pu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 NAMES: tuple[str, ...] = (
     "unlisted_covered",  # the request's unlisted words, each by the example's most alike; their mean, 1 where there are none
@@ -19,72 +21,80 @@ NAMES: tuple[str, ...] = (
     "unlisted_none",  # the request has no unlisted words
 )
 
-Alike = dict[tuple[str, str], float]
-"""What was compared already for one request: names come again with every candidate."""
+
+class Spelling(NamedTuple):
+    """A word's pairs of letters, as a set."""
+
+    word: str
+    pairs: int
+    """A bit for each; 0 where there are other letters than a to z (`_letter_pairs` has those)."""
+    distinct: int
+    """How many there are; 0 for what is no name: an identifier with another letter or digit is another thing."""
 
 
-def unlisted(rare: Iterable[tuple[str, float]]) -> tuple[str, ...]:
+def unlisted(rare: Iterable[tuple[str, float]]) -> tuple[Spelling, ...]:
     """Of a text's rare words, rarest first (router.scorer_reading.Text.rare), those that the vocabulary does not list.
 
     Without numbers, which are not misspelt into each other, and no more than a dozen.
     """
-    found: list[str] = []
+    found: list[Spelling] = []
     for word, excess in rare:
         if excess < 1.0 or len(found) == _MOST:
             break
         if not word.isdigit():
-            found.append(word)
+            found.append(spelling(word))
     return tuple(found)
 
 
-def compared(asked: tuple[str, ...], theirs: tuple[str, ...], alike: Alike) -> tuple[float, ...]:
+def compared(asked: tuple[Spelling, ...], theirs: tuple[Spelling, ...]) -> tuple[float, ...]:
     """Values of NAMES for the unlisted words of a request and of an example's question; each 0..1."""
     if asked == theirs:
         return (1.0, 0.0, 1.0, 0.0, not asked)
-    if len(asked) == 1 and len(theirs) == 1:
-        # By far the commonest case: one name against one name.
-        value = _dice(asked[0], theirs[0])
-        return (value, 1.0 - value, value, 1.0 - value, False)
-    covered, missed = _covered(asked, theirs, alike, False)
-    covers, strange = _covered(theirs, asked, alike, True)
-    return covered, missed, covers, strange, not asked
-
-
-_MOST = 12
-
-
-def _covered(
-    words: tuple[str, ...], others: tuple[str, ...], alike: Alike, turned: bool
-) -> tuple[float, float]:
-    if not words:
-        return 1.0, 0.0
-    if not others:
-        return 0.0, 1.0
+    if not asked:
+        return (1.0, 0.0, 0.0, 1.0, True)
+    if not theirs:
+        return (0.0, 1.0, 1.0, 0.0, False)
     total, least = 0.0, 1.0
-    for word in words:
+    bests = [0.0] * len(theirs)
+    for word, pairs, distinct in asked:
         best = 0.0
-        if word in others:
-            best = 1.0
-        else:
-            for other in others:
-                pair = (other, word) if turned else (word, other)
-                value = alike.get(pair)
-                if value is None:
-                    value = alike[pair] = _dice(*pair)
-                if value > best:
-                    best = value
+        for place, (other, other_pairs, other_distinct) in enumerate(theirs):
+            if word == other:
+                value = 1.0
+            elif not (distinct and other_distinct):
+                continue
+            elif pairs and other_pairs:
+                value = 2.0 * (pairs & other_pairs).bit_count() / (distinct + other_distinct)
+            else:
+                value = 2.0 * len(_letter_pairs(word) & _letter_pairs(other)) / (distinct + other_distinct)
+            if value > best:
+                best = value
+            if value > bests[place]:
+                bests[place] = value
         total += best
         if best < least:
             least = best
-    return total / len(words), 1.0 - least
+    return total / len(asked), 1.0 - least, sum(bests) / len(bests), 1.0 - min(bests), False
 
 
-def _dice(a: str, b: str) -> float:
-    if not (a.isalpha() and b.isalpha()):
-        # A slip of the finger is likely in a name; an identifier with another letter or digit is another thing.
-        return float(a == b)
-    one, other = _letter_pairs(a), _letter_pairs(b)
-    return 2.0 * len(one & other) / (len(one) + len(other))
+_MOST = 12
+_PLACES = 28
+"""The letters a to z, and a word's beginning and end."""
+
+
+@lru_cache(20_000)
+def spelling(word: str) -> Spelling:
+    """Of a word in lower case."""
+    if not word.isalpha():
+        return Spelling(word, 0, 0)
+    if not (word.isascii() and word.islower()):
+        return Spelling(word, 0, len(_letter_pairs(word)))
+    pairs = 0
+    for one, next_one in itertools.pairwise(
+        (0, *(ord(letter) - ord("a") + 1 for letter in word), _PLACES - 1)
+    ):
+        pairs |= 1 << (_PLACES * one + next_one)
+    return Spelling(word, pairs, pairs.bit_count())
 
 
 @lru_cache(20_000)

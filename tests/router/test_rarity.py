@@ -77,3 +77,10 @@ def test_without_a_usable_vocabulary_length_stands_for_rarity(tmp_path: Path, co
 
 def test_a_missing_file_is_no_error(tmp_path: Path) -> None:
     assert Rarity.read(tmp_path / "absent.json").by_length
+
+
+def test_many_words_at_once_are_as_rare_as_one_by_one(english: Rarity) -> None:
+    said = ["the", "cities", "meomild", "a", "q", "410", "qx-410", "harbours"]
+    for rarity in (english, Rarity()):
+        assert rarity.of(said) == {word: rarity(word) for word in said}
+        assert list(rarity.of(said)) == said
