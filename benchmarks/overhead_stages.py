@@ -3,10 +3,13 @@
 The real scorer and combiner, in process, on texts as long as questions are. Each request is new to them, its examples
 are not: what was read of an example is kept. Two models, since they cost differently: the prior that a fresh
 installation runs, and one of the shape that training makes (its weights drawn at random: they cost what learnt ones do).
+And two kinds of text: ordinary words with a number among them, and the same with two names in each that no other text
+has, which are compared letter by letter.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from pathlib import Path
@@ -36,6 +39,25 @@ _SIZES = {
 }
 """As training makes them (router.learning.scorer_network, scorer_training)."""
 MODELS = ("prior", "trained")
+KINDS = ("", "_named")
+_SYLLABLES = (
+    "bra",
+    "del",
+    "fo",
+    "gim",
+    "hul",
+    "ka",
+    "lem",
+    "mor",
+    "nis",
+    "quo",
+    "rav",
+    "tis",
+    "ulo",
+    "ven",
+    "wex",
+    "zar",
+)
 
 
 class Stages:
@@ -57,7 +79,7 @@ class Stages:
             self._scorers[name] = Scorer.open(
                 path, version=name, dimensions=DIMENSIONS, features=Features(rarity), deadline_s=5.0
             )
-        self._bank = [self._candidate(n) for n in range(BANK)]
+        self._banks = {kind: [self._candidate(n, kind) for n in range(BANK)] for kind in KINDS}
         self._number = BANK
 
     def close(self) -> None:
@@ -65,14 +87,14 @@ class Stages:
         for scorer in self._scorers.values():
             scorer.close()
 
-    def once(self, model: str, requests: int) -> dict[str, float]:
+    def once(self, model: str, kind: str, requests: int) -> dict[str, float]:
         """CPU per request, in milliseconds: of scoring, of combining, and of both; and how many examples were chosen."""
         scorer = self._scorers[model]
         asked = []
         for _ in range(requests):
             self._number += 1
-            request = RequestView(self._questions.text(self._number), self._vector(), "large")
-            near = sorted(self._pick.sample(self._bank, CANDIDATES), key=lambda c: -c.similarity)
+            request = RequestView(self._text(self._number, kind), self._vector(), "large")
+            near = sorted(self._pick.sample(self._banks[kind], CANDIDATES), key=lambda c: -c.similarity)
             asked.append((request, near))
         drawn = self._rng.uniform(0.02, 0.4, (requests, CANDIDATES)).tolist()
         began_s = time.process_time()
@@ -97,8 +119,12 @@ class Stages:
             "examples": sum(len(together.chosen) for together in sets) / requests,
         }
 
-    def _candidate(self, number: int) -> Candidate:
+    def _text(self, number: int, kind: str) -> str:
         text = self._questions.text(number)
+        return f"{_name(2 * number)} asks {_name(2 * number + 1)}: {text}" if kind else text
+
+    def _candidate(self, number: int, kind: str) -> Candidate:
+        text = self._text(number, kind)
         example = Example(number, number, "t", "s", text, f"It is the {number}th. " + text, "large", 0.0)
         return Candidate(example, self._pick.uniform(0.75, 0.98), self._vector(), self._vector())
 
@@ -110,18 +136,28 @@ class Stages:
 def measured(
     rounds: int, requests: int, folder: Path, rarity: Rarity | None = None
 ) -> dict[str, list[dict[str, float]]]:
-    """Both models in turn, round by round, after a first round that is not kept. None for `rarity`: the product's own."""
+    """Both models on both kinds of text in turn, round by round, after a first round that is not kept.
+
+    None for `rarity`: the product's own.
+    """
     stages = Stages(folder, rarity or Rarity.read(prepare("package", folder / "models").tokenizer))
-    found: dict[str, list[dict[str, float]]] = {model: [] for model in MODELS}
+    found: dict[str, list[dict[str, float]]] = {model + kind: [] for kind in KINDS for model in MODELS}
+    turns = list(itertools.product(MODELS, KINDS))
     try:
         for n in range(rounds + 1):
-            for model in MODELS if n % 2 == 0 else reversed(MODELS):
-                figures = stages.once(model, requests)
+            for model, kind in turns if n % 2 == 0 else reversed(turns):
+                figures = stages.once(model, kind, requests)
                 if n:
-                    found[model].append(figures)
+                    found[model + kind].append(figures)
     finally:
         stages.close()
     return found
+
+
+def _name(number: int) -> str:
+    """Another one for each of the first 65,536 numbers."""
+    base = len(_SYLLABLES)
+    return "".join(_SYLLABLES[number // base**place % base] for place in range(4)).capitalize()
 
 
 def _size(axis: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log1p
+from math import isfinite, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -165,7 +165,8 @@ class Features:
         overlap = rows[:, _OVERLAP]
         np.subtract(max(overlap.tolist()), overlap, out=overlap)
         # A vector or a clock gone wrong must not become a row of NaN that is logged and trained on.
-        return rows if np.isfinite(rows).all() else np.nan_to_num(rows, posinf=0.0, neginf=0.0)
+        flat = rows.ravel()
+        return rows if isfinite(flat.dot(flat)) else np.nan_to_num(rows, posinf=0.0, neginf=0.0)
 
 
 def names_met(rows: npt.NDArray[np.float32]) -> bool:

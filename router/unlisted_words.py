@@ -59,12 +59,12 @@ def compared(asked: tuple[Spelling, ...], theirs: tuple[Spelling, ...]) -> tuple
     for word, pairs, distinct in asked:
         best = 0.0
         for place, (other, other_pairs, other_distinct) in enumerate(theirs):
-            if word == other:
+            if pairs and other_pairs:
+                value = 2.0 * (pairs & other_pairs).bit_count() / (distinct + other_distinct)
+            elif word == other:
                 value = 1.0
             elif not (distinct and other_distinct):
                 continue
-            elif pairs and other_pairs:
-                value = 2.0 * (pairs & other_pairs).bit_count() / (distinct + other_distinct)
             else:
                 value = 2.0 * len(_letter_pairs(word) & _letter_pairs(other)) / (distinct + other_distinct)
             if value > best:
