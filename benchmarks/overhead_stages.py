@@ -136,16 +136,16 @@ class Stages:
 def measured(
     rounds: int, requests: int, folder: Path, rarity: Rarity | None = None
 ) -> dict[str, list[dict[str, float]]]:
-    """Both models on both kinds of text in turn, round by round, after a first round that is not kept.
+    """Both models in turn, round by round, after a first round that is not kept; so for each kind of text.
 
     None for `rarity`: the product's own.
     """
     stages = Stages(folder, rarity or Rarity.read(prepare("package", folder / "models").tokenizer))
     found: dict[str, list[dict[str, float]]] = {model + kind: [] for kind in KINDS for model in MODELS}
-    turns = list(itertools.product(MODELS, KINDS))
     try:
-        for n in range(rounds + 1):
-            for model, kind in turns if n % 2 == 0 else reversed(turns):
+        # One kind after the other: taken in turn, each would find the other's examples in the processor's caches.
+        for kind, n in itertools.product(KINDS, range(rounds + 1)):
+            for model in MODELS if n % 2 == 0 else reversed(MODELS):
                 figures = stages.once(model, kind, requests)
                 if n:
                     found[model + kind].append(figures)

@@ -17,7 +17,7 @@ import numpy as np
 from router import unlisted_words
 from router.plan import Candidate
 from router.rarity import Rarity
-from router.scorer_reading import Pair, Readings, Text, read
+from router.scorer_reading import ANSWER, QUESTION, Pair, Readings, Text, read
 from store.accounting import decayed
 from store.records import Vector
 
@@ -108,7 +108,7 @@ class Features:
     names = NAMES
 
     def __init__(self, rarity: Rarity, cache_entries: int = 5_000) -> None:
-        """`cache_entries`: so many examples' texts are kept read, and at most twice as many, of some five kilobytes each."""
+        """`cache_entries`: so many examples' texts are kept read, and at most twice as many, of some four kilobytes each."""
         self._readings = Readings(rarity, cache_entries)
 
     def rows(
@@ -192,7 +192,7 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
 
     Long, for what is looked up in here is looked up once, not for every candidate.
     """
-    weights, words, every_word = asked.weights, asked.words, asked.every_word
+    weights, words, turn = asked.weights, asked.words, dict(asked.turn)
     weight_of_all, rare_weight, turn_weight = asked.weight, asked.rare_weight, asked.turn_weight
     common_weight, one_turn = asked.common_weight, asked.turn is asked.rare
     numbers, machine, names, asks = asked.numbers, asked.machine, asked.names, asked.asks
@@ -201,19 +201,20 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
     unlisted, compared = unlisted_words.unlisted(asked.rare.items()), unlisted_words.compared
     packed = []
     for pair in pairs:
-        other, in_answer = pair.question, pair.answer_words
-        their_words, their_numbers = other.words, other.numbers
+        said, their_numbers = pair.said, pair.numbers
         shared = rare_shared = common_shared = answered = rarest_mine = rarest_theirs = 0.0
         for word, excess, weight in rare:
-            if word in their_words:
+            by = said.get(word, 0)
+            if by & QUESTION:
                 shared += weight
                 rare_shared += excess
             elif not rarest_mine:
                 rarest_mine = excess
-            if word in in_answer:
+            if by & ANSWER:
                 answered += excess
+        # Of an answer only rare words are kept: these can only be the question's.
         for word, weight in common:
-            if word in their_words:
+            if word in said:
                 common_shared += weight
         for word, excess in pair.rare:
             if word not in words:
@@ -221,19 +222,24 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
                 break
         shared += common_shared
         turn_shared = turn_met = rare_shared
-        if not one_turn or other.turn is not other.rare:
+        if not one_turn or pair.turn is not None:
             # What the request's last turn says; an example's turn, though, may be met by any turn of the request.
-            turn_shared = sum([excess for word, excess in asked.turn.items() if word in other.turn])
-            turn_met = sum([excess for word, excess in other.turn.items() if word in words])
-        weight, other_rare_weight, other_turn_weight = other.weight, other.rare_weight, other.turn_weight
-        other_common_weight = other.common_weight
+            their_turn = pair.rare if pair.turn is None else pair.turn
+            turn_shared = sum([excess for word, excess in their_turn if word in turn])
+            turn_met = sum([excess for word, excess in their_turn if word in words])
+        weight, other_rare_weight, other_turn_weight = pair.weight, pair.rare_weight, pair.turn_weight
+        other_common_weight = pair.common_weight
         mine_only, theirs_only = rare_weight - rare_shared, other_rare_weight - rare_shared
         covered_words = shared / weight_of_all if weight_of_all else 0.0
         covered = rare_shared / rare_weight if rare_weight else 1.0
         covers = rare_shared / other_rare_weight if other_rare_weight else 1.0
         same_numbers = numbers == their_numbers
-        stranger = not names <= other.every_word
-        strange = not other.names <= every_word
+        # A name is never a function word, and so one of the words if it is said at all.
+        stranger, strange = False, not pair.names <= words
+        for name in names:
+            if name not in said or said[name] == ANSWER:
+                stranger = True
+                break
         packed.append(
             _PACK_TEXTS(
                 covered_words,
@@ -254,9 +260,9 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
                 same_numbers and numbers != (),
                 not same_numbers and numbers != () and their_numbers != (),
                 not same_numbers and (numbers == () or their_numbers == ()),
-                not same_numbers or machine != other.machine or stranger or strange,
+                not same_numbers or machine != pair.machine or stranger or strange,
                 stranger and strange,
-                asks == other.asks,
+                asks == pair.asks,
                 answered / rare_weight if rare_weight else 0.0,
                 pair.spelled,
                 pair.spelled * covered_words,

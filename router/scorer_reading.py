@@ -117,17 +117,32 @@ def _excess(weight: float) -> float:
     return (weight - RARE_FROM) / (1 - RARE_FROM)
 
 
+QUESTION, ANSWER = 1, 2
+"""Which of an example's texts says a word; both: 3."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An example's two texts, read. Of the answer only its words are compared."""
+    """What of an example's two texts is compared: little, as it is seldom in the processor's caches when it is asked for."""
 
-    question: Text
+    said: dict[str, int]
+    """The question's words, and those of the answer that are rare, each with who says it. Not two sets: a dictionary says
+    that a word is not in it from one place in memory."""
     rare: tuple[tuple[str, float], ...]
-    """The question's, as pairs: the rarest first."""
+    """The question's, as Text.rare."""
+    turn: tuple[tuple[str, float], ...] | None
+    """As Text.turn of the question; None where all of it is the last turn."""
     unlisted: tuple[Spelling, ...]
-    """router.unlisted_words.unlisted of them."""
-    answer_words: frozenset[str]
-    """The rare ones."""
+    """router.unlisted_words.unlisted of the question."""
+    weight: float
+    rare_weight: float
+    turn_weight: float
+    common_weight: float
+    """All as Text has them of the question; so the next four."""
+    numbers: tuple[str, ...]
+    machine: tuple[str, ...]
+    names: frozenset[str]
+    asks: frozenset[str]
     question_length: float
     """A logarithm of characters."""
     answer_length: float
@@ -168,7 +183,7 @@ class Readings:
     """
 
     def __init__(self, rarity: Rarity, entries: int) -> None:
-        """`entries`: as many as were needed last are kept, at most twice as many, of some five kilobytes each; 0: none."""
+        """`entries`: as many as were needed last are kept, at most twice as many, of some four kilobytes each; 0: none."""
         self.rarity = rarity
         self._entries = entries
         # Two generations instead of an order of use: what is needed every time is then looked up and left where it is.
@@ -203,13 +218,25 @@ class Readings:
     def _read(self, example: Example) -> Pair:
         answer = things(example.answer)
         question = read(example.question, self.rarity)
+        said = dict.fromkeys(question.words, QUESTION)
+        for word, rarity in self.rarity.of(answer.words).items():
+            if rarity > RARE_FROM:
+                said[word] = said.get(word, 0) | ANSWER
         rare = tuple(question.rare.items())
         return Pair(
-            question,
-            rare,
-            unlisted(rare),
-            frozenset([word for word in answer.words if self.rarity(word) > RARE_FROM]),
-            math.log1p(question.length),
-            math.log1p(answer.length),
-            spelled_from(example.question, example.answer),
+            said=said,
+            rare=rare,
+            turn=None if question.turn is question.rare else tuple(question.turn.items()),
+            unlisted=unlisted(rare),
+            weight=question.weight,
+            rare_weight=question.rare_weight,
+            turn_weight=question.turn_weight,
+            common_weight=question.common_weight,
+            numbers=question.numbers,
+            machine=question.machine,
+            names=question.names,
+            asks=question.asks,
+            question_length=math.log1p(question.length),
+            answer_length=math.log1p(answer.length),
+            spelled=spelled_from(example.question, example.answer),
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from router.rarity import Rarity
-from router.scorer_reading import Readings, read, spelled_from
+from router.scorer_reading import ANSWER, QUESTION, Readings, read, spelled_from
 from tests.router.scoring import example, rarity
 
 
@@ -46,7 +46,23 @@ def test_what_is_kept_is_bounded_and_the_same_object_while_it_is(words: Rarity) 
 def test_another_text_under_the_same_id_is_another_reading(words: Rarity) -> None:
     readings = Readings(words, 10)
     one, two = readings.of([example(1), replace(example(1), question="Something else entirely")])
-    assert one.question != two.question
+    assert one.said != two.said
+
+
+def test_whose_word_a_word_is_is_kept_and_of_an_answer_rare_ones_only(words: Rarity) -> None:
+    (pair,) = Readings(words, 0).of(
+        [example(question="population of Meomild?", answer="The people of Meomild: 410")]
+    )
+    assert pair.said == {"population": QUESTION, "meomild": QUESTION | ANSWER, "410": ANSWER}
+    assert pair.turn is None
+
+
+def test_an_examples_earlier_turns_are_told_from_its_last(words: Rarity) -> None:
+    question = "And of Westwick?\n(Earlier: population of Meomild / It is 5.)"
+    (pair,) = Readings(words, 0).of([example(question=question)])
+    assert pair.turn is not None
+    assert [word for word, _ in pair.turn] == ["westwick"]
+    assert {"westwick", "meomild"} <= {word for word, _ in pair.rare}
 
 
 def test_many_threads_may_ask_at_once(words: Rarity) -> None:
