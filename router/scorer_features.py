@@ -108,7 +108,7 @@ class Features:
     names = NAMES
 
     def __init__(self, rarity: Rarity, cache_entries: int = 5_000) -> None:
-        """`cache_entries`: so many examples' texts are kept read, and at most twice as many, of some four kilobytes each."""
+        """`cache_entries`: so many examples' texts are kept read, at most twice as many, of some three kilobytes each."""
         self._readings = Readings(rarity, cache_entries)
 
     def rows(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,8 @@ def read(text: str, rarity: Rarity) -> Text:
     if found.numbers:
         words |= identifiers(text) - FUNCTION_WORDS
     # Sorted, and by word where equally rare: the same text reads the same in every process.
-    weights = rarity.of(sorted(words))
+    # Interned: texts share their words, and a word is then known by its place, without looking at its letters.
+    weights = rarity.of(sorted(map(sys.intern, words)))
     below = sorted([(-_excess(weight), word) for word, weight in weights.items() if weight > RARE_FROM])
     rare = {word: -excess for excess, word in below}
     said, of_turn = words, rare
@@ -183,7 +185,7 @@ class Readings:
     """
 
     def __init__(self, rarity: Rarity, entries: int) -> None:
-        """`entries`: as many as were needed last are kept, at most twice as many, of some four kilobytes each; 0: none."""
+        """`entries`: as many as were needed last are kept, at most twice as many, some three kilobytes each; 0: none."""
         self.rarity = rarity
         self._entries = entries
         # Two generations instead of an order of use: what is needed every time is then looked up and left where it is.
@@ -218,10 +220,10 @@ class Readings:
     def _read(self, example: Example) -> Pair:
         answer = things(example.answer)
         question = read(example.question, self.rarity)
-        said = dict.fromkeys(question.words, QUESTION)
+        said = dict.fromkeys(question.weights, QUESTION)
         for word, rarity in self.rarity.of(answer.words).items():
             if rarity > RARE_FROM:
-                said[word] = said.get(word, 0) | ANSWER
+                said[sys.intern(word)] = said.get(word, 0) | ANSWER
         rare = tuple(question.rare.items())
         return Pair(
             said=said,
