@@ -111,6 +111,10 @@ class Features:
         """`cache_entries`: so many examples' texts are kept read, at most twice as many, of some three kilobytes each."""
         self._readings = Readings(rarity, cache_entries)
 
+    def read(self, text: str) -> Text:
+        """A text as the scalars see it."""
+        return read(text, self._readings.rarity)
+
     def rows(
         self,
         request: RequestView,
@@ -126,7 +130,7 @@ class Features:
             return np.zeros((0, len(NAMES)), np.float32)
         if answers is None:
             answers = vector_rows([c.answer_vector for c in candidates], len(request.vector))
-        asked = read(request.text, self._readings.rarity)
+        asked = self.read(request.text)
         pairs = self._readings.of([c.example for c in candidates])
         cosines = (answers @ request.vector).tolist()
         nearest = max([c.similarity for c in candidates])

@@ -10,33 +10,38 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from router.scorer_reading import spelled_from
+from router.scorer_reading import Text, spelled_from
 
 SAME_FROM = 0.5
 """Share of the matter in common from which two answers say the same."""
 COMMON_SHARE = 0.1
-"""Words in more of the answers than this are manner of speaking, not matter."""
+"""Words in answers about more of the subjects than this are manner of speaking, not matter."""
 _WORD = re.compile(r"\w+(?:[-.,:/@]\w+)*")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _AROUND = ".,;:!?\"'\u201c\u201d()"
 
 
 class Agreement:
-    """Compares answers by the words few answers have. Immutable, so any thread may ask."""
+    """Compares answers by the words that answers about few subjects have. Immutable, so any thread may ask."""
 
-    def __init__(self, answers: Iterable[str]) -> None:
-        """`answers`: of the bank that is learnt from; they say which words are common there."""
-        counts: Counter[str] = Counter()
-        total = 0
-        for answer in answers:
-            counts.update(_words(answer))
-            total += 1
-        common = math.log(1 / COMMON_SHARE)
+    def __init__(self, answers: Iterable[tuple[str, str]]) -> None:
+        """`answers`: of the bank that is learnt from, each with the subject it is about (`subjects`).
+
+        They say which words are common there. Each subject counts once: the answer to what everybody asks is in a great
+        share of all answers, and no manner of speaking for that.
+        """
+        about: dict[str, set[str]] = {}
+        everything = set()
+        for subject, answer in answers:
+            everything.add(subject)
+            for word in _words(answer):
+                about.setdefault(word, set()).add(subject)
+        total, common = len(everything), math.log(1 / COMMON_SHARE)
         self._unseen = max(0.0, math.log(total + 1) - common) if total else 1.0
         self._weights: Mapping[str, float] = {
-            word: max(0.0, math.log(total / count) - common) for word, count in counts.items()
+            word: max(0.0, math.log(total / len(of)) - common) for word, of in about.items()
         }
 
     def matter(self, question: str, answer: str) -> dict[str, float]:
@@ -53,6 +58,22 @@ class Agreement:
         least = min(sum(one.values()), sum(other.values()))
         shared = sum(weight for word, weight in one.items() if word in other)
         return min(1.0, shared / least) if least > 0.0 else 0.0
+
+
+def subjects(questions: Sequence[Text]) -> list[str]:
+    """What each question is about, roughly: its rarest word, and of equally rare ones that of the most questions.
+
+    Words in more than COMMON_SHARE of the questions tell no subjects apart: a tenant's product is named in most of what it
+    is asked. A question without any other rare word is about all of its words.
+    """
+    asked = Counter(word for question in questions for word in question.rare)
+    most = max(2.0, COMMON_SHARE * len(questions))
+    found = []
+    for question in questions:
+        telling = [word for word in question.rare if asked[word] <= most]
+        by_rarity = min(telling, key=lambda word: (-question.rare[word], -asked[word], word), default=None)
+        found.append(by_rarity or " ".join(sorted(question.words)))
+    return found
 
 
 def forms(question: str, answer: str) -> frozenset[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from router.learning.agreement import SAME_FROM, Agreement, forms
+from router.learning.agreement import SAME_FROM, Agreement, forms, subjects
 from router.plan import Candidate
 from router.scorer_features import NAMES, Features, RequestView
 from store.records import Vector
@@ -118,7 +118,8 @@ class _Reader:
         self, bank: list[Candidate], features: Features, asked: Callable[[Candidate], RequestView]
     ) -> None:
         self._bank, self._features, self._asked = bank, features, asked
-        agreement = Agreement(c.example.answer for c in bank)
+        about = subjects([features.read(c.example.question) for c in bank])
+        agreement = Agreement(zip(about, [c.example.answer for c in bank], strict=True))
         texts = [(c.example.question, c.example.answer) for c in bank]
         self._matter = [agreement.matter(*pair) for pair in texts]
         self._forms = [forms(*pair) for pair in texts]

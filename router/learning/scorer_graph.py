@@ -8,13 +8,13 @@ The network, for one request q and each example (question e, answer x, scalars s
     hidden  = relu([s', pair, topic] @ hidden + bias)
     help, harm = sigmoid(hidden @ out + s' @ direct + bias) @ mean_effects
     alone   = sigmoid(topic @ alone + bias) @ mean_alone    quality without any
-    with    = alone * (1 - harm) + (1 - alone) * help       quality with this example by itself
+    with    = help + (1 - help) * alone * (1 - harm)        quality with this example by itself
 
 and both qualities' log-odds times slope plus offset. Several networks that were fitted apart stand side by side in the same
 matrices (`side_by_side`), and their effects are averaged.
 
 Those are the formulas; what is written down are fewer steps that come to the same, for each step takes time of its own: sums
-go into the matrix product beside them, and one product both takes the members' mean effects and combines them.
+go into the matrix product beside them.
 
 The low rank is what keeps a thousand embedding products from being learnt by heart by a few hundred outcomes; `direct`
 is the logistic regression that the scalars would make by themselves.
@@ -184,17 +184,19 @@ def _effects(graph: _Graph, dimensions: int) -> None:
 
 
 def _combination(graph: _Graph) -> None:
-    """`with_one` [n] = without + mean help * (1 - without) - mean harm * without.
-
-    What each member's column counts for is a line in `without`: so one product takes the means and combines them.
-    """
+    """`with_one` [n] = 1 - (1 - mean help) * (1 - without * (1 - mean harm))."""
     mean_help, mean_harm = graph.weights["mean_effects"].T
-    graph.constant("counts_at_none", mean_help)
-    graph.constant("counts_slope", -mean_help - mean_harm)
-    graph.node("Mul", "counts_slope without", "counts_change")
-    graph.node("Add", "counts_change counts_at_none", "counts")
-    graph.node("MatMul", "all_effects counts", "gains")
-    graph.node("Add", "gains without", "with_one")
+    graph.constant("mean_help", mean_help)
+    graph.constant("mean_harm", mean_harm)
+    graph.constant("all", 1.0)
+    graph.node("MatMul", "all_effects mean_help", "helps")
+    graph.node("MatMul", "all_effects mean_harm", "harms")
+    graph.node("Sub", "all harms", "keeps")
+    graph.node("Mul", "keeps without", "right_unhelped")
+    graph.node("Sub", "all right_unhelped", "wrong_unhelped")
+    graph.node("Sub", "all helps", "unhelped")
+    graph.node("Mul", "unhelped wrong_unhelped", "wrong")
+    graph.node("Sub", "all wrong", "with_one")
 
 
 def _calibration(graph: _Graph) -> None:

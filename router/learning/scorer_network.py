@@ -257,8 +257,8 @@ class Committee:
 
 
 def _with_one(alone: Tensor, helps: Tensor, harms: Tensor, batch: Batch) -> Tensor:
-    without = alone[batch.owner]
-    return without * (1 - harms) + (1 - without) * helps
+    # Where the example holds the answer, nothing it might spoil is left to matter: no outcome could tell how harmful it is.
+    return helps + (1 - helps) * alone[batch.owner] * (1 - harms)
 
 
 def calibrated(quality: Tensor, slope: Tensor | float, offset: Tensor | float) -> Tensor:

@@ -41,7 +41,7 @@ def by_hand(
     effects = sigmoid(np.maximum(inside, 0) @ w["out"] + normal @ w["direct"] + w["out_bias"])
     helps, harms = (effects @ w["mean_effects"]).T
     alone = float((sigmoid(topic @ w["alone"] + w["alone_bias"]) @ w["mean_alone"])[0])
-    with_one = alone * (1 - harms) + (1 - alone) * helps
+    with_one = helps + (1 - helps) * alone * (1 - harms)
 
     def line(p: np.ndarray) -> np.ndarray:
         return sigmoid(np.log(p / (1 - p)) * w["slope"] + w["offset"])
