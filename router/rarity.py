@@ -12,8 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from router.slips import Slips
 
 FEWEST_WORDS = 1000
 """A vocabulary with fewer whole words says nothing about frequency: then length stands for rarity."""
@@ -24,8 +27,6 @@ _WORD_STARTS = ("\u2581", "\u0120")
 
 class Rarity:
     """From a word to its rarity, 0 (everywhere) to 1 (nowhere but here). Immutable, so any thread may ask."""
-
-    __slots__ = ("_by_word", "by_length")
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         """`words`: whole words, commonest first. With too few of them, rarity goes by a word's length."""
@@ -58,6 +59,11 @@ class Rarity:
             # Plurals and "whats" are no rarer than what they are made of.
             known = self._by_word.get(word[:-1])
         return 1.0 if known is None else known
+
+    @cached_property
+    def slips(self) -> Slips:
+        """Of the vocabulary's words; takes a tenth of a second at first."""
+        return Slips(list(self._by_word))
 
     def of(self, words: Iterable[str]) -> dict[str, float]:
         """Each word with its rarity, in order; a call for each of them would take most of the time."""

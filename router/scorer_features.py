@@ -6,8 +6,10 @@ fed in training. Whoever changes what a scalar means raises VERSION: models of a
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, log1p
 from typing import TYPE_CHECKING
@@ -19,12 +21,12 @@ from router.plan import Candidate
 from router.rarity import Rarity
 from router.scorer_reading import ANSWER, QUESTION, Pair, Readings, Text, read
 from store.accounting import decayed
-from store.records import Vector
+from store.records import Example, Vector
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = "4"
+VERSION = "5"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
@@ -53,6 +55,8 @@ NAMES: tuple[str, ...] = (
     "request_in_answer",  # share of the request's words, weighted by excess rarity, that the answer says
     "answer_spelled",  # how far a code in the answer is spelled from the example's question: it shows a rule
     "spelled_alike",  # the same, times request_covered: a rule that the request may be asking for
+    "slips",  # words of either question that were read as others for being a slip of the finger, x / (1 + x)
+    "slips_met",  # share of them whose word the other question says; 1 where there are none
     *unlisted_words.NAMES,
     "request_length",  # logarithms of characters
     "question_length",
@@ -132,6 +136,8 @@ class Features:
             answers = vector_rows([c.answer_vector for c in candidates], len(request.vector))
         asked = self.read(request.text)
         pairs = self._readings.of([c.example for c in candidates])
+        if asked.slips or any(pair.slips for pair in pairs):
+            asked, pairs = self._mended(request.text, asked, [c.example for c in candidates], pairs)
         cosines = (answers @ request.vector).tolist()
         nearest = max([c.similarity for c in candidates])
         request_length = log1p(asked.length)
@@ -172,6 +178,23 @@ class Features:
         flat = rows.ravel()
         return rows if isfinite(flat.dot(flat)) else np.nan_to_num(rows, posinf=0.0, neginf=0.0)
 
+    def _mended(
+        self, text: str, asked: Text, examples: Sequence[Example], pairs: list[Pair]
+    ) -> tuple[Text, list[Pair]]:
+        """The readings with the words that were meant. What more than one of the texts says is a name and no slip."""
+        by = Counter(itertools.chain(asked.slips, *[pair.slips for pair in pairs]))
+
+        def slipped(slips: Mapping[str, str]) -> dict[str, str]:
+            return {word: meant for word, meant in slips.items() if by[word] == 1}
+
+        if mine := slipped(asked.slips):
+            asked = read(text, self._readings.rarity, mine)
+        mended = [
+            self._readings.mended(example, theirs) if pair.slips and (theirs := slipped(pair.slips)) else pair
+            for example, pair in zip(examples, pairs, strict=True)
+        ]
+        return asked, mended
+
 
 def names_met(rows: npt.NDArray[np.float32]) -> bool:
     """Whether any candidate mentions, up to a slip of the finger, what the request names; also where it names nothing.
@@ -203,6 +226,7 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
     rare = [(word, excess, weights[word]) for word, excess in asked.rare.items()]
     common = [pair for pair in weights.items() if pair[0] not in asked.rare]
     unlisted, compared = unlisted_words.unlisted(asked.rare.items()), unlisted_words.compared
+    my_meant = asked.meant
     packed = []
     for pair in pairs:
         said, their_numbers = pair.said, pair.numbers
@@ -244,6 +268,10 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
             if name not in said or said[name] == ANSWER:
                 stranger = True
                 break
+        slips, slips_met = len(my_meant) + len(pair.meant), 1.0
+        if slips:
+            met = sum([bool(said.get(word, 0) & QUESTION) for word in my_meant])
+            slips_met = (met + sum([word in words for word in pair.meant])) / slips
         packed.append(
             _PACK_TEXTS(
                 covered_words,
@@ -270,6 +298,8 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
                 answered / rare_weight if rare_weight else 0.0,
                 pair.spelled,
                 pair.spelled * covered_words,
+                slips / (1.0 + slips),
+                slips_met,
             )
             + _PACK_UNLISTED(*compared(unlisted, pair.unlisted))
         )

@@ -9,12 +9,13 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from router.lexical_things import LONGEST, things
 from router.lexical_words import FUNCTION_WORDS
 from router.rarity import Rarity
+from router.slips import Slips
 from router.unlisted_words import Spelling, unlisted
 from store.records import Example
 
@@ -60,12 +61,25 @@ class Text:
     """Sorted."""
     names: frozenset[str]
     asks: frozenset[str]
+    slips: Mapping[str, str]
+    """Of its words, those that no vocabulary lists but may be a slip of the finger, with the listed word then meant."""
+    meant: tuple[str, ...] = ()
+    """The words that were read in place of slips."""
 
 
-def read(text: str, rarity: Rarity) -> Text:
-    """Linear in the text, of which router.lexical_things.LONGEST characters are looked at."""
+_NO_SLIPS: Mapping[str, str] = {}
+
+
+def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Text:
+    """Linear in the text, of which router.lexical_things.LONGEST characters are looked at.
+
+    `meant`: words to be read as others (some of `Text.slips` of an earlier reading).
+    """
     found = things(text)
-    every_word = frozenset(found.words)
+    every_word, names = frozenset(found.words), frozenset(found.names)
+    if meant:
+        every_word = frozenset([meant.get(word, word) for word in every_word])
+        names -= meant.keys()
     turn, earlier, _ = text[:LONGEST].partition(_EARLIER)
     words = every_word - FUNCTION_WORDS
     if found.numbers:
@@ -78,6 +92,8 @@ def read(text: str, rarity: Rarity) -> Text:
     said, of_turn = words, rare
     if earlier:
         folded = turn.casefold().replace("'", "").replace("\u2019", "")
+        for slip, word in meant.items():
+            folded = folded.replace(slip, word)
         said = frozenset(word for word in words if word in folded)
         of_turn = {word: over for word, over in rare.items() if word in said}
     return Text(
@@ -94,9 +110,21 @@ def read(text: str, rarity: Rarity) -> Text:
         every_word=every_word,
         numbers=found.numbers,
         machine=tuple(sorted(found.machine)),
-        names=frozenset(found.names) - FUNCTION_WORDS,
+        names=names - FUNCTION_WORDS,
         asks=found.asks,
+        slips=_slips(rare, rarity.slips),
+        meant=tuple([word for word in meant.values() if word in weights]),
     )
+
+
+def _slips(rare: Mapping[str, float], slips: Slips) -> Mapping[str, str]:
+    found = {}
+    for word, excess in rare.items():
+        if excess < 1.0:
+            break
+        if (meant := slips.meant(word)) is not None:
+            found[word] = meant
+    return found or _NO_SLIPS
 
 
 def identifiers(text: str) -> frozenset[str]:
@@ -150,6 +178,9 @@ class Pair:
     answer_length: float
     spelled: float
     """`spelled_from` of the two texts."""
+    slips: Mapping[str, str]
+    meant: tuple[str, ...]
+    """Both as Text has them of the question."""
 
 
 def spelled_from(question: str, answer: str) -> float:
@@ -187,12 +218,24 @@ class Readings:
     def __init__(self, rarity: Rarity, entries: int) -> None:
         """`entries`: as many as were needed last are kept, at most twice as many, some three kilobytes each; 0: none."""
         self.rarity = rarity
+        # Before the first request, not while it waits.
+        _ = rarity.slips
         self._entries = entries
         # Two generations instead of an order of use: what is needed every time is then looked up and left where it is.
         # Examples share a key in 1 of 2**61 cases.
         self._kept: dict[int, Pair] = {}
         self._older: dict[int, Pair] = {}
         self._lock = threading.Lock()
+
+    def mended(self, example: Example, meant: Mapping[str, str]) -> Pair:
+        """An example's reading with other words in place of its slips."""
+        key = hash((example.id, example.question, example.answer, *meant.items()))
+        pair = self._kept.get(key) or self._older.get(key)
+        if pair is None:
+            pair = self._read(example, meant)
+            if self._entries:
+                self._keep([(key, pair)])
+        return pair
 
     def of(self, examples: Sequence[Example]) -> list[Pair]:
         """Each example's reading, in order."""
@@ -217,9 +260,9 @@ class Readings:
                     self._kept, self._older = {}, self._kept
                 self._kept[key] = pair
 
-    def _read(self, example: Example) -> Pair:
+    def _read(self, example: Example, meant: Mapping[str, str] = _NO_SLIPS) -> Pair:
         answer = things(example.answer)
-        question = read(example.question, self.rarity)
+        question = read(example.question, self.rarity, meant)
         said = dict.fromkeys(question.weights, QUESTION)
         for word, rarity in self.rarity.of(answer.words).items():
             if rarity > RARE_FROM:
@@ -241,4 +284,6 @@ class Readings:
             question_length=math.log1p(question.length),
             answer_length=math.log1p(answer.length),
             spelled=spelled_from(example.question, example.answer),
+            slips=question.slips,
+            meant=question.meant,
         )

@@ -15,7 +15,7 @@ from router.lexical_things import about_other_things, things
 from router.plan import Candidate
 from router.rarity import Rarity
 from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView, names_met, vector_rows
-from router.scorer_reading import read
+from router.scorer_reading import Text, read
 from tests.router.scoring import candidates, example, rarity, request, unit
 
 NOW_S = 1000.0 + 86400.0
@@ -229,9 +229,26 @@ SAID = st.lists(
 ).map(" ".join)
 
 
-def by_definition(words: Rarity, text: str, question: str, answer: str) -> dict[str, float]:
-    """What the names of the compared scalars say, for one pair, set by set."""
-    asked, other = read(text, words), read(question, words)
+def slipped(words: Rarity, texts: list[str]) -> dict[str, str]:
+    """What is read in place of what: words that only one of the texts says."""
+    said = [read(text, words).slips for text in texts]
+    return {
+        word: meant
+        for slips in said
+        for word, meant in slips.items()
+        if sum(word in other for other in said) == 1
+    }
+
+
+def by_definition(
+    words: Rarity, text: str, question: str, answer: str, meant: Mapping[str, str]
+) -> dict[str, float]:
+    """What the names of the compared scalars say, for one pair, set by set; `meant` read in place of slips."""
+
+    def mended(said: str) -> Text:
+        return read(said, words, {w: m for w, m in meant.items() if w in read(said, words).slips})
+
+    asked, other = mended(text), mended(question)
 
     def share(some: Mapping[str, float], of: frozenset[str], nothing: float = 1.0) -> float:
         total = sum(some.values())
@@ -265,12 +282,36 @@ def by_definition(words: Rarity, text: str, question: str, answer: str) -> dict[
         "numbers_equal": numbers[0] == numbers[1] != (),
         "numbers_conflict": numbers[0] != numbers[1] and () not in numbers,
         "numbers_one_sided": numbers.count(()) == 1,
-        "other_things": about_other_things(things(text), things(question)),
+        "other_things": any(lost) or numbers[0] != numbers[1] or asked.machine != other.machine,
         "names_disagree": all(lost),
         "asks_alike": asked.asks == other.asks,
         "request_in_answer": share(asked.rare, frozenset(things(answer).words), 0.0),
+        "slips": saturated([len(asked.meant) + len(other.meant)]),
     }
     return {name: float(value) for name, value in scalars.items()}
+
+
+def test_a_slip_of_the_finger_is_read_as_the_word_that_was_meant() -> None:
+    slipped, right = (
+        "Which platvorm does the Qorbax leave from?",
+        "Which platform does the Qorbax leave from?",
+    )
+    rows = Features(rarity_once()).rows(request(slipped), [Candidate(example(1, question=right), 0.9)], NOW_S)
+    found = {
+        name: float(rows[0, PLACE[name]]) for name in ("request_covered", "unlisted_covered", "slips_met")
+    }
+    assert found == {"request_covered": 1.0, "unlisted_covered": 1.0, "slips_met": 1.0}
+    assert rows[0, PLACE["slips"]] == 0.5
+
+
+def test_what_more_than_one_text_says_is_a_name_and_no_slip() -> None:
+    near = [
+        Candidate(example(i, question=question), 0.9)
+        for i, question in enumerate(["Where do the Gardan Rovers play?", "coach of the Garden Rovers?"])
+    ]
+    rows = Features(rarity_once()).rows(request("Who coaches the Gardan Rovers?"), near, NOW_S)
+    assert rows[:, PLACE["slips"]].tolist() == [0.0, 0.0]
+    assert rows[0, PLACE["unlisted_covered"]] == 1.0 > rows[1, PLACE["unlisted_covered"]]
 
 
 @settings(max_examples=60, deadline=None)
@@ -284,7 +325,8 @@ def test_candidates_compared_side_by_side_are_what_each_is_by_definition(
         for i, (question, answer) in enumerate(texts)
     ]
     rows = Features(words).rows(request(text), near, NOW_S)
-    expected = [by_definition(words, text, question, answer) for question, answer in texts]
+    meant = slipped(words, [text, *[question for question, _ in texts]])
+    expected = [by_definition(words, text, question, answer, meant) for question, answer in texts]
     for row, scalars in zip(rows, expected, strict=True):
         assert {name: float(row[PLACE[name]]) for name in scalars} == pytest.approx(scalars, abs=1e-6)
     overlap = [e["request_rare_covered"] * e["example_rare_covered"] for e in expected]

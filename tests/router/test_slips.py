@@ -1,0 +1,72 @@
+"""Which listed word an unlisted one was meant to be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.slips import Slips, one_slip
+from tests.router.scoring import rarity
+
+WORDS = st.text("abcd", min_size=1, max_size=7)
+
+
+@pytest.fixture(scope="module")
+def slips() -> Slips:
+    return rarity().slips
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("platvorm", "platform"),
+        ("ebmlem", "emblem"),
+        ("freigot", "freight"),
+        ("ctiy", "city"),
+        ("witth", "with"),
+    ],
+)
+def test_a_word_one_slip_away_is_found(slips: Slips, slip: str, meant: str) -> None:
+    assert slips.meant(slip) == meant
+
+
+@pytest.mark.parametrize("word", ["quoustland", "oren", "mny", "qx-410", "人口", "straße"])
+def test_what_is_no_slip_of_a_listed_word_or_too_short_to_tell_means_nothing_else(
+    slips: Slips, word: str
+) -> None:
+    assert slips.meant(word) is None
+
+
+def test_the_commonest_of_several_words_is_meant() -> None:
+    assert Slips(["foods", "feeds"]).meant("feods") == "foods"
+    assert Slips(["feeds", "foods"]).meant("feods") == "feeds"
+
+
+def test_without_a_vocabulary_nothing_is_a_slip() -> None:
+    assert Slips([]).meant("platvorm") is None
+
+
+def edits(word: str) -> set[str]:
+    """Every word one slip away, one kind of slip after the other."""
+    places = range(len(word) + 1)
+    left_out = {word[:i] + word[i + 1 :] for i in places[:-1]}
+    swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in places[:-2]}
+    exchanged = {word[:i] + letter + word[i + 1 :] for i in places[:-1] for letter in "abcd"}
+    put_in = {word[:i] + letter + word[i:] for i in places for letter in "abcd"}
+    return left_out | swapped | exchanged | put_in
+
+
+@given(one=WORDS, other=WORDS)
+def test_one_slip_is_what_its_four_kinds_make(one: str, other: str) -> None:
+    if one != other:
+        assert one_slip(one, other) == (other in edits(one))
+
+
+@given(
+    words=st.lists(WORDS.filter(lambda word: len(word) > 4), min_size=1, max_size=8, unique=True), word=WORDS
+)
+def test_whatever_is_a_slip_away_is_found(words: list[str], word: str) -> None:
+    found = Slips(words).meant(word)
+    near = [other for other in words if other != word and one_slip(word, other)] if len(word) >= 4 else []
+    assert found == (near[0] if near else None)
