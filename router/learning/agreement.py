@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from router.scorer_reading import Text, spelled_from
+from router.slips import one_slip
 
 SAME_FROM = 0.5
 """Share of the matter in common from which two answers say the same."""
+WHOLE_FROM = 0.6
+"""Share of the right answer's matter from which another says all of it: of two things that were asked, half is one."""
 COMMON_SHARE = 0.1
 """Words in answers about more of the subjects than this are manner of speaking, not matter."""
+_NAMES_FROM = math.log(1 / 0.02) - math.log(1 / COMMON_SHARE)
+"""Weight of a word in the answers about one in fifty subjects."""
 _WORD = re.compile(r"\w+(?:[-.,:/@]\w+)*")
 _LETTERS, _DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _AROUND = ".,;:!?\"'\u201c\u201d()"
@@ -49,6 +53,15 @@ class Agreement:
         found = {word: self._weights.get(word, self._unseen) for word in _words(answer) - _words(question)}
         return {word: weight for word, weight in found.items() if weight > 0.0}
 
+    def echoes(self, question: Text, answer: str) -> frozenset[str]:
+        """What an answer says again of whom its question names: words that no vocabulary lists and few subjects have."""
+        said = _words(answer)
+        return frozenset(
+            word
+            for word, excess in question.rare.items()
+            if excess >= 1.0 and word in said and self._weights.get(word, self._unseen) >= _NAMES_FROM
+        )
+
     @staticmethod
     def share(one: Mapping[str, float], other: Mapping[str, float]) -> float:
         """How much of the smaller of two matters is in the larger, 0..1; 0 where either is empty.
@@ -59,21 +72,32 @@ class Agreement:
         shared = sum(weight for word, weight in one.items() if word in other)
         return min(1.0, shared / least) if least > 0.0 else 0.0
 
+    @staticmethod
+    def covered(right: Mapping[str, float], given: Mapping[str, float]) -> float:
+        """How much of the right answer's matter is in another's, 0..1; 1 where it has none."""
+        whole = sum(right.values())
+        shared = sum(weight for word, weight in right.items() if word in given)
+        return min(1.0, shared / whole) if whole > 0.0 else 1.0
+
+
+def contradicted(names: Iterable[str], texts: str) -> bool:
+    """Whether the texts miss one of the names, slips of the finger apart: then they are about something else."""
+    said = _words(texts)
+    return any(name not in said and not _slipped(name, said) for name in names)
+
+
+def _slipped(name: str, said: Iterable[str]) -> bool:
+    return name.isalpha() and any(
+        len(word) >= _SHORTEST and one_slip(name, word) for word in said if word.isalpha()
+    )
+
 
 def subjects(questions: Sequence[Text]) -> list[str]:
-    """What each question is about, roughly: its rarest word, and of equally rare ones that of the most questions.
+    """What each question is about, roughly: its two rarest words; all of its words where it has no rare one.
 
-    Words in more than COMMON_SHARE of the questions tell no subjects apart: a tenant's product is named in most of what it
-    is asked. A question without any other rare word is about all of its words.
+    Two, since one may be the tenant's product, which is named in most of what it is asked.
     """
-    asked = Counter(word for question in questions for word in question.rare)
-    most = max(2.0, COMMON_SHARE * len(questions))
-    found = []
-    for question in questions:
-        telling = [word for word in question.rare if asked[word] <= most]
-        by_rarity = min(telling, key=lambda word: (-question.rare[word], -asked[word], word), default=None)
-        found.append(by_rarity or " ".join(sorted(question.words)))
-    return found
+    return [" ".join(list(question.rare)[:2]) or " ".join(sorted(question.words)) for question in questions]
 
 
 def forms(question: str, answer: str) -> frozenset[str]:

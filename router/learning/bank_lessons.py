@@ -5,8 +5,9 @@ that show the rule it follows, and the rest (router.learning.agreement). Outcome
 and of single examples, and teach the scorer to tell the same thing from a similar one. Some requests are also shown what is
 left of the bank without everything near: what does not help when nothing is there.
 
-Agreement by chance ("USB-C" for two devices) is wrong in about a tenth of the labels here. A plain line over the
-scalars, fitted on the other requests, says where an agreement is unlikely, and it is then passed over (Brodley, Friedl 1999,
+Agreement by chance ("USB-C" for two devices) would be wrong in about a tenth of the labels. Mostly it shows: one answer
+names what the other request and its answer do not (router.learning.agreement.contradicted). And a plain line over the
+scalars, fitted on the other requests, says where an agreement is very unlikely. Either is passed over (Brodley, Friedl 1999,
 "Identifying Mislabeled Training Data", section 3: filtering by a learner of another kind, across folds). Needs no torch.
 """
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from router.learning.agreement import SAME_FROM, Agreement, forms, subjects
+from router.learning.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, forms, subjects
 from router.plan import Candidate
 from router.scorer_features import NAMES, Features, RequestView
 from store.records import Vector
@@ -35,7 +36,7 @@ MOST_REQUESTS, MOST_STRANGERS = 2000, 1000
 MOST_EXAMPLES = 6000
 NEAR_SHARE = 0.15
 """Of the bank, what counts as near and is kept from a request that meets strangers."""
-FOLDS, UNLIKELY, RIDGE = 4, 0.3, 1.0
+FOLDS, UNLIKELY, RIDGE = 4, 0.05, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Lesson:
     """(examples, router.scorer_features.NAMES)"""
     same: Bools
     """(examples,): says what the right answer says."""
+    whole: Bools
+    """(examples,): and all of it."""
     rule: Bools
     """(examples,): shows the rule that the right answer follows; never where `same`."""
     counts: Bools
@@ -104,7 +107,10 @@ def trusted(found: Sequence[Lesson], seed: int) -> list[Lesson]:
         rest = [i for i in range(len(found)) if fold[i] != k]
         if not rest:
             continue
-        line = _line(np.concatenate([rows[i] for i in rest]), np.concatenate([found[i].same for i in rest]))
+        line = _line(
+            np.concatenate([rows[i] for i in rest]),
+            np.concatenate([found[i].same & found[i].counts for i in rest]),
+        )
         for i in np.flatnonzero(fold == k).tolist():
             likely = 1 / (1 + np.exp(-rows[i] @ line))
             checked[i] = replace(found[i], counts=found[i].counts & ~(found[i].same & (likely < UNLIKELY)))
@@ -118,10 +124,14 @@ class _Reader:
         self, bank: list[Candidate], features: Features, asked: Callable[[Candidate], RequestView]
     ) -> None:
         self._bank, self._features, self._asked = bank, features, asked
-        about = subjects([features.read(c.example.question) for c in bank])
-        agreement = Agreement(zip(about, [c.example.answer for c in bank], strict=True))
+        read = [features.read(c.example.question) for c in bank]
+        agreement = Agreement(zip(subjects(read), [c.example.answer for c in bank], strict=True))
         texts = [(c.example.question, c.example.answer) for c in bank]
         self._matter = [agreement.matter(*pair) for pair in texts]
+        self._names = [
+            agreement.echoes(question, c.example.answer) for question, c in zip(read, bank, strict=True)
+        ]
+        self._texts = ["\n".join(pair) for pair in texts]
         self._forms = [forms(*pair) for pair in texts]
         self._now_s = max(c.example.created_at_s for c in bank)
         self._blank = np.zeros_like(bank[0].vector)
@@ -134,6 +144,7 @@ class _Reader:
         places = [j for j, _ in shown]
         candidates = [c for _, c in shown]
         same = np.array([self._share(i, j) >= SAME_FROM for j in places])
+        whole = np.array([Agreement.covered(self._matter[i], self._matter[j]) >= WHOLE_FROM for j in places])
         rule = np.array([bool(self._forms[i] & self._forms[j]) for j in places]) & ~same
         return Lesson(
             request.example.created_at_s,
@@ -142,9 +153,13 @@ class _Reader:
             self._stacked([c.answer_vector for c in candidates]),
             self._features.rows(self._asked(request), candidates, self._now_s),
             same,
+            same & whole,
             rule,
-            np.ones(len(places), bool),
+            ~np.array([s and self._contradicted(i, j) for s, j in zip(same.tolist(), places, strict=True)]),
         )
+
+    def _contradicted(self, i: int, j: int) -> bool:
+        return contradicted(self._names[i], self._texts[j]) or contradicted(self._names[j], self._texts[i])
 
     def _share(self, i: int, j: int) -> float:
         return Agreement.share(self._matter[i], self._matter[j])

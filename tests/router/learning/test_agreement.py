@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.learning.agreement import SAME_FROM, Agreement, forms, subjects
+from router.learning.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, forms, subjects
 from router.scorer_reading import read
 from tests.router.scoring import rarity
 
@@ -55,18 +55,59 @@ def test_the_answer_to_what_everybody_asks_is_no_manner_of_speaking() -> None:
     assert share(by_answer, *pairs) == 0.0, "counted once per answer, it is in two fifths of them"
 
 
-def test_a_subject_is_the_rarest_word_and_of_equally_rare_ones_the_commonest_in_the_bank() -> None:
-    asked = ["Where was Tomas Voak born?", "voak's prize, pleese", "Which award did Voak win?"]
-    others = [f"Where is the {name} made?" for name in WORDS]
-    found = subjects([read(text, rarity()) for text in asked + others])
-    assert found[:3] == ["voak"] * 3
+def test_the_question_that_everybody_asks_is_about_few_subjects_however_it_is_worded() -> None:
+    openings = ["", "Hi! ", "Quick one: ", "Please help: ", "Sorry to bother you, "]
+    worded = ["Where was Tomas Voak born?", "what is Tomas Voak's birthplace", "tomas voak birthplace"]
+    found = subjects([read(opening + text, rarity()) for opening in openings for text in worded])
+    assert len(set(found)) == 2
 
 
-def test_what_most_questions_name_is_nobodys_subject() -> None:
+def test_what_most_questions_name_does_not_make_one_subject_of_them() -> None:
     questions = [f"Where is the {name} of our Qorbax made?" for name in WORDS]
     found = subjects([read(text, rarity()) for text in questions])
-    assert "qorbax" not in found
     assert len(set(found)) > len(WORDS) / 2
+
+
+def test_a_question_without_rare_words_is_about_all_of_its_words() -> None:
+    asked = [read(text, rarity()) for text in ("how is it going?", "is it big?", "what is it like?")]
+    assert len(set(subjects(asked))) == 3
+
+
+@pytest.fixture(scope="module")
+def many() -> Agreement:
+    answers = [f"It is {n * 37} units." for n in range(200)]
+    return Agreement((f"subject {n}", answer) for n, answer in enumerate(answers))
+
+
+def echoes(agreement: Agreement, question: str, answer: str) -> frozenset[str]:
+    return agreement.echoes(read(question, rarity()), answer)
+
+
+def test_an_answer_that_names_somebody_else_contradicts(many: Agreement) -> None:
+    names = echoes(many, "When did Brimeth open?", "Brimeth opened in 1999.")
+    assert names == {"brimeth"}
+    assert not contradicted(names, "brimeth opening year\n1999.")
+    assert contradicted(names, "When did Quoustland open?\n1999.")
+    assert contradicted(names, "opening year of quoustland\nQuoustland opened in 1999.")
+    assert not contradicted(names, "When did Brimteh open?\n1999."), "a slip of the finger"
+
+
+def test_an_identifier_with_another_digit_is_no_slip(many: Agreement) -> None:
+    names = echoes(many, "port of the QX-410", "The QX-410 has port 99.")
+    assert contradicted(names, "port of the QX-470\nPort 99.")
+    assert not contradicted(names, "qx-410 port\n99.")
+
+
+def test_what_an_answer_does_not_say_again_contradicts_nothing(many: Agreement) -> None:
+    assert echoes(many, "When did Brimeth open?", "In 1999.") == frozenset()
+    assert not contradicted([], "anything")
+
+
+def test_half_of_what_was_asked_is_not_all_of_it(agreement: Agreement) -> None:
+    both = agreement.matter("port and code of alpha", "Port 3270. QZ-4.")
+    one = agreement.matter("port of alpha", "Port 3270.")
+    assert 0.0 < Agreement.covered(both, one) < WHOLE_FROM <= Agreement.covered(one, both) == 1.0
+    assert Agreement.covered({}, one) == 1.0
 
 
 def test_a_bank_without_answers_takes_every_word_for_matter() -> None:

@@ -30,7 +30,7 @@ def told(count: int) -> list[Lesson]:
         same = generator.random(CANDIDATES) < 0.2
         scalars[:, SAYS_SAME] = same
         scalars[:, PLACE["request_rare_covered"]] = 0.0
-        found.append(Lesson(0.0, unit(n), blank, blank, scalars, same, ~every, every))
+        found.append(Lesson(0.0, unit(n), blank, blank, scalars, same, every, ~every, every))
     return found
 
 
@@ -49,7 +49,7 @@ def difference(lessons: list[Lesson]) -> float:
 
 
 def test_what_the_bank_agrees_on_is_learnt_beside_the_outcomes() -> None:
-    assert difference(told(150)) > 0.2
+    assert difference(told(300)) > 0.2
     assert difference([]) < 0.2
 
 
