@@ -26,7 +26,7 @@ from store.records import Example, Vector
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = "5"
+VERSION = "6"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
@@ -57,6 +57,10 @@ NAMES: tuple[str, ...] = (
     "spelled_alike",  # the same, times request_covered: a rule that the request may be asking for
     "slips",  # words of either question that were read as others for being a slip of the finger, x / (1 + x)
     "slips_met",  # share of them whose word the other question says; 1 where there are none
+    "telling_covered",  # share of the request's names and identifiers that the example's question says; 1 without any
+    "telling_covers",  # and of the example's question, by the request
+    "telling_lost",  # telling_covered, below the candidate that has most of it
+    "joins_more",  # the request joins several things ("and", "both", "also") and the example's question does not
     *unlisted_words.NAMES,
     "request_length",  # logarithms of characters
     "question_length",
@@ -80,9 +84,12 @@ PLACE = {name: i for i, name in enumerate(NAMES)}
 """Column by name."""
 
 _OVERLAP = NAMES.index("overlap_lost")
-_MET = [PLACE[name] for name in ("request_rare_covered", "unlisted_covered", "unlisted_none")]
-_RARE_MET, _UNLISTED_MET = 0.25, 0.5
-"""What an example must cover of the request's rare, and of its unlisted words, to be about the same thing."""
+_MET = [
+    PLACE[name] for name in ("telling_covered", "request_rare_covered", "unlisted_covered", "unlisted_none")
+]
+_TELLING_MET, _RARE_MET, _SPELLED_MET = 0.5, 0.25, 0.65
+"""What an example must cover of the request's telling words, exactly or by spelling, to be about the same thing; or where
+the request has none, of its rare words."""
 _TEXTS, _UNLISTED, _REST = PLACE["request_covered"], PLACE[unlisted_words.NAMES[0]], PLACE["request_length"]
 # A row in four parts: what is near, what the texts have in common, how alike they spell the rest, and all else.
 _PACK_NEAR = struct.Struct(f"{_TEXTS}f").pack
@@ -201,10 +208,13 @@ def names_met(rows: npt.NDArray[np.float32]) -> bool:
 
     `rows` as `Features.rows` gives them.
     """
-    for covered, unlisted, unlisted_none in rows[:, _MET].tolist():
-        if covered >= _RARE_MET or (not unlisted_none and unlisted >= _UNLISTED_MET):
-            return True
-    return False
+    met = rows[:, _MET].tolist()
+    if all(telling == 1.0 for telling, _, _, _ in met):
+        # All are covered, which is also what it says where there are none.
+        return any(rare >= _RARE_MET for _, rare, _, _ in met)
+    return any(
+        telling >= _TELLING_MET or (spelled >= _SPELLED_MET and not none) for telling, _, spelled, none in met
+    )
 
 
 def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArray[np.float32]:
@@ -212,6 +222,13 @@ def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArra
     unknown = np.zeros(dimensions, np.float32)
     flat = np.concatenate([unknown if vector is None else vector for vector in vectors])
     return flat.astype(np.float32, copy=False).reshape(len(vectors), dimensions)
+
+
+def _telling_covered(telling: Sequence[str], pairs: Sequence[Pair]) -> list[float]:
+    count = len(telling)
+    if not count:
+        return [1.0] * len(pairs)
+    return [sum([pair.said.get(word, 0) & QUESTION for word in telling]) / count for pair in pairs]
 
 
 def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
@@ -226,9 +243,11 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
     rare = [(word, excess, weights[word]) for word, excess in asked.rare.items()]
     common = [pair for pair in weights.items() if pair[0] not in asked.rare]
     unlisted, compared = unlisted_words.unlisted(asked.rare.items()), unlisted_words.compared
-    my_meant = asked.meant
+    my_meant, joins = asked.meant, asked.joins
+    by_telling = _telling_covered(asked.telling, pairs)
+    most_telling = max(by_telling)
     packed = []
-    for pair in pairs:
+    for pair, telling_covered in zip(pairs, by_telling, strict=True):
         said, their_numbers = pair.said, pair.numbers
         shared = rare_shared = common_shared = answered = rarest_mine = rarest_theirs = 0.0
         for word, excess, weight in rare:
@@ -300,6 +319,10 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
                 pair.spelled * covered_words,
                 slips / (1.0 + slips),
                 slips_met,
+                telling_covered,
+                sum([word in words for word in pair.telling]) / len(pair.telling) if pair.telling else 1.0,
+                most_telling - telling_covered,
+                joins and not pair.joins,
             )
             + _PACK_UNLISTED(*compared(unlisted, pair.unlisted))
         )

@@ -31,6 +31,8 @@ _LEAST_SPELLED, _WHOLLY_SPELLED = 3, 8
 """Letters in a row that a question and a code in its answer must share to be more than chance; and those that are enough."""
 _LONGEST_CODE = 40
 
+_JOINING = frozenset(("and", "both", "also"))
+
 RARE_FROM = 0.6
 """Rarity from which a word begins to count as one that tells things apart; below are some four hundred words."""
 
@@ -63,6 +65,10 @@ class Text:
     asks: frozenset[str]
     slips: Mapping[str, str]
     """Of its words, those that no vocabulary lists but may be a slip of the finger, with the listed word then meant."""
+    telling: tuple[str, ...]
+    """Names and identifiers: words that no vocabulary lists or with a digit; of the last turn, if it names anything."""
+    joins: bool
+    """Whether it joins things: "and", "both", "also"."""
     meant: tuple[str, ...] = ()
     """The words that were read in place of slips."""
 
@@ -89,13 +95,21 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
     weights = rarity.of(sorted(map(sys.intern, words)))
     below = sorted([(-_excess(weight), word) for word, weight in weights.items() if weight > RARE_FROM])
     rare = {word: -excess for excess, word in below}
-    said, of_turn = words, rare
+    telling = [word for word, excess in rare.items() if excess >= 1.0 or not word.isalpha()]
+    if found.numbers:
+        telling += [word for word in weights if word not in rare and not word.isalpha()]
+    said, of_turn, joins = words, rare, every_word
     if earlier:
         folded = turn.casefold().replace("'", "").replace("\u2019", "")
         for slip, word in meant.items():
             folded = folded.replace(slip, word)
         said = frozenset(word for word in words if word in folded)
         of_turn = {word: over for word, over in rare.items() if word in said}
+        joins = frozenset(folded.split())
+        # What the last turn names is what is asked about; where it names nothing, that is what was named before.
+        of_last = [word for word in telling if word in said]
+        if of_last or any(name in folded for name in names):
+            telling = of_last
     return Text(
         length=found.length,
         words=words,
@@ -113,6 +127,8 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
         names=names - FUNCTION_WORDS,
         asks=found.asks,
         slips=_slips(rare, rarity.slips),
+        telling=tuple(telling),
+        joins=not _JOINING.isdisjoint(joins),
         meant=tuple([word for word in meant.values() if word in weights]),
     )
 
@@ -180,7 +196,9 @@ class Pair:
     """`spelled_from` of the two texts."""
     slips: Mapping[str, str]
     meant: tuple[str, ...]
-    """Both as Text has them of the question."""
+    telling: tuple[str, ...]
+    joins: bool
+    """All as Text has them of the question."""
 
 
 def spelled_from(question: str, answer: str) -> float:
@@ -286,4 +304,6 @@ class Readings:
             spelled=spelled_from(example.question, example.answer),
             slips=question.slips,
             meant=question.meant,
+            telling=question.telling,
+            joins=question.joins,
         )

@@ -133,6 +133,50 @@ def test_a_follow_ups_own_turn_is_compared_by_itself(features: Features) -> None
     assert asked_of(features, text, "population of Eastwick", "request_rare_covered") > 0.0
 
 
+@pytest.mark.parametrize(
+    ("text", "question", "covered", "covers"),
+    [
+        ("weight of the QX-410", "how heavy is the qx-410", 1.0, 1.0),
+        ("weight of the QX-410", "how heavy is the qx-470", 1 / 3, 1 / 3),
+        ("population of Quoustland", "population of Quoustland, as of 1999", 1.0, 0.5),
+        ("population of Quoustland", "population of Quoustlend", 0.0, 0.0),
+        ("what is the weight", "weight of the QX-410", 1.0, 0.0),
+    ],
+)
+def test_names_and_identifiers_are_compared_by_themselves_and_exactly(
+    features: Features, text: str, question: str, covered: float, covers: float
+) -> None:
+    assert asked_of(features, text, question, "telling_covered") == pytest.approx(covered)
+    assert asked_of(features, text, question, "telling_covers") == pytest.approx(covers)
+
+
+def test_a_name_that_another_candidate_says_is_lost_for_the_rest(features: Features) -> None:
+    near = [
+        Candidate(example(1, question="capital of Quoustland"), 0.9),
+        Candidate(example(2, question="capital of Quoustlend"), 0.8),
+    ]
+    lost = features.rows(request("population of Quoustland"), near, NOW_S)[:, PLACE["telling_lost"]]
+    assert lost.tolist() == [0.0, 1.0]
+
+
+def test_what_the_last_turn_names_is_asked_about_and_else_what_was_named_before(features: Features) -> None:
+    earlier = "\n(Earlier: population of Brimeth / It is 5.)"
+    assert (
+        asked_of(features, "And of Quoustland?" + earlier, "population of Quoustland", "telling_covered")
+        == 1.0
+    )
+    assert (
+        asked_of(features, "And of Quoustland?" + earlier, "population of Brimeth", "telling_covered") == 0.0
+    )
+    assert asked_of(features, "And the capital?" + earlier, "population of Brimeth", "telling_covered") == 1.0
+
+
+def test_a_request_for_two_things_is_seen_beside_an_example_of_one(features: Features) -> None:
+    both, one = "What are the weight and the price of the QX-410?", "price of the QX-410"
+    assert asked_of(features, both, one, "joins_more") == 1.0
+    assert asked_of(features, both, both, "joins_more") == asked_of(features, one, both, "joins_more") == 0.0
+
+
 def test_an_unknown_answer_vector_is_flagged_and_not_taken_for_dissimilar(features: Features) -> None:
     known = Candidate(example(), 0.9, unit(2), unit(1))
     assert value(features, "answer_known", known) == 1.0

@@ -27,7 +27,7 @@ from tests.router.scoring import DIMENSIONS, unit
 
 @pytest.fixture(scope="module")
 def made() -> Trained:
-    return trained(outcomes(500), prior_model(), seed=1, members=2, embedding_version="mini@1")
+    return trained(outcomes(900), prior_model(), seed=1, members=2, embedding_version="mini@1")
 
 
 def single(covered: bool) -> Row:
