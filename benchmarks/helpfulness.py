@@ -21,7 +21,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ from benchmarks.helpfulness_world import (  # noqa: E402
     remembered,
 )
 from engines.simulated_world import World  # noqa: E402
-from router.combiner import Knobs, combine  # noqa: E402
+from router.combiner import Knobs, combine, with_gains  # noqa: E402
 from router.embedder import Embedder  # noqa: E402
 from router.embedding_model import prepare  # noqa: E402
 from router.learning.bank_lessons import Lesson, lessons  # noqa: E402
@@ -169,7 +169,7 @@ def chosen_by(
     """What the scorer and the combiner send."""
     CLOCK.now_s = SECONDS_APART * i
     scores = scorer.score(view(played, i), near)
-    scored = [replace(c, gain=float(g)) for c, g in zip(near, scores.gains, strict=True)]
+    scored = with_gains(near, scores.gains.tolist(), scores.effects)
     found = combine(
         scored,
         quality_alone=scores.quality_alone,

@@ -235,7 +235,7 @@ def outcomes(town: Town, requests: Sequence[Asked], features: Features) -> list[
 def by_scorer(scorer: Scorer, asked: Asked, knobs: Knobs) -> list[Candidate]:
     """What the scorer and the combiner send."""
     scores = scorer.score(view(asked), asked.near)
-    scored = with_gains(asked.near, scores.gains.tolist())
+    scored = with_gains(asked.near, scores.gains.tolist(), scores.effects)
     alone = scores.quality_alone
     found = combine(
         scored,

@@ -37,7 +37,7 @@ from router.scorer_prior import prior_model
 
 CANDIDATES = 20
 PLENTY_TOKENS = 1_000_000
-FILLING = Knobs(min_gain=0.0, min_promise=0.0, redundancy=0.0)
+FILLING = Knobs(min_gain=0.0, redundancy=0.0, distraction=0.0)
 """As many as asked for: what is compared is which, not how many."""
 NOW_S = 86_400.0
 CASES: dict[str, Callable[[Path, Path, int | None], Case]] = {"banking77": banking77, "nl2bash": nl2bash}
@@ -122,7 +122,7 @@ def measured(case: Case, settings: Settings, rarity: Rarity, folder: Path) -> di
                 request = RequestView(case.prompts[i], case.vectors[i], "large")
                 for way, scorer in scorers.items():
                     scores = scorer.score(request, candidates)
-                    scored = with_gains(candidates, scores.gains.tolist())
+                    scored = with_gains(candidates, scores.gains.tolist(), scores.effects)
                     chosen[way].add(case, i, _filled(scored, scores.quality_alone, k))
                     if way == "trained":
                         for order in orders:

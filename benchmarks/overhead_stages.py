@@ -107,7 +107,7 @@ class Stages:
                 quality_alone=min(0.5, scores.quality_alone),
                 most=5,
                 budget_tokens=2000,
-                knobs=Knobs(min_gain=0.0, min_promise=0.0),
+                knobs=Knobs(min_gain=0.0),
             )
             for (near, scores), gains in zip(scored, drawn, strict=True)
         ]

@@ -1,14 +1,22 @@
 """Which examples together, in what order: the set that promises the most quality for its tokens, often the empty one.
 
-Greedy: each step takes the example that adds most to the expected quality of the set (router.set_quality), less the price
-of its tokens, and stops when none adds enough. The expected quality of a set has diminishing returns, for which greedy is
-within 1 - 1/e of the best set of that size (Nemhauser, Wolsey, Fisher 1978, "An analysis of approximations for maximizing
-submodular set functions", section 4). What resembles an example that is in the set already counts for less (maximal marginal
-relevance: Carbonell, Goldstein 1998, section 2): near-duplicates share their fate, which independent chances would not.
+Greedy: each step takes the example that adds most to the expected quality of the set, less the price of its tokens, and
+stops when none adds enough. That quality is the one of router.set_quality, with what a scorer says of help (h) and of harm
+(k) kept apart, and with `distraction`:
+
+    (1 - M) * product(1 - distraction * (1 - h_i)) + M * alone * product(1 - k_i / 2),  M = product(1 - h_i)
+
+Either some example holds what is needed, which the others distract from, or none does, and they spoil what the engine
+knows. So a doubtful example may be worth sending where the engine would be wrong anyhow, and not once a sure one was chosen.
+What helps has diminishing returns, for which greedy is within 1 - 1/e of the best set of that size (Nemhauser, Wolsey,
+Fisher 1978, "An analysis of approximations for maximizing submodular set functions", section 4). What resembles an example
+that is in the set already counts for less (maximal marginal relevance: Carbonell, Goldstein 1998, section 2):
+near-duplicates share their fate, which independent chances would not.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,7 +25,7 @@ from engines.chat import ChatRequest
 from router.hot_examples import hot_first
 from router.plan import Candidate
 from router.prompt import example_tokens, tokens_needed
-from router.set_quality import EPSILON, helps
+from router.set_quality import EPSILON
 
 Order = Literal["helpful_last", "stable"]
 LeftOut = Literal[
@@ -30,24 +38,30 @@ LeftOut = Literal[
     "adds_too_little",
     "promises_too_little",
 ]
-"""not_scored: nobody knows what it would do. helps_too_little: by itself, against `min_gain`. unfamiliar: no candidate
-mentions what the request names, and none helps enough for that. enough: as many as wanted were chosen. no_room: its
-tokens would not have fitted. redundant: it is like one that was chosen. adds_too_little: beside the chosen ones, for its
-tokens. promises_too_little: it would have been sent, but even the best set was not worth the risk."""
+"""not_scored: nobody knows what it would do. helps_too_little: by itself, against `min_gain`, and beside others.
+unfamiliar: no candidate mentions what the request names, and none helps enough for that. enough: as many as wanted were
+chosen. no_room: its tokens would not have fitted. redundant: it is like one that was chosen. adds_too_little: beside the
+chosen ones, for its tokens. promises_too_little: it would have been sent, but even the best set was not worth the risk."""
+
+
+HARM_BELIEVED = 0.5
+"""Of what a scorer predicts: outcomes tell it poorly, for what distracts from other examples counts as harm there, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
     """What an example must add to be sent along."""
 
-    min_gain: float = 0.01
+    min_gain: float = 0.003
     """Expected quality that each further example must add, 0 to 1. Where none does, none is sent."""
-    min_promise: float = 0.05
+    min_promise: float = 0.0
     """Expected quality that the whole set must add, 0 to 1, or nothing is sent. A scorer is never quite sure that what is
-    merely similar does not help, and sums of such doubts are no reason to show an engine what may mislead it."""
-    unfamiliar_min_gain: float = 0.15
-    """The same of the best example where none mentions what the request names, 0 to 1: small promises of many examples
-    about other things are more often a scorer's error than help."""
+    merely similar does not help; for an engine that copies whatever it is shown, sums of such doubts are no reason to."""
+    distraction: float = 0.02
+    """Share of the quality that an example takes where another one holds what is needed and it does not itself, 0 to 1."""
+    unfamiliar_min_help: float = 0.15
+    """Share of what goes wrong without any that the best example must mend, 0 to 1, where none mentions what the request
+    names: small promises of many examples about other things are more often a scorer's error than help."""
     gain_per_ktok: float = 0.0
     """Price of a thousand prompt tokens, in quality: an example must add more than its tokens cost."""
     redundancy: float = 0.9
@@ -90,67 +104,80 @@ def combine(
     (router.scorer_features.names_met). `hot`: places of examples that the engine keeps warm, for the stable
     order. Takes some 0.05 ms of CPU for 20 candidates.
     """
-    helpful = [c for c in candidates if c.gain is not None and c.gain > 0.0 and c.gain >= knobs.min_gain]
     left_out: dict[int, LeftOut] = {
-        c.example.id: "not_scored" if c.gain is None else "helps_too_little" for c in candidates
+        c.example.id: "not_scored"
+        if c.gain is None
+        else "enough"
+        if c.gain > 0.0 and c.gain >= knobs.min_gain
+        else "helps_too_little"
+        for c in candidates
     }
-    if not helpful or most <= 0 or not 0.0 <= quality_alone <= 1.0:
-        left_out.update((c.example.id, "enough") for c in helpful)
+    if most <= 0 or not 0.0 <= quality_alone <= 1.0:
         return Combination((), quality_alone, 0, left_out)
-    if not familiar and max([c.gain or 0.0 for c in helpful]) < knobs.unfamiliar_min_gain:
-        left_out.update((c.example.id, "unfamiliar") for c in helpful)
+    # Most helpful first: none adds more than its help, so most are never looked at.
+    waiting = [_Waiting(c, quality_alone) for c in candidates if c.gain is not None and c.gain == c.gain]
+    waiting = [one for one in waiting if one.helps > 0.0]
+    waiting.sort(key=_helps, reverse=True)
+    if not familiar and waiting and waiting[0].helps < knobs.unfamiliar_min_help:
+        left_out.update((one.id, "unfamiliar") for one in waiting if left_out[one.id] == "enough")
         return Combination((), quality_alone, 0, left_out)
-    gains = helps(quality_alone, [quality_alone + (c.gain or 0.0) for c in helpful])
-    # Most helpful first: whoever comes later cannot add more than its help, so most are never looked at.
-    by_help = sorted(range(len(helpful)), key=gains.__getitem__, reverse=True)
-    waiting = [_Waiting(helpful[i], gains[i]) for i in by_help]
     picked: list[_Waiting] = []
-    missed = 1.0 - min(1.0 - EPSILON, max(EPSILON, quality_alone))
-    left_tokens = budget_tokens
+    missed, undistracted, kept, now = 1.0, 1.0, quality_alone, quality_alone
+    left_tokens, min_gain = budget_tokens, knobs.min_gain
     while len(picked) < most:
-        best, best_adds, best_net = None, 0.0, 0.0
+        best, best_net, best_missed = None, 0.0, 0.0
+        worth = missed * (undistracted - kept)
         for one in waiting:
-            if missed * one.helps <= best_net:
+            # That it is like nothing that was chosen, distracts from nothing and harms nothing.
+            most_it_adds = one.helps * worth
+            if most_it_adds <= best_net or most_it_adds < min_gain:
                 break
-            adds = missed * one.helps * one.fresh_beside(picked, knobs)
+            left = missed * (1.0 - one.helps * one.fresh_beside(picked, knobs))
+            adds = (1.0 - left) * undistracted * one.undistracted(knobs) + left * kept * one.keeps - now
             net = adds - one.price(knobs)
-            if net > best_net and adds >= knobs.min_gain and one.tokens <= left_tokens:
-                best, best_adds, best_net = one, adds, net
+            if net > best_net and adds >= min_gain and one.tokens <= left_tokens:
+                best, best_net, best_missed = one, net, left
         if best is None:
             break
         picked.append(best)
         waiting.remove(best)
-        missed -= best_adds
+        missed, undistracted, kept = best_missed, undistracted * best.undistracted(knobs), kept * best.keeps
+        now = (1.0 - missed) * undistracted + missed * kept
         left_tokens -= best.tokens
-    if 1.0 - missed - quality_alone < knobs.min_promise:
-        left_out.update((one.candidate.example.id, "promises_too_little") for one in picked)
+    if now - quality_alone < knobs.min_promise:
+        left_out.update((one.id, "promises_too_little") for one in picked)
         picked, left_tokens = [], budget_tokens
     for chosen in picked:
-        left_out.pop(chosen.candidate.example.id, None)
+        left_out.pop(chosen.id, None)
     for one in waiting:
-        wanted = max(one.price(knobs), knobs.min_gain)
-        left_out[one.candidate.example.id] = (
-            "enough"
-            if len(picked) >= most
-            else "no_room"
-            if one.tokens > left_tokens
-            else "redundant"
-            if missed * one.helps >= wanted and one.fresh_beside(picked, knobs) < 1.0
-            else "adds_too_little"
-        )
+        if left_out[one.id] == "enough" and len(picked) < most:
+            wanted = max(one.price(knobs), knobs.min_gain)
+            left_out[one.id] = (
+                "no_room"
+                if one.tokens > left_tokens
+                else "redundant"
+                if missed * one.helps >= wanted and one.fresh_beside(picked, knobs) < 1.0
+                else "adds_too_little"
+            )
     return Combination(
         _ordered([one.candidate for one in reversed(picked)], knobs.order, hot or {}),
-        1.0 - missed if picked else quality_alone,
+        now if picked else quality_alone,
         budget_tokens - left_tokens,
         left_out,
     )
 
 
-def with_gains(candidates: Sequence[Candidate], gains: Sequence[float]) -> list[Candidate]:
-    """The candidates with the gains a scorer gave them, in order; a third of the time dataclasses.replace takes."""
+def with_gains(
+    candidates: Sequence[Candidate],
+    gains: Sequence[float],
+    effects: Sequence[tuple[float, float]] | None = None,
+) -> list[Candidate]:
+    """The candidates with what a scorer gave them, in order; a third of the time dataclasses.replace takes."""
     return [
-        Candidate(c.example, c.similarity, c.vector, c.answer_vector, gain)
-        for c, gain in zip(candidates, gains, strict=True)
+        Candidate(c.example, c.similarity, c.vector, c.answer_vector, gain, effect)
+        for c, gain, effect in zip(
+            candidates, gains, effects or itertools.repeat(None, len(gains)), strict=True
+        )
     ]
 
 
@@ -172,14 +199,27 @@ def _ordered(
 class _Waiting:
     """An example that may yet be chosen. What nobody asks of it is not worked out."""
 
-    __slots__ = ("_answer", "_beside", "_fresh", "_tokens", "candidate", "helps")
+    _tokens, _fresh, _beside = -1, 1.0, 0
+    _answer: str | None = None
 
-    def __init__(self, candidate: Candidate, helps: float) -> None:
+    def __init__(self, candidate: Candidate, alone: float) -> None:
         self.candidate = candidate
-        self.helps = helps
-        self._tokens = -1
-        self._fresh, self._beside = 1.0, 0
-        self._answer: str | None = None
+        if candidate.effect is not None:
+            self.helps, harms = candidate.effect
+            self.keeps = 1.0 - HARM_BELIEVED * harms
+        else:
+            # Some help and no harm, or the other way round, and what only harms is never chosen.
+            self.helps = min(1.0, max(0.0, candidate.gain or 0.0) / max(EPSILON, 1.0 - alone))
+            self.keeps = 1.0
+
+    @property
+    def id(self) -> int:
+        """The example's."""
+        return self.candidate.example.id
+
+    def undistracted(self, knobs: Knobs) -> float:
+        """What it leaves of what another example holds, 0 to 1."""
+        return 1.0 - knobs.distraction * (1.0 - self.helps)
 
     @property
     def tokens(self) -> int:
@@ -206,6 +246,10 @@ class _Waiting:
                 self._fresh = min(self._fresh, 1.0 - knobs.redundancy * likeness)
             self._beside = len(picked)
         return self._fresh
+
+
+def _helps(one: _Waiting) -> float:
+    return one.helps
 
 
 def _likeness(one: _Waiting, other: _Waiting, redundant_from: float) -> float:

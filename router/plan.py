@@ -43,6 +43,9 @@ class Candidate:
     """Of the example's answer, where it is known."""
     gain: float | None = None
     """By how much it is expected to raise the small engine's quality here, -1 to 1; None: not scored."""
+    effect: tuple[float, float] | None = None
+    """Shares, 0 to 1, of what goes wrong without it that it mends and of what goes right that it spoils, where the scorer
+    tells them apart; None: `gain` is all that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from router.onnx_session import OnnxSession, ProviderMissing, SessionBusy
 from router.plan import Candidate
-from router.scorer_artifact import OUTPUTS, Declared, WrongArtifact, check_ports, declared
+from router.scorer_artifact import EFFECTS, OUTPUTS, Declared, WrongArtifact, check_ports, declared
 from router.scorer_features import NAMES, VERSION, Features, RequestView, vector_rows
 from store.records import Example
 
@@ -58,6 +58,8 @@ class Scores:
     """Version of the model that answered."""
     bypassed: tuple[str, ...] = ()
     """"cross_encoder:ScorerLate" and the like: which better scorer was gone without."""
+    effects: list[tuple[float, float]] | None = None
+    """Of each candidate, the shares mended and spoilt (router.plan.Candidate.effect), if the model tells them apart."""
 
 
 class Scoring(Protocol):
@@ -133,6 +135,8 @@ class Scorer:
         self._clock = clock
         self._dimensions = dimensions
         self._places = [session.outputs.index(name) for name in OUTPUTS[said.signature]]
+        told = said.signature == "features" and set(EFFECTS) <= set(session.outputs)
+        self._effect_places = [session.outputs.index(name) for name in EFFECTS] if told else []
         self._inputs = session.inputs
 
     @classmethod
@@ -219,9 +223,11 @@ class Scorer:
             outputs = self._run(tokens, left_s)
         try:
             quality_with, quality_alone = self._qualities(outputs, len(candidates))
+            effects = self._effects(outputs, len(candidates))
         except (ValueError, IndexError, TypeError) as wrong:
             raise ScorerBroken(f"scorer {self.version}: {wrong}") from wrong
-        return Scores(quality_with - quality_alone, quality_with, quality_alone, scalars, self.version)
+        gains = quality_with - quality_alone
+        return Scores(gains, quality_with, quality_alone, scalars, self.version, effects=effects)
 
     def _run_here(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         try:
@@ -299,6 +305,17 @@ class Scorer:
                     raise ValueError(f"it gave {quality:g}, which is no quality, 0 to 1")
             with_ = [min(1.0, max(0.0, quality)) for quality in with_]
         return np.array(with_[:count], np.float32), min(1.0, max(0.0, sum(alone) / len(alone)))
+
+    def _effects(self, outputs: list[npt.NDArray[Any]], count: int) -> list[tuple[float, float]] | None:
+        """Shares mended and spoilt by each; None of a model that does not tell. Raises ValueError for anything else."""
+        if not self._effect_places:
+            return None
+        helps, harms = [outputs[place].reshape(-1).tolist() for place in self._effect_places]
+        whole = sum(helps) + sum(harms)
+        # NaN is not equal to itself, and would hide among the least and the most.
+        if whole != whole or min(min(helps), min(harms)) < 0.0 or max(max(helps), max(harms)) > 1.0:
+            raise ValueError("it gave effects that are no shares, 0 to 1")
+        return list(zip(helps[:count], harms[:count], strict=True))
 
     def _warm_up(self) -> None:
         """Two rows through the whole path, without a deadline: what a model gets wrong shows now."""

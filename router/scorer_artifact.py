@@ -12,8 +12,9 @@ from typing import Literal
 
 Signature = Literal["features", "cross_encoder"]
 """features: request [1, d], example_questions [n, d], example_answers [n, d], scalars [n, s] (all float32) to
-quality_with [n] and quality_alone [1] or [n]. cross_encoder: input_ids, attention_mask and, if declared,
-token_type_ids, all int64 [n + 1, tokens], to quality [n + 1]; the first row is the request by itself."""
+quality_with [n] and quality_alone [1] or [n]; if it tells them apart, also helps [n] and harms [n]. cross_encoder:
+input_ids, attention_mask and, if declared, token_type_ids, all int64 [n + 1, tokens], to quality [n + 1]; the first row
+is the request by itself."""
 
 FORMAT = "1"
 _PREFIX = "understudy.scorer."
@@ -29,6 +30,9 @@ OUTPUTS: Mapping[str, tuple[str, ...]] = {
     "features": ("quality_with", "quality_alone"),
     "cross_encoder": ("quality",),
 }
+
+EFFECTS = ("helps", "harms")
+"""Outputs that a features model may have besides: shares mended and spoilt by each example (router.set_quality)."""
 
 
 class WrongArtifact(ValueError):

@@ -10,13 +10,12 @@ are too many to be scored, so their quality is put together from these:
 
     quality(S) = (1 - (1 - a) * prod(1 - h_i)) * prod(w_j / a),  i over those that help, j over those that harm
 
-With one example this is its own w, with none it is a. Training (router.learning.scorer_training) fits the same formula,
-so what is chosen by is what was fitted.
+With one example this is its own w, with none it is a. Training (router.learning.scorer_training) fits this formula. Choosing
+(router.combiner) keeps help and harm of one example apart and adds what it distracts from others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,14 +54,6 @@ def effects(alone: npt.ArrayLike, with_one: npt.ArrayLike) -> Effects:
     misses = np.minimum(1.0, (1 - w) / (1 - against))
     keeps = np.minimum(1.0, w / against)
     return Effects(float(a) if a.ndim == 0 else a, misses, keeps)
-
-
-def helps(alone: float, with_one: Sequence[float]) -> list[float]:
-    """1 - effects(alone, with_one).misses, for one request: for twenty numbers a loop takes a tenth of what arrays do."""
-    wrong = 1.0 - min(1 - EPSILON, max(EPSILON, alone))
-    # Compared rather than by min and max, whose calls would take most of the time.
-    missed = [(1.0 if w < 0.0 else 0.0 if w > 1.0 else 1.0 - w) / wrong for w in with_one]
-    return [1.0 - m if m < 1.0 else 0.0 for m in missed]
 
 
 def set_quality(alone: npt.ArrayLike, with_one: npt.ArrayLike) -> Floats:

@@ -17,16 +17,25 @@ class ExampleChoiceSettings(Settings):
         2000, ge=1, description="Token budget of all examples together (estimated)."
     )
     min_gain: float = Field(
-        0.01, ge=0, le=1, description="An example must raise the expected quality by this much, or stays out."
+        0.003,
+        ge=0,
+        le=1,
+        description="An example must raise the expected quality by this much, or stays out.",
     )
     min_promise: float = Field(
-        0.05, ge=0, le=1, description="All examples together must raise it by this much, or none is sent."
+        0.0, ge=0, le=1, description="All examples together must raise it by this much, or none is sent."
     )
-    unfamiliar_min_gain: float = Field(
+    distraction: float = Field(
+        0.02,
+        ge=0,
+        le=1,
+        description="Share of the quality that an example takes from another that holds what is needed.",
+    )
+    unfamiliar_min_help: float = Field(
         0.15,
         ge=0,
         le=1,
-        description="The best must raise it by this much where no example mentions what the request names.",
+        description="The best must mend this share of errors where no example mentions what the request names.",
     )
     gain_per_ktok: float = Field(
         0.0, ge=0, description="And by this much per thousand tokens it adds: the price of a longer prompt."

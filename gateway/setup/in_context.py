@@ -208,7 +208,8 @@ def _knobs(settings: ModelSettings, config: Config) -> Knobs:
         combiner=combiner.Knobs(
             min_gain=chosen.min_gain,
             min_promise=chosen.min_promise,
-            unfamiliar_min_gain=chosen.unfamiliar_min_gain,
+            distraction=chosen.distraction,
+            unfamiliar_min_help=chosen.unfamiliar_min_help,
             gain_per_ktok=chosen.gain_per_ktok,
             redundancy=chosen.redundancy,
             order=chosen.order,

@@ -10,8 +10,8 @@ The network, for one request q and each example (question e, answer x, scalars s
     alone   = sigmoid(topic @ alone + bias) @ mean_alone    quality without any
     with    = help + (1 - help) * alone * (1 - harm)        quality with this example by itself
 
-and both qualities' log-odds times slope plus offset. Several networks that were fitted apart stand side by side in the same
-matrices (`side_by_side`), and their effects are averaged.
+and both qualities' log-odds times slope plus offset. Help and harm are given out, too. Several networks that were fitted
+apart stand side by side in the same matrices (`side_by_side`), and their effects are averaged.
 
 Those are the formulas; what is written down are fewer steps that come to the same, for each step takes time of its own: sums
 go into the matrix product beside them.
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from router.scorer_artifact import Declared
+from router.scorer_artifact import EFFECTS, Declared
 from router.scorer_features import NAMES, VERSION
 from router.set_quality import EPSILON
 
@@ -108,6 +108,7 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
     outputs = [
         helper.make_tensor_value_info("quality_with", f32, ["n"]),
         helper.make_tensor_value_info("quality_alone", f32, [1]),
+        *(helper.make_tensor_value_info(name, f32, ["n"]) for name in EFFECTS),
     ]
     whole = helper.make_graph(graph.nodes, "scorer", inputs, outputs, graph.constants)
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)

@@ -200,7 +200,7 @@ class InContext:
         considered = thinking.near[: self.knobs.candidates]
         scores = scorer.score(request, considered)
         thinking.bypassed.extend(scores.bypassed)
-        thinking.near[: len(considered)] = with_gains(considered, scores.gains.tolist())
+        thinking.near[: len(considered)] = with_gains(considered, scores.gains.tolist(), scores.effects)
         thinking.scores = scores
 
     def _combine(self, thinking: _Thinking) -> _Chosen:

@@ -77,8 +77,12 @@ def features_model(
     width: int = len(NAMES),
     input_name: str = "scalars",
     rows: str = "keep",
+    harm: float | None = None,
 ) -> Path:
-    """quality_with = scale x the similarity, quality_alone = 0.25: a whole model in five nodes."""
+    """quality_with = scale x the similarity, quality_alone = 0.25: a whole model in five nodes.
+
+    `harm`: it also tells effects, quality_with as help and so much of it as harm.
+    """
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -100,6 +104,14 @@ def features_model(
         helper.make_node("Identity", ["quarter"], ["quality_alone"]),
     ]
     f32 = TensorProto.FLOAT
+    effects = []
+    if harm is not None:
+        constants.append(numpy_helper.from_array(np.array(harm, np.float32), "harm"))
+        nodes += [
+            helper.make_node("Identity", ["quality_with"], ["helps"]),
+            helper.make_node("Mul", ["quality_with", "harm"], ["harms"]),
+        ]
+        effects = [helper.make_tensor_value_info(name, f32, ["m"]) for name in ("helps", "harms")]
     ports = [
         helper.make_tensor_value_info("request", f32, [1, "d"]),
         helper.make_tensor_value_info("example_questions", f32, ["n", "d"]),
@@ -109,6 +121,7 @@ def features_model(
     outputs = [
         helper.make_tensor_value_info("quality_with", f32, ["m"]),
         helper.make_tensor_value_info("quality_alone", f32, [1]),
+        *effects,
     ]
     graph = helper.make_graph(nodes, "features", ports, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.chat import ChatRequest
-from router.combiner import Combination, Knobs, combine, room_tokens, with_gains
+from router.combiner import HARM_BELIEVED, Combination, Knobs, combine, room_tokens, with_gains
 from router.plan import Candidate
 from router.prompt import example_tokens
 from router.set_quality import set_quality
@@ -37,12 +37,12 @@ def candidate(
 def put(
     candidates: list[Candidate], alone: float = 0.3, most: int = 5, budget: int = 10_000, **knobs: Any
 ) -> Combination:
-    # What the whole set must promise has a test of its own; the others are about sets of any worth.
-    asked = Knobs(**({"min_promise": 0.0} | knobs))
+    # What others distract from has tests of its own; the rest is about sums that are easily checked.
+    asked = Knobs(**({"min_gain": 0.01, "distraction": 0.0} | knobs))
     return combine(candidates, quality_alone=alone, most=most, budget_tokens=budget, knobs=asked)
 
 
-FREE = Knobs(min_gain=0.0, min_promise=0.0, redundancy=0.0)
+FREE = Knobs(min_gain=0.0, redundancy=0.0, distraction=0.0)
 
 
 def ids(combination: Combination) -> list[int]:
@@ -66,8 +66,8 @@ def test_among_strangers_only_a_real_promise_is_believed() -> None:
     unfamiliar = partial(combine, quality_alone=0.3, most=5, budget_tokens=10_000, familiar=False)
     none = unfamiliar(small, knobs=Knobs(min_gain=0.01))
     assert (ids(none), none.left_out) == ([], {1: "unfamiliar", 2: "unfamiliar"})
-    assert ids(unfamiliar(large, knobs=Knobs(min_gain=0.01))) == [4, 3]
-    assert ids(unfamiliar(small, knobs=Knobs(min_gain=0.01, unfamiliar_min_gain=0.0))) == [2, 1]
+    assert ids(unfamiliar(large, knobs=Knobs(min_gain=0.01, distraction=0.0))) == [4, 3]
+    assert ids(unfamiliar(small, knobs=Knobs(min_gain=0.01, unfamiliar_min_help=0.0))) == [2, 1]
     assert ids(put(small, min_gain=0.01)) == [2, 1]
 
 
@@ -96,6 +96,35 @@ def test_a_set_that_promises_too_little_is_not_sent_at_all() -> None:
     assert ids(put(doubtful, min_promise=0.03)) == [2, 1]
     assert put([*doubtful, candidate(5, 0.04)], min_promise=0.05).chosen, "together they may promise enough"
     assert ids(put([candidate(1, 0.06)], alone=0.96, min_promise=0.05)) == [], "no more than is missing"
+
+
+def test_a_doubtful_example_is_sent_where_nothing_better_is_and_not_beside_a_sure_one() -> None:
+    doubtful, sure = candidate(1, 0.04), candidate(2, 0.6)
+    assert ids(put([doubtful], distraction=0.02)) == [1]
+    assert ids(put([doubtful, sure], distraction=0.02, min_gain=0.0)) == [2]
+    assert ids(put([doubtful, sure], distraction=0.0, min_gain=0.0)) == [1, 2]
+
+
+def test_harm_counts_only_while_it_is_doubtful_that_any_example_helps() -> None:
+    near_miss = replace(candidate(1, -0.02), effect=(0.1, 0.4))
+    sure = replace(candidate(2, 0.5), effect=(0.7, 0.1))
+    assert ids(put([near_miss], alone=0.3, min_gain=0.0)) == [1], "half of the harm is believed"
+    assert ids(put([near_miss], alone=0.7, min_gain=0.0)) == [], "it would spoil more than it mends"
+    assert ids(put([near_miss], alone=0.05, min_gain=0.0)) == [1], "there is hardly anything to be spoilt"
+    together = put([near_miss, sure], alone=0.05, min_gain=0.0)
+    assert ids(together) == [1, 2]
+    missed = 0.9 * 0.3
+    assert together.quality_with == pytest.approx(
+        1 - missed + missed * 0.05 * (1 - 0.4 * HARM_BELIEVED) * (1 - 0.1 * HARM_BELIEVED)
+    )
+
+
+def test_what_an_example_distracts_another_from_is_part_of_what_is_expected() -> None:
+    one, other = candidate(1, 0.35), candidate(2, 0.21)
+    both = put([one, other], distraction=0.1, min_gain=0.0)
+    undistracted = (1 - 0.1 * 0.5) * (1 - 0.1 * 0.7)
+    missed = 0.5 * 0.7
+    assert both.quality_with == pytest.approx((1 - missed) * undistracted + missed * 0.3)
 
 
 def test_a_dear_example_must_add_what_its_tokens_cost() -> None:
@@ -160,7 +189,9 @@ def test_what_does_not_fit_makes_room_for_what_does() -> None:
 def test_gains_are_given_to_their_own_candidates_and_nothing_else_changes() -> None:
     some = [candidate(1, None, vector=direction(3)), candidate(2, 0.5)]
     scored = with_gains(some, [0.25, -0.125])
-    assert [c.gain for c in scored] == [0.25, -0.125]
+    assert [(c.gain, c.effect) for c in scored] == [(0.25, None), (-0.125, None)]
+    told = with_gains(some, [0.25, -0.125], [(0.4, 0.1), (0.0, 0.2)])
+    assert [(c.gain, c.effect) for c in told] == [(0.25, (0.4, 0.1)), (-0.125, (0.0, 0.2))]
     assert [replace(c, gain=old.gain) for c, old in zip(scored, some, strict=True)][1] == some[1]
     assert scored[0].vector is some[0].vector and scored[0].example is some[0].example
     with pytest.raises(ValueError, match="zip"):
@@ -214,7 +245,8 @@ def test_without_prices_and_resemblance_no_set_of_that_size_is_better(
         float(set_quality(alone, [alone + g for g in group]))
         for group in itertools.combinations(gains, min(most, len(gains)))
     )
-    assert together.quality_with == pytest.approx(best, abs=1e-6)
+    # Qualities of 0 are held a little above it there.
+    assert together.quality_with == pytest.approx(best, abs=1e-4)
 
 
 def test_each_candidate_that_was_not_chosen_has_the_reason_that_kept_it_out() -> None:
@@ -260,7 +292,7 @@ def test_looking_at_the_most_helpful_first_chooses_what_looking_at_all_of_them_d
     given_ = [
         candidate(i, gain, vector=direction(angles[i]), characters=40 + 7 * i) for i, gain in enumerate(gains)
     ]
-    knobs = Knobs(min_gain=min_gain, min_promise=0.0, gain_per_ktok=price, redundant_from=0.8)
+    knobs = Knobs(min_gain=min_gain, distraction=0.0, gain_per_ktok=price, redundant_from=0.8)
     left = {c.example.id: c for c in given_ if c.gain and c.gain > 0.0 and c.gain >= min_gain}
     held = min(1 - 1e-4, max(1e-4, alone))
     help_of = {

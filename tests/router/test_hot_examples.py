@@ -33,6 +33,6 @@ def test_whoever_shares_the_hottest_shares_the_beginning(chosen: set[int], order
 def test_the_combiner_orders_by_heat_only_where_the_order_is_stable() -> None:
     given_ = [candidate(1, 0.4), candidate(2, 0.3), candidate(3, 0.2)]
     for order, expected in (("stable", [3, 1, 2]), ("helpful_last", [3, 2, 1])):
-        knobs = Knobs(min_gain=0.0, min_promise=0.0, redundancy=0.0, order=order)  # type: ignore[arg-type]
+        knobs = Knobs(min_gain=0.0, redundancy=0.0, distraction=0.0, order=order)  # type: ignore[arg-type]
         found = combine(given_, quality_alone=0.3, most=3, budget_tokens=10_000, knobs=knobs, hot={3: 0})
         assert ids(found.chosen) == expected

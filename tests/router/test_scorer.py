@@ -174,6 +174,7 @@ BROKEN = {
     "other width": (lambda path: features_model(path, width=3), "3 columns"),
     "other inputs": (lambda path: features_model(path, input_name="numbers"), "takes scalars"),
     "not a number": (lambda path: features_model(path, scale=float("nan")), "no quality"),
+    "no effects": (lambda path: features_model(path, harm=float("nan")), "effects that are no shares"),
     "another count": (lambda path: features_model(path, rows="first"), "1 and 1 qualities for 2"),
 }
 
@@ -192,6 +193,25 @@ def test_a_model_that_is_not_what_it_must_be_is_refused_when_opened(
 def test_qualities_outside_the_scale_are_no_scores(tmp_path: Path, features: Features) -> None:
     scorer = opened(features_model(tmp_path / "m.onnx", scale=5.0), features)
     with pytest.raises(ScorerBroken, match="no quality"):
+        scorer.score(request(), candidates())
+    scorer.close()
+
+
+def test_help_and_harm_are_told_where_the_model_tells_them(
+    scorer: Scorer, tmp_path: Path, features: Features
+) -> None:
+    assert scorer.score(request(), candidates()).effects is None
+    telling = opened(features_model(tmp_path / "m.onnx", harm=0.5), features)
+    effects = telling.score(request(), candidates()).effects
+    assert effects == [pytest.approx((one, one / 2)) for one in (0.9, 0.8, 0.7, 0.6)]
+    assert telling.score(request(), []).effects == []
+    telling.close()
+
+
+@pytest.mark.parametrize("harm", [2.0, -0.1])
+def test_effects_that_are_no_shares_are_no_scores(tmp_path: Path, features: Features, harm: float) -> None:
+    scorer = opened(features_model(tmp_path / "m.onnx", harm=harm), features)
+    with pytest.raises(ScorerBroken, match="effects that are no shares"):
         scorer.score(request(), candidates())
     scorer.close()
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.set_quality import EPSILON, effects, helps, set_quality
+from router.set_quality import EPSILON, effects, set_quality
 
 qualities = st.floats(0.01, 0.99)
 sets = st.lists(qualities, max_size=8)
@@ -67,8 +67,3 @@ def test_a_set_can_be_put_together_one_by_one(alone: float, chosen: list[float],
 def test_the_ends_of_the_scale_give_finite_qualities(alone: float) -> None:
     for with_one in ([0.0], [1.0], [0.0, 1.0], [-3.0, 5.0]):
         assert 0.0 <= float(set_quality(alone, with_one)) <= 1.0
-
-
-@given(st.floats(0.0, 1.0), st.lists(st.floats(-0.2, 1.2), min_size=1, max_size=8))
-def test_help_one_by_one_is_help_side_by_side(alone: float, with_one: list[float]) -> None:
-    assert helps(alone, with_one) == pytest.approx(list(1 - effects(alone, with_one).misses))

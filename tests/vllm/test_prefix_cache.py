@@ -10,7 +10,7 @@ from store.memory import Memory as Store
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until
 
-EVERY = {"min_gain": 0.0, "min_promise": 0.0, "redundancy": 0.0}
+EVERY = {"min_gain": 0.0, "distraction": 0.0, "redundancy": 0.0}
 SUBJECTS = ("bread", "boats", "bells", "wool", "cheese")
 QUESTION = "Tell me all about the {} of Quorvikaholm, and how the guild of Quorvikaholm came to make {}."
 

@@ -11,6 +11,7 @@ from router.learning.scorer_graph import MOST_SPREADS, SHAPES, scorer_model, sid
 from router.onnx_session import OnnxSession
 from router.scorer import Scorer
 from router.scorer_features import NAMES, Features
+from router.set_quality import EPSILON
 from tests.router.scoring import DIMENSIONS, candidates, rarity, request, unit
 
 SIZES = {"d": DIMENSIONS, "3d": 3 * DIMENSIONS, "s": len(NAMES), "r": 3, "t": 2, "h": 5, "m": 1, "2m": 2}
@@ -31,7 +32,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 def by_hand(
     w: dict[str, np.ndarray], q: np.ndarray, e: np.ndarray, x: np.ndarray, s: np.ndarray
-) -> tuple[np.ndarray, float]:
+) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     normal = np.clip(s * w["scale"] + w["shift"], -MOST_SPREADS, MOST_SPREADS)
     topic = np.tanh(q @ w["topics"])
     pair = np.concatenate([q * e, abs(q - e), q * x], 1) @ w["low_rank"]
@@ -43,10 +44,11 @@ def by_hand(
     alone = float((sigmoid(topic @ w["alone"] + w["alone_bias"]) @ w["mean_alone"])[0])
     with_one = helps + (1 - helps) * alone * (1 - harms)
 
-    def line(p: np.ndarray) -> np.ndarray:
+    def line(quality: np.ndarray) -> np.ndarray:
+        p = np.clip(quality, EPSILON, 1 - EPSILON)
         return sigmoid(np.log(p / (1 - p)) * w["slope"] + w["offset"])
 
-    return line(with_one), float(line(np.array(alone))[0])
+    return line(with_one), float(line(np.array(alone))[0]), helps, harms
 
 
 def three_members() -> dict[str, np.ndarray]:
@@ -63,11 +65,10 @@ def test_the_graph_computes_what_its_docstring_says(tmp_path: Path, drawn: dict[
     s = np.random.default_rng(5).standard_normal((n, len(NAMES))).astype(np.float32) * 4
     feeds = {"request": q[None], "example_questions": e, "example_answers": x, "scalars": s}
     session = OnnxSession(path, name="graph")
-    with_one, alone = session.submit(lambda infer: infer(feeds)).result()
+    found = session.submit(lambda infer: infer(feeds)).result()
     session.close()
-    expected_with, expected_alone = by_hand(drawn, q, e, x, s)
-    assert np.allclose(with_one, expected_with, atol=1e-4)
-    assert np.allclose(alone, expected_alone, atol=1e-4)
+    for one, expected in zip(found, by_hand(drawn, q, e, x, s), strict=True):
+        assert np.allclose(one, expected, atol=1e-4), "quality with one and alone, help, harm"
 
 
 def test_the_scorer_opens_it(tmp_path: Path) -> None:
@@ -82,7 +83,10 @@ def test_the_scorer_opens_it(tmp_path: Path) -> None:
         embedding_version="mini@1",
     )
     assert not scorer.declared.prior
-    assert len(scorer.score(request(), candidates()).gains) == 4
+    scores = scorer.score(request(), candidates())
+    assert len(scores.gains) == len(scores.effects or ()) == 4
+    assert all(0.0 <= share <= 1.0 for effect in scores.effects or () for share in effect)
+    assert scorer.score(request(), []).effects == []
     scorer.close()
 
 
