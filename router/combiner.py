@@ -115,7 +115,8 @@ def combine(
     if most <= 0 or not 0.0 <= quality_alone <= 1.0:
         return Combination((), quality_alone, 0, left_out)
     # Most helpful first: none adds more than its help, so most are never looked at.
-    waiting = [_Waiting(c, quality_alone) for c in candidates if c.gain is not None and c.gain == c.gain]
+    scored = [c for c in candidates if c.gain is not None and c.gain == c.gain]
+    waiting = [_Waiting(c, quality_alone, knobs.distraction) for c in scored]
     waiting = [one for one in waiting if one.helps > 0.0]
     waiting.sort(key=_helps, reverse=True)
     if not familiar and waiting and waiting[0].helps < knobs.unfamiliar_min_help:
@@ -128,12 +129,18 @@ def combine(
         best, best_net, best_missed = None, 0.0, 0.0
         worth = missed * (undistracted - kept)
         for one in waiting:
-            # That it is like nothing that was chosen, distracts from nothing and harms nothing.
-            most_it_adds = one.helps * worth
-            if most_it_adds <= best_net or most_it_adds < min_gain:
+            helps, undistracted_by = one.helps, one.undistracted
+            # If it were like nothing that was chosen, distracted from nothing and harmed nothing; the next ones help less.
+            if helps * worth <= best_net or helps * worth < min_gain:
                 break
-            left = missed * (1.0 - one.helps * one.fresh_beside(picked, knobs))
-            adds = (1.0 - left) * undistracted * one.undistracted(knobs) + left * kept * one.keeps - now
+            left = missed - missed * helps
+            # If it were like nothing that was chosen. To look whether it is takes longer than all the rest.
+            if (
+                undistracted - left * undistracted
+            ) * undistracted_by + left * kept * one.keeps - now <= best_net:
+                continue
+            left = missed - missed * helps * one.fresh_beside(picked, knobs)
+            adds = (undistracted - left * undistracted) * undistracted_by + left * kept * one.keeps - now
             net = adds - one.price(knobs)
             if net > best_net and adds >= min_gain and one.tokens <= left_tokens:
                 best, best_net, best_missed = one, net, left
@@ -141,7 +148,7 @@ def combine(
             break
         picked.append(best)
         waiting.remove(best)
-        missed, undistracted, kept = best_missed, undistracted * best.undistracted(knobs), kept * best.keeps
+        missed, undistracted, kept = best_missed, undistracted * best.undistracted, kept * best.keeps
         now = (1.0 - missed) * undistracted + missed * kept
         left_tokens -= best.tokens
     if now - quality_alone < knobs.min_promise:
@@ -202,7 +209,7 @@ class _Waiting:
     _tokens, _fresh, _beside = -1, 1.0, 0
     _answer: str | None = None
 
-    def __init__(self, candidate: Candidate, alone: float) -> None:
+    def __init__(self, candidate: Candidate, alone: float, distraction: float) -> None:
         self.candidate = candidate
         if candidate.effect is not None:
             self.helps, harms = candidate.effect
@@ -211,15 +218,12 @@ class _Waiting:
             # Some help and no harm, or the other way round, and what only harms is never chosen.
             self.helps = min(1.0, max(0.0, candidate.gain or 0.0) / max(EPSILON, 1.0 - alone))
             self.keeps = 1.0
+        self.undistracted = 1.0 - distraction * (1.0 - self.helps)
 
     @property
     def id(self) -> int:
         """The example's."""
         return self.candidate.example.id
-
-    def undistracted(self, knobs: Knobs) -> float:
-        """What it leaves of what another example holds, 0 to 1."""
-        return 1.0 - knobs.distraction * (1.0 - self.helps)
 
     @property
     def tokens(self) -> int:
