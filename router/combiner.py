@@ -158,13 +158,15 @@ def combine(
         left_out.pop(chosen.id, None)
     for one in waiting:
         if left_out[one.id] == "enough" and len(picked) < most:
-            wanted = max(one.price(knobs), knobs.min_gain)
+            left = missed - missed * one.helps
+            adds = (undistracted - left * undistracted) * one.undistracted + left * kept * one.keeps - now
             left_out[one.id] = (
-                "no_room"
+                "adds_too_little"
+                if adds <= 0.0 or adds < min_gain or adds <= one.price(knobs)
+                else "no_room"
                 if one.tokens > left_tokens
+                # It would have been sent, were it not like one that was.
                 else "redundant"
-                if missed * one.helps >= wanted and one.fresh_beside(picked, knobs) < 1.0
-                else "adds_too_little"
             )
     return Combination(
         _ordered([one.candidate for one in reversed(picked)], knobs.order, hot or {}),
