@@ -235,7 +235,8 @@ def test_nothing_exceeds_its_bounds_whatever_the_gains(
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=7), st.floats(0, 0.9), st.integers(1, 4))
+# Where nothing is ever right alone, the formula of sets holds that a little above nothing.
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=7), st.floats(0.01, 0.9), st.integers(1, 4))
 def test_without_prices_and_resemblance_no_set_of_that_size_is_better(
     gains: list[float], alone: float, most: int
 ) -> None:
@@ -245,8 +246,7 @@ def test_without_prices_and_resemblance_no_set_of_that_size_is_better(
         float(set_quality(alone, [alone + g for g in group]))
         for group in itertools.combinations(gains, min(most, len(gains)))
     )
-    # Qualities of 0 are held a little above it there.
-    assert together.quality_with == pytest.approx(best, abs=1e-4)
+    assert together.quality_with == pytest.approx(best, abs=1e-6)
 
 
 def test_each_candidate_that_was_not_chosen_has_the_reason_that_kept_it_out() -> None:
