@@ -186,8 +186,10 @@ def _stages(part: dict[str, list[dict[str, float]]]) -> list[Row]:
     labels = {
         "prior": "with the prior scorer",
         "trained": "with a scorer of the trained shape",
+        "embeddings": "trained from outcomes alone",
         "prior_named": "prior, names in every text",
         "trained_named": "trained shape, names in every text",
+        "embeddings_named": "outcomes alone, names in every text",
     }
     found = []
     for key, rounds in part.items():

@@ -1,8 +1,10 @@
 """What scoring and combining cost by themselves: CPU of this process per request, all threads, for 20 candidates.
 
 The real scorer and combiner, in process, on texts as long as questions are. Each request is new to them, its examples
-are not: what was read of an example is kept. Two models, since they cost differently: the prior that a fresh
-installation runs, and one of the shape that training makes (its weights drawn at random: they cost what learnt ones do).
+are not: what was read of an example is kept. Python's garbage collector is set as in the process that serves. Three
+models, since they cost differently: the prior that a fresh installation runs; one of the shape that training makes with
+lessons from the bank, which looks at no embedding of an example; and one as it is trained from outcomes alone, which
+does. Weights are drawn at random: they cost what learnt ones do.
 And two kinds of text: ordinary words with a number among them, and the same with two names in each that no other text
 has, which are compared letter by letter.
 """
@@ -17,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from overhead_questions import Questions
 
+from gateway.collector import calm_collector
 from router.combiner import Knobs, combine, with_gains
 from router.embedding_model import prepare
 from router.learning.scorer_graph import SHAPES, scorer_model
@@ -38,7 +41,9 @@ _SIZES = {
     "m": MEMBERS,
 }
 """As training makes them (router.learning.scorer_network, scorer_training)."""
-MODELS = ("prior", "trained")
+_READ = np.tile(np.array([1, 0, 0, 0], np.float32), MEMBERS)
+"""Of what a request may be about, each network reads one direction where the bank gave lessons."""
+MODELS = ("prior", "trained", "embeddings")
 KINDS = ("", "_named")
 _SYLLABLES = (
     "bra",
@@ -72,8 +77,10 @@ class Stages:
             name: (self._rng.standard_normal([_size(axis) for axis in axes]) * 0.05).astype(np.float32)
             for name, axes in SHAPES.items()
         }
+        taught = drawn | {"low_rank": drawn["low_rank"] * 0, "topics": drawn["topics"] * _READ}
+        models = (prior_model(), scorer_model(taught), scorer_model(drawn))
         self._scorers = {}
-        for name, model in zip(MODELS, (prior_model(), scorer_model(drawn)), strict=True):
+        for name, model in zip(MODELS, models, strict=True):
             path = folder / f"{name}.onnx"
             path.write_bytes(model)
             self._scorers[name] = Scorer.open(
@@ -81,6 +88,7 @@ class Stages:
             )
         self._banks = {kind: [self._candidate(n, kind) for n in range(BANK)] for kind in KINDS}
         self._number = BANK
+        calm_collector()
 
     def close(self) -> None:
         """Ends the scorers' threads."""

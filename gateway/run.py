@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import socket
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from gateway.collector import calm_collector
 from gateway.config import Config
 from gateway.log import WRITER, log, set_level
 
@@ -165,11 +165,7 @@ async def _serve(config: Config, sock: socket.socket) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
     gateway = Gateway(config)
-    # Everything built so far lives until the end: keep the collector from walking it again and again.
-    gc.collect()
-    gc.freeze()
-    # Requests leave little for the collector: looking 14 times less often takes a tenth off what one costs.
-    gc.set_threshold(10_000, 20, 50)
+    calm_collector()
 
     def listening() -> None:
         host, port = sock.getsockname()[:2]

@@ -63,6 +63,11 @@ class OnnxSession:
         """Jobs waiting or running now."""
         return self._pending
 
+    @property
+    def inputs(self) -> dict[str, list[Any]]:
+        """Shapes of what the model takes, by name; a name or None for an axis of any length."""
+        return {port.name: list(port.shape) for port in self._session.get_inputs()}
+
     def submit(self, job: Callable[[Infer], T], *, bounded: bool = True) -> Future[T]:
         """Queues `job`, which is called on the session's thread with a function that runs the model.
 

@@ -96,10 +96,6 @@ class _Session(OnnxSession):
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
     @property
-    def inputs(self) -> dict[str, list[Any]]:
-        return {port.name: list(port.shape) for port in self._session.get_inputs()}
-
-    @property
     def outputs(self) -> list[str]:
         return [port.name for port in self._session.get_outputs()]
 
@@ -207,10 +203,7 @@ class Scorer:
         self, request: RequestView, candidates: Sequence[Candidate], now_s: float, deadline_s: float | None
     ) -> Scores:
         if self.declared.signature == "features":
-            feeds = self._vectors(request, candidates)
-            answers = feeds["example_answers"]
-            scalars = self._features.rows(request, candidates, now_s, answers)
-            feeds["scalars"] = scalars if candidates else np.zeros((1, len(NAMES)), np.float32)
+            scalars, feeds = self._rows(request, candidates, now_s)
             began = time.perf_counter()
             outputs = self._run_here(feeds)
             if deadline_s is not None and time.perf_counter() - began > deadline_s:
@@ -257,23 +250,25 @@ class Scorer:
         except Exception as failed:
             raise ScorerBroken(f"scorer {self.version}: {failed}") from failed
 
-    def _vectors(
-        self, request: RequestView, candidates: Sequence[Candidate]
-    ) -> dict[str, npt.NDArray[np.float32]]:
-        """A features model's inputs but the scalars."""
-        # A model is always shown one row: some give nothing at all, not even quality_alone, for none.
-        shown = max(1, len(candidates))
-        vectors = [c.vector for c in candidates] or [None]
-        vectors += [c.answer_vector for c in candidates] or [None]
+    def _rows(
+        self, request: RequestView, candidates: Sequence[Candidate], now_s: float
+    ) -> tuple[Floats, dict[str, npt.NDArray[Any]]]:
+        """The scalars, and what of everything a features model takes."""
         try:
-            rows = vector_rows(vectors, self._dimensions)
-            return {
-                "request": np.asarray(request.vector, np.float32).reshape(1, self._dimensions),
-                "example_questions": rows[:shown],
-                "example_answers": rows[shown:],
-            }
+            answers = vector_rows([c.answer_vector for c in candidates] or [None], self._dimensions)
+            scalars = self._features.rows(request, candidates, now_s, answers)
+            # A model is always shown one row: some give nothing at all, not even quality_alone, for none.
+            feeds = {"scalars": scalars if candidates else np.zeros((1, len(NAMES)), np.float32)}
+            if "request" in self._inputs:
+                feeds["request"] = np.asarray(request.vector, np.float32).reshape(1, self._dimensions)
+            if "example_questions" in self._inputs:
+                questions = [c.vector for c in candidates] or [None]
+                feeds["example_questions"] = vector_rows(questions, self._dimensions)
+            if "example_answers" in self._inputs:
+                feeds["example_answers"] = answers
         except ValueError as wrong:
             raise ScorerBroken(f"scorer {self.version}: vectors of another size: {wrong}") from wrong
+        return scalars, feeds
 
     def _tokens(self, request: RequestView, candidates: Sequence[Candidate]) -> dict[str, npt.NDArray[Any]]:
         shown = ["", *(f"{c.example.question}\n{c.example.answer}" for c in candidates)]
@@ -369,9 +364,9 @@ def _check(said: Declared, session: _Session, dimensions: int, embedding_version
     if said.embedding_version and embedding_version and said.embedding_version != embedding_version:
         raise WrongArtifact(f"it was trained on embeddings {said.embedding_version}, not {embedding_version}")
     for name, width in (("request", dimensions), ("scalars", len(NAMES))):
-        last = session.inputs[name][-1]
-        if isinstance(last, int) and last != width:
-            raise WrongArtifact(f"its input {name!r} has {last} columns instead of {width}")
+        shape = session.inputs.get(name)
+        if shape and isinstance(shape[-1], int) and shape[-1] != width:
+            raise WrongArtifact(f"its input {name!r} has {shape[-1]} columns instead of {width}")
 
 
 def _tokenizer(path: Path | None, max_tokens: int) -> Any:

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 Signature = Literal["features", "cross_encoder"]
-"""features: request [1, d], example_questions [n, d], example_answers [n, d], scalars [n, s] (all float32) to
-quality_with [n] and quality_alone [1] or [n]; if it tells them apart, also helps [n] and harms [n]. cross_encoder:
-input_ids, attention_mask and, if declared, token_type_ids, all int64 [n + 1, tokens], to quality [n + 1]; the first row
-is the request by itself."""
+"""features: scalars [n, s] and, where it looks at them, request [1, d], example_questions [n, d] and example_answers [n, d]
+(all float32) to quality_with [n] and quality_alone [1] or [n]; if it tells them apart, also helps [n] and harms [n].
+cross_encoder: input_ids, attention_mask and, if declared, token_type_ids, all int64 [n + 1, tokens], to quality [n + 1]; the
+first row is the request by itself."""
 
 FORMAT = "1"
 _PREFIX = "understudy.scorer."
 INPUTS: Mapping[str, frozenset[str]] = {
-    "features": frozenset({"request", "example_questions", "example_answers", "scalars"}),
+    "features": frozenset({"scalars"}),
     "cross_encoder": frozenset({"input_ids", "attention_mask"}),
 }
 OPTIONAL_INPUTS: Mapping[str, frozenset[str]] = {
-    "features": frozenset(),
+    "features": frozenset({"request", "example_questions", "example_answers"}),
     "cross_encoder": frozenset({"token_type_ids"}),
 }
 OUTPUTS: Mapping[str, tuple[str, ...]] = {

@@ -60,9 +60,6 @@ def prior_model() -> bytes:
     ]
     f32 = TensorProto.FLOAT
     inputs = [
-        helper.make_tensor_value_info("request", f32, [1, "d"]),
-        helper.make_tensor_value_info("example_questions", f32, ["n", "d"]),
-        helper.make_tensor_value_info("example_answers", f32, ["n", "d"]),
         helper.make_tensor_value_info("scalars", f32, ["n", len(NAMES)]),
     ]
     outputs = [

@@ -14,7 +14,9 @@ and both qualities' log-odds times slope plus offset. Help and harm are given ou
 apart stand side by side in the same matrices (`side_by_side`), and their effects are averaged.
 
 Those are the formulas; what is written down are fewer steps that come to the same, for each step takes time of its own: sums
-go into the matrix product beside them.
+go into the matrix product beside them, and both qualities are calibrated at once. What training left at nothing
+(router.learning.scorer_fitting opens the embeddings of pairs only where the bank taught nothing) is left out, and so are the
+inputs that nothing else looks at.
 
 The low rank is what keeps a thousand embedding products from being learnt by heart by a few hundred outcomes; `direct`
 is the logistic regression that the scalars would make by themselves.
@@ -94,17 +96,21 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
     from onnx import TensorProto, helper
 
     dimensions = len(weights["topics"])
+    weights = _without_idle(weights)
     graph = _Graph(weights)
     _effects(graph, dimensions)
     _combination(graph)
     _calibration(graph)
     f32 = TensorProto.FLOAT
     inputs = [
-        helper.make_tensor_value_info("request", f32, [1, dimensions]),
-        helper.make_tensor_value_info("example_questions", f32, ["n", dimensions]),
-        helper.make_tensor_value_info("example_answers", f32, ["n", dimensions]),
         helper.make_tensor_value_info("scalars", f32, ["n", len(NAMES)]),
+        helper.make_tensor_value_info("request", f32, [1, dimensions]),
     ]
+    if weights["low_rank"].size:
+        inputs += [
+            helper.make_tensor_value_info(name, f32, ["n", dimensions])
+            for name in ("example_questions", "example_answers")
+        ]
     outputs = [
         helper.make_tensor_value_info("quality_with", f32, ["n"]),
         helper.make_tensor_value_info("quality_alone", f32, [1]),
@@ -136,27 +142,74 @@ class _Graph:
 
         self.constants.append(numpy_helper.from_array(np.array(value, np.float32, order="C"), name))
 
-    def node(self, kind: str, inputs: str, output: str) -> None:
+    def places(self, name: str, place: int) -> None:
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.array([place], np.int64), name))
+
+    def node(self, kind: str, inputs: str, output: str, **attributes: int) -> None:
         from onnx import helper
 
-        self.nodes.append(helper.make_node(kind, inputs.split(), [output]))
+        self.nodes.append(helper.make_node(kind, inputs.split(), [output], **attributes))
+
+
+def _without_idle(weights: Weights) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights without the directions of the embeddings that are nothing: those come to 0 for every request."""
+    ranks = np.flatnonzero(np.any(weights["low_rank"], axis=0))
+    # One is kept in any case, for quality alone is read from the request.
+    topics = np.flatnonzero(np.any(weights["topics"], axis=0)) if np.any(weights["topics"]) else [0]
+    return {
+        **weights,
+        "low_rank": weights["low_rank"][:, ranks],
+        "hidden_pair": weights["hidden_pair"][ranks],
+        "topics": weights["topics"][:, topics],
+        "hidden_topic": weights["hidden_topic"][topics],
+        "alone": weights["alone"][topics],
+    }
 
 
 def _effects(graph: _Graph, dimensions: int) -> None:
     """From the inputs to `all_effects` [n, 2m], help and harm of each member in turn, and `without` [1], quality alone."""
     weights = graph.weights
-    for name in ("topics", "scale", "shift", "hidden_scalars", "hidden_pair", "hidden_topic"):
-        graph.constant(name, weights[name])
-    for name in ("out", "direct", "alone"):
+    for name in ("topics", "scale", "shift", "hidden_scalars", "hidden_topic", "out", "direct", "alone"):
         graph.constant(name, weights[name])
     for name in ("hidden_bias", "out_bias", "alone_bias"):
         graph.constant(name, weights[name][None])
-    # Laying the three products side by side would copy them; three smaller matrices cost nothing.
-    for i, name in enumerate(("of_product", "of_distance", "of_answer")):
-        graph.constant(name, weights["low_rank"][i * dimensions : (i + 1) * dimensions])
     graph.constant("least", -MOST_SPREADS)
     graph.constant("most", MOST_SPREADS)
     graph.constant("mean_alone", weights["mean_alone"][:, 0])
+    for kind, inputs, output in (
+        ("MatMul", "request topics", "topic_logits"),
+        ("Tanh", "topic_logits", "topic"),
+        ("Mul", "scalars scale", "scaled"),
+        ("Add", "scaled shift", "shifted"),
+        ("Clip", "shifted least most", "normal"),
+        ("Gemm", "topic hidden_topic hidden_bias", "from_request"),
+        ("Gemm", "normal hidden_scalars from_request", "before_pair"),
+    ):
+        graph.node(kind, inputs, output)
+    before = "before_pair"
+    if weights["low_rank"].size:
+        _pair(graph, dimensions)
+        before = "before"
+    for kind, inputs, output in (
+        ("Relu", before, "hidden"),
+        ("Gemm", "normal direct out_bias", "by_scalars"),
+        ("Gemm", "hidden out by_scalars", "effect_logits"),
+        ("Sigmoid", "effect_logits", "all_effects"),
+        ("Gemm", "topic alone alone_bias", "alone_logits"),
+        ("Sigmoid", "alone_logits", "all_without"),
+        ("MatMul", "all_without mean_alone", "without"),
+    ):
+        graph.node(kind, inputs, output)
+
+
+def _pair(graph: _Graph, dimensions: int) -> None:
+    """`before` [n, h]: `before_pair` and what the embeddings say about the two."""
+    # Laying the three products side by side would copy them; three smaller matrices cost nothing.
+    for i, name in enumerate(("of_product", "of_distance", "of_answer")):
+        graph.constant(name, graph.weights["low_rank"][i * dimensions : (i + 1) * dimensions])
+    graph.constant("hidden_pair", graph.weights["hidden_pair"])
     for kind, inputs, output in (
         ("Mul", "request example_questions", "product"),
         ("Sub", "request example_questions", "difference"),
@@ -165,21 +218,7 @@ def _effects(graph: _Graph, dimensions: int) -> None:
         ("MatMul", "product of_product", "pair_product"),
         ("Gemm", "distance of_distance pair_product", "pair_questions"),
         ("Gemm", "answer_product of_answer pair_questions", "pair"),
-        ("MatMul", "request topics", "topic_logits"),
-        ("Tanh", "topic_logits", "topic"),
-        ("Mul", "scalars scale", "scaled"),
-        ("Add", "scaled shift", "shifted"),
-        ("Clip", "shifted least most", "normal"),
-        ("Gemm", "topic hidden_topic hidden_bias", "from_request"),
-        ("Gemm", "normal hidden_scalars from_request", "from_scalars"),
-        ("Gemm", "pair hidden_pair from_scalars", "before"),
-        ("Relu", "before", "hidden"),
-        ("Gemm", "normal direct out_bias", "by_scalars"),
-        ("Gemm", "hidden out by_scalars", "effect_logits"),
-        ("Sigmoid", "effect_logits", "all_effects"),
-        ("Gemm", "topic alone alone_bias", "alone_logits"),
-        ("Sigmoid", "alone_logits", "all_without"),
-        ("MatMul", "all_without mean_alone", "without"),
+        ("Gemm", "pair hidden_pair before_pair", "before"),
     ):
         graph.node(kind, inputs, output)
 
@@ -207,11 +246,19 @@ def _calibration(graph: _Graph) -> None:
     graph.constant("low", EPSILON)
     graph.constant("high", 1 - EPSILON)
     graph.constant("one", 1.0)
-    for given, name in (("with_one", "quality_with"), ("without", "quality_alone")):
-        graph.node("Clip", f"{given} low high", f"{name}_held")
-        graph.node("Sub", f"one {name}_held", f"{name}_not")
-        graph.node("Div", f"{name}_held {name}_not", f"{name}_odds")
-        graph.node("Log", f"{name}_odds", f"{name}_logit")
-        graph.node("Mul", f"{name}_logit slope", f"{name}_sloped")
-        graph.node("Add", f"{name}_sloped offset", f"{name}_line")
-        graph.node("Sigmoid", f"{name}_line", name)
+    graph.places("first", 0)
+    graph.places("last", -1)
+    graph.places("end", np.iinfo(np.int64).max)
+    graph.node("Concat", "with_one without", "qualities", axis=0)
+    for kind, inputs, output in (
+        ("Clip", "qualities low high", "inside"),
+        ("Sub", "one inside", "wrong_of_all"),
+        ("Div", "inside wrong_of_all", "odds"),
+        ("Log", "odds", "logits"),
+        ("Mul", "logits slope", "sloped"),
+        ("Add", "sloped offset", "on_the_line"),
+        ("Sigmoid", "on_the_line", "calibrated"),
+        ("Slice", "calibrated first last", "quality_with"),
+        ("Slice", "calibrated last end", "quality_alone"),
+    ):
+        graph.node(kind, inputs, output)

@@ -188,23 +188,22 @@ def predictions(model: bytes, rows: Sequence[Row]) -> Floats:
         session = OnnxSession(path, name="scorer-training")
         try:
             for place, row in enumerate(rows):
-                found[place] = session.submit(partial(_predicted, row)).result()
+                found[place] = session.submit(partial(_predicted, row, frozenset(session.inputs))).result()
         finally:
             session.close()
     return found
 
 
-def _predicted(row: Row, infer: Infer) -> float:
+def _predicted(row: Row, taken: frozenset[str], infer: Infer) -> float:
     none = not len(row.scalars)
     shape = (1, len(row.request))
-    with_one, alone = infer(
-        {
-            "request": row.request.reshape(shape).astype(np.float32),
-            "example_questions": np.zeros(shape, np.float32) if none else row.questions,
-            "example_answers": np.zeros(shape, np.float32) if none else row.answers,
-            "scalars": np.zeros((1, row.scalars.shape[1]), np.float32) if none else row.scalars,
-        }
-    )[:2]
+    feeds = {
+        "request": row.request.reshape(shape).astype(np.float32),
+        "example_questions": np.zeros(shape, np.float32) if none else row.questions,
+        "example_answers": np.zeros(shape, np.float32) if none else row.answers,
+        "scalars": np.zeros((1, row.scalars.shape[1]), np.float32) if none else row.scalars,
+    }
+    with_one, alone = infer({name: array for name, array in feeds.items() if name in taken})[:2]
     return float(set_quality(alone.mean(), with_one[: len(row.scalars)]))
 
 

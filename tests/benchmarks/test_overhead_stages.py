@@ -16,11 +16,12 @@ def stages(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("overhead_stages")
 
 
-def test_both_models_are_measured_on_both_kinds_of_text_and_examples_are_chosen(
+def test_every_model_is_measured_on_both_kinds_of_text_and_examples_are_chosen(
     stages: ModuleType, tmp_path: Path
 ) -> None:
     found = stages.measured(2, 10, tmp_path, Rarity())
-    assert set(found) == {"prior", "trained", "prior_named", "trained_named"}
+    models = {"prior", "trained", "embeddings"}
+    assert set(found) == models | {f"{model}_named" for model in models}
     for rounds in found.values():
         assert len(rounds) == 2
         for figures in rounds:

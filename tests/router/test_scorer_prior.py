@@ -34,13 +34,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnnxSession]:
 
 
 def qualities(session: OnnxSession, scalars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    n = len(scalars)
-    feeds = {
-        "request": np.zeros((1, 4), np.float32),
-        "example_questions": np.zeros((n, 4), np.float32),
-        "example_answers": np.zeros((n, 4), np.float32),
-        "scalars": scalars.astype(np.float32),
-    }
+    feeds = {"scalars": scalars.astype(np.float32)}
     with_one, alone = session.submit(lambda infer: infer(feeds)).result()
     return with_one, alone
 

@@ -56,7 +56,18 @@ def three_members() -> dict[str, np.ndarray]:
     return side_by_side([weights(seed) | shared for seed in range(3)])
 
 
-@pytest.mark.parametrize("drawn", [weights(), three_members()], ids=["one network", "three of them"])
+def of_scalars_only() -> dict[str, np.ndarray]:
+    """As training with lessons leaves it: nothing is read from pairs, one direction of the request."""
+    drawn = three_members()
+    drawn["topics"][:, [1, 3, 5]] = 0.0
+    return drawn | {"low_rank": drawn["low_rank"] * 0}
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [weights(), three_members(), of_scalars_only(), weights() | {"topics": weights()["topics"] * 0}],
+    ids=["one network", "three of them", "of scalars only", "the same alone for all"],
+)
 def test_the_graph_computes_what_its_docstring_says(tmp_path: Path, drawn: dict[str, np.ndarray]) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(scorer_model(drawn))
@@ -65,10 +76,23 @@ def test_the_graph_computes_what_its_docstring_says(tmp_path: Path, drawn: dict[
     s = np.random.default_rng(5).standard_normal((n, len(NAMES))).astype(np.float32) * 4
     feeds = {"request": q[None], "example_questions": e, "example_answers": x, "scalars": s}
     session = OnnxSession(path, name="graph")
-    found = session.submit(lambda infer: infer(feeds)).result()
+    found = session.submit(lambda infer: infer({name: feeds[name] for name in session.inputs})).result()
     session.close()
     for one, expected in zip(found, by_hand(drawn, q, e, x, s), strict=True):
         assert np.allclose(one, expected, atol=1e-4), "quality with one and alone, help, harm"
+
+
+def test_inputs_that_nothing_looks_at_are_left_out(tmp_path: Path) -> None:
+    taken = []
+    for drawn in (three_members(), of_scalars_only()):
+        (path := tmp_path / "m.onnx").write_bytes(scorer_model(drawn))
+        session = OnnxSession(path, name="graph")
+        taken.append(set(session.inputs))
+        session.close()
+    assert taken == [
+        {"scalars", "request", "example_questions", "example_answers"},
+        {"scalars", "request"},
+    ]
 
 
 def test_the_scorer_opens_it(tmp_path: Path) -> None:
