@@ -31,7 +31,7 @@ from router.scorer_prior import prior_model
 from store.records import Example, Vector
 
 CANDIDATES, BANK, DIMENSIONS = 20, 400, 384
-MEMBERS = 3
+MEMBERS = 4
 _SIZES = {
     "d": DIMENSIONS,
     "r": 8 * MEMBERS,

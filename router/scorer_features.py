@@ -19,14 +19,14 @@ import numpy as np
 from router import unlisted_words
 from router.plan import Candidate
 from router.rarity import Rarity
-from router.scorer_reading import ANSWER, QUESTION, Pair, Readings, Text, read
+from router.scorer_reading import ANSWER, QUESTION, Pair, Readings, Text, read, spelled_by
 from store.accounting import decayed
 from store.records import Example, Vector
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = "6"
+VERSION = "7"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
@@ -55,6 +55,7 @@ NAMES: tuple[str, ...] = (
     "request_in_answer",  # share of the request's words, weighted by excess rarity, that the answer says
     "answer_spelled",  # how far a code in the answer is spelled from the example's question: it shows a rule
     "spelled_alike",  # the same, times request_covered: a rule that the request may be asking for
+    "spelled_again",  # how far it is spelled from the request as well: only then can it be what the request asks for
     "slips",  # words of either question that were read as others for being a slip of the finger, x / (1 + x)
     "slips_met",  # share of them whose word the other question says; 1 where there are none
     "telling_covered",  # share of the request's names and identifiers that the example's question says; 1 without any
@@ -317,6 +318,7 @@ def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
                 answered / rare_weight if rare_weight else 0.0,
                 pair.spelled,
                 pair.spelled * covered_words,
+                spelled_by(asked.words, pair.codes) if pair.codes else 0.0,
                 slips / (1.0 + slips),
                 slips_met,
                 telling_covered,

@@ -194,6 +194,8 @@ class Pair:
     answer_length: float
     spelled: float
     """`spelled_from` of the two texts."""
+    codes: tuple[str, ...]
+    """`codes` of them, where they are spelled from the question."""
     slips: Mapping[str, str]
     meant: tuple[str, ...]
     telling: tuple[str, ...]
@@ -201,21 +203,33 @@ class Pair:
     """All as Text has them of the question."""
 
 
+def codes(question: str, answer: str) -> tuple[str, ...]:
+    """The runs of letters in an answer's codes: what holds more than letters and does not stand in the question as it is."""
+    asked = question[:LONGEST].casefold()
+    found = {run.strip(".'-").casefold() for run in _RUN.findall(answer, 0, LONGEST)}
+    found = {c for c in found if 4 <= len(c) <= _LONGEST_CODE and not c.isalpha() and c not in asked}
+    return tuple(
+        part for code in sorted(found) for part in _LETTERS.findall(code) if len(part) >= _LEAST_SPELLED
+    )
+
+
+def spelled_by(words: Iterable[str], parts: Sequence[str]) -> float:
+    """How far a code, by its runs of letters (`codes`), is made of letters of the words, in lower case; 0..1."""
+    longest = 0
+    for word in words:
+        if len(word) >= _LEAST_SPELLED:
+            for part in parts:
+                longest = max(longest, _run_in_common(part, word))
+    return min(1.0, longest / _WHOLLY_SPELLED) if longest >= _LEAST_SPELLED else 0.0
+
+
 def spelled_from(question: str, answer: str) -> float:
     """How far a code in the answer is made of letters of the question, 0..1: a user name from a name, say.
 
-    Such an example shows a rule, and so may help with questions about other names. A code is a run that holds more than
-    letters and does not stand in the question as it is.
+    Such an example shows a rule, and so may help with questions about other names.
     """
-    asked = question[:LONGEST].casefold()
-    codes = {run.strip(".'-").casefold() for run in _RUN.findall(answer, 0, LONGEST)}
-    codes = {c for c in codes if 4 <= len(c) <= _LONGEST_CODE and not c.isalpha() and c not in asked}
-    if not codes:
-        return 0.0
-    parts = [part for code in codes for part in _LETTERS.findall(code) if len(part) >= _LEAST_SPELLED]
-    words = {word for word in _LETTERS.findall(asked) if len(word) >= _LEAST_SPELLED}
-    longest = max((_run_in_common(part, word) for part in parts for word in words), default=0)
-    return min(1.0, longest / _WHOLLY_SPELLED) if longest >= _LEAST_SPELLED else 0.0
+    parts = codes(question, answer)
+    return spelled_by(set(_LETTERS.findall(question[:LONGEST].casefold())), parts) if parts else 0.0
 
 
 def _run_in_common(a: str, b: str) -> int:
@@ -286,6 +300,7 @@ class Readings:
             if rarity > RARE_FROM:
                 said[sys.intern(word)] = said.get(word, 0) | ANSWER
         rare = tuple(question.rare.items())
+        spelled = spelled_from(example.question, example.answer)
         return Pair(
             said=said,
             rare=rare,
@@ -301,7 +316,8 @@ class Readings:
             asks=question.asks,
             question_length=math.log1p(question.length),
             answer_length=math.log1p(answer.length),
-            spelled=spelled_from(example.question, example.answer),
+            spelled=spelled,
+            codes=codes(example.question, example.answer) if spelled else (),
             slips=question.slips,
             meant=question.meant,
             telling=question.telling,

@@ -2,13 +2,19 @@
 
 From outcomes alone: first the scalars by themselves, which hold for any request; then the embeddings, as far as they add to
 it, each until the validation loss rises. Together, embeddings would learn the commonest requests by heart before the scalars
-are fitted. With lessons: the scalars only, for a fixed number of epochs at a falling rate (cosine: Loshchilov, Hutter 2017,
+are fitted. With lessons: the scalars only, for a fixed number of steps at a falling rate (cosine: Loshchilov, Hutter 2017,
 "SGDR", section 3). Lessons are so many that a few outcomes cannot carry the weights away, but of the embeddings they know no
-more than one bank's names.
+more than one bank's names. Harm is then one number for all examples: told apart by example, it is mostly error, since nobody
+knows which requests the engine would have got right.
+
+Every other network of several is taught by the lessons alone first, for long. It tells the right example best, and is too
+sure where it is wrong; the others are less sure throughout. Their mean is better than either (docs/helpfulness.md).
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -25,6 +31,8 @@ Loss = Literal["pointwise", "pairwise"]
 
 MOST_EPOCHS, PATIENCE = 60, 8
 LESSON_EPOCHS = 30
+STUDY_STEPS, STUDIED_RATE, STUDIED_WEIGHT = 3000, 1e-3, 1.0
+"""Of a network that is taught by lessons alone first: for how many steps, and rate and weight of lessons thereafter."""
 BATCH_ROWS, BATCH_PAIRS = 128, 128
 RATE, EMBEDDING_RATE = 4e-3, 1e-3
 EMBEDDING_DECAY, DECAY = 0.5, 0.01
@@ -42,20 +50,23 @@ def fitted(
     kind: Loss,
     seed: int,
     taught: Taught | None = None,
+    *,
+    studied: bool = False,
 ) -> tuple[Network, int]:
     """Weights, and after how many epochs they were reached: those with the lowest loss on `check`, or with lessons the last.
 
-    `pairs`: (better, worse) places in `fit`, for the pairwise loss. The same input gives the same weights on one machine.
+    `pairs`: (better, worse) places in `fit`, for the pairwise loss. `studied`: whether lessons alone are learnt first. The
+    same input gives the same weights on one machine.
     """
-    fitting = _Fitting(fit, torch.from_numpy(pairs), kind, seed, taught)
-    return fitting.outcomes_alone(check) if taught is None else fitting.with_lessons()
+    fitting = _Fitting(fit, torch.from_numpy(pairs), kind, seed)
+    return fitting.outcomes_alone(check) if taught is None else fitting.with_lessons(taught, studied=studied)
 
 
 class _Fitting:
     """One network on its way."""
 
-    def __init__(self, fit: Batch, pairs: Tensor, kind: Loss, seed: int, taught: Taught | None) -> None:
-        self._fit, self._pairs, self._kind, self._taught = fit, pairs, kind, taught
+    def __init__(self, fit: Batch, pairs: Tensor, kind: Loss, seed: int) -> None:
+        self._fit, self._pairs, self._kind = fit, pairs, kind
         self._network = Network(fit, seed)
         self._network.fit_alone(fit)
         self._shuffle = torch.Generator().manual_seed(seed + 1)
@@ -80,29 +91,45 @@ class _Fitting:
         network.restore(best)
         return network, best_epoch
 
-    def with_lessons(self) -> tuple[Network, int]:
-        optimiser = torch.optim.AdamW(self._groups("scalars"))
-        falling: Any = None
-        for _ in range(LESSON_EPOCHS):
-            steps = self._steps()
-            falling = falling or torch.optim.lr_scheduler.CosineAnnealingLR(
-                optimiser, LESSON_EPOCHS * len(steps)
-            )
-            for paired, which in steps:
-                self._step(optimiser, paired, which)
+    def with_lessons(self, taught: Taught, *, studied: bool) -> tuple[Network, int]:
+        self._fit, taught = self._fit.without_pairs(), taught.without_pairs()
+        rate, weight = RATE, LESSONS_WEIGHT
+        self._network.one_harm()
+        if studied:
+            optimiser, falling = self._falling(RATE, STUDY_STEPS)
+            for _ in range(STUDY_STEPS):
+                optimiser.zero_grad()
+                self._lessons_drawn(taught).backward()
+                optimiser.step()
                 falling.step()
+            rate, weight = STUDIED_RATE, STUDIED_WEIGHT
+        epochs = [self._steps() for _ in range(LESSON_EPOCHS)]
+        optimiser, falling = self._falling(rate, sum(map(len, epochs)))
+        for paired, which in itertools.chain(*epochs):
+            self._step(optimiser, paired, which, lambda: weight * self._lessons_drawn(taught))
+            self._network.one_harm()
+            falling.step()
         return self._network, LESSON_EPOCHS
 
-    def _step(self, optimiser: Any, paired: bool, which: Tensor) -> None:
+    def _falling(self, rate: float, steps: int) -> tuple[Any, Any]:
+        optimiser = torch.optim.AdamW(self._groups("scalars", rate))
+        return optimiser, torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+
+    def _lessons_drawn(self, taught: Taught) -> Tensor:
+        drawn = torch.randperm(len(taught.batch.quality), generator=self._shuffle)[:PER_STEP]
+        return loss_of(self._network, taught.some(drawn), dropout=True)
+
+    def _step(
+        self, optimiser: Any, paired: bool, which: Tensor, beside: Callable[[], Tensor] | None = None
+    ) -> None:
         optimiser.zero_grad()
         if paired:
             value = self._pairwise(which)
         else:
             batch = self._fit.rows(which)
             value = _pointwise(batch, self._predicted(batch, dropout=True))
-        if self._taught is not None:
-            drawn = torch.randperm(len(self._taught.batch.quality), generator=self._shuffle)[:PER_STEP]
-            value = value + LESSONS_WEIGHT * loss_of(self._network, self._taught.some(drawn), dropout=True)
+        if beside is not None:
+            value = value + beside()
         value.backward()
         optimiser.step()
 
@@ -121,12 +148,12 @@ class _Fitting:
         ranking = (torch.nn.functional.softplus(worse - better) * margin).sum() / margin.sum()
         return ranking + ANCHOR * _pointwise(some, quality)
 
-    def _groups(self, stage: str) -> list[dict[str, Any]]:
+    def _groups(self, stage: str, rate: float = RATE) -> list[dict[str, Any]]:
         # Quality alone (topics, alone, alone_bias) is fitted by then, from the rows that show it.
         weights = self._network.weights
         others = [w for n, w in weights.items() if n not in ("low_rank", "topics", "alone", "alone_bias")]
         if stage == "scalars":
-            return [{"params": others, "lr": RATE, "weight_decay": DECAY}]
+            return [{"params": others, "lr": rate, "weight_decay": DECAY}]
         return [
             {"params": others, "lr": RATE / 4, "weight_decay": DECAY},
             {"params": [weights["low_rank"]], "lr": EMBEDDING_RATE, "weight_decay": EMBEDDING_DECAY},

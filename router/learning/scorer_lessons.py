@@ -11,7 +11,7 @@ say, which are fitted at the same time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +50,10 @@ class Taught:
         return Taught(
             self.batch.rows(which), self.same[kept], self.whole[kept], self.rule[kept], self.counts[kept]
         )
+
+    def without_pairs(self) -> Taught:
+        """As Batch.without_pairs."""
+        return replace(self, batch=self.batch.without_pairs())
 
 
 def taught_by(lessons: Sequence[Lesson]) -> Taught:

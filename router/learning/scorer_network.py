@@ -6,7 +6,7 @@ Only training imports it. router.learning.scorer_graph describes the network and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,11 @@ class Batch:
             self.weight[which],
         )
 
+    def without_pairs(self) -> Batch:
+        """Without the embeddings of examples, for what does not read them: they are most of what taking some rows copies."""
+        none = torch.zeros((len(self.owner), 0))
+        return replace(self, questions=none, answers=none)
+
 
 def batch_of(rows: Sequence[Row]) -> Batch:
     """All rows as one batch; at least one row."""
@@ -90,6 +95,9 @@ def batch_of(rows: Sequence[Row]) -> Batch:
 
 class Network:
     """Weights and how they are used. `mean` and `spread` normalise the scalars and are not learnt."""
+
+    reads_pairs = False
+    """Whether the embeddings of examples are looked at."""
 
     def __init__(self, batch: Batch, seed: int) -> None:
         """Fresh weights for the batch's dimensions; normalisation from its scalars."""
@@ -140,30 +148,29 @@ class Network:
 
     def effect_logits(self, batch: Batch, *, dropout: bool = False) -> Tensor:
         """Log-odds of the shares mended and spoilt by each example, (2, examples)."""
-        w, q = self.weights, batch.requests
-        asked = q[batch.owner]
-        # Brought to the order of 1: coordinates of a unit vector are of the order of d to the power -1/2.
-        pairs = torch.cat(
-            [
-                asked * batch.questions * self._d,
-                (asked - batch.questions).abs() * self._d**0.5,
-                asked * batch.answers * self._d,
-            ],
-            1,
-        )
+        w = self.weights
         scalars = ((batch.scalars - self.mean) / self.spread).clamp(-MOST_SPREADS, MOST_SPREADS)
-        pair, about = pairs @ w["low_rank"], self._topic(batch)[batch.owner]
+        about = self._topic(batch)[batch.owner]
         if dropout:
-            pair, about = self._dropped(pair), self._dropped(about)
-        hidden = torch.relu(
-            scalars @ w["hidden_scalars"]
-            + pair @ w["hidden_pair"]
-            + about @ w["hidden_topic"]
-            + w["hidden_bias"]
-        )
+            about = self._dropped(about)
+        inside = scalars @ w["hidden_scalars"] + about @ w["hidden_topic"] + w["hidden_bias"]
+        if self.reads_pairs:
+            pair = self._pair(batch)
+            inside = inside + (self._dropped(pair) if dropout else pair) @ w["hidden_pair"]
+        hidden = torch.relu(inside)
         if dropout:
             hidden = self._dropped(hidden)
         return (hidden @ w["out"] + scalars @ w["direct"] + w["out_bias"]).T
+
+    def _pair(self, batch: Batch) -> Tensor:
+        asked = batch.requests[batch.owner]
+        # Brought to the order of 1: coordinates of a unit vector are of the order of d to the power -1/2.
+        products = [
+            asked * batch.questions * self._d,
+            (asked - batch.questions).abs() * self._d**0.5,
+            asked * batch.answers * self._d,
+        ]
+        return torch.cat(products, 1) @ self.weights["low_rank"]
 
     def _topic(self, batch: Batch) -> Tensor:
         return torch.tanh(batch.requests * self._d**0.5 @ self.weights["topics"])
@@ -216,9 +223,16 @@ class Network:
 
     def open_embeddings(self) -> None:
         """Lets the embeddings of pairs in, by random directions that hardly count yet."""
+        self.reads_pairs = True
         with torch.no_grad():
             weight = self.weights["low_rank"]
             weight.copy_(self._drawn(len(weight), RANK, 0.1 * self._d**-0.5))
+
+    def one_harm(self) -> None:
+        """Makes harm the same for every example: only its bias counts."""
+        with torch.no_grad():
+            for name in ("out", "direct"):
+                self.weights[name][:, 1] = 0.0
 
     def kept(self) -> dict[str, Tensor]:
         """A copy of the weights as they are now."""

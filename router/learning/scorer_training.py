@@ -43,7 +43,7 @@ LEAST_HELD_OUT = 40
 FAMILIAR_FROM, LEAST_NOVEL = 0.8, 40
 """Cosine from which a request counts as seen before; and how many unseen ones are enough to go by."""
 HELD_OUT, VALIDATION = 0.15, 0.15
-MEMBERS = 3
+MEMBERS = 4
 MOST_DISAGREEMENT = 1e-3
 """Between torch and onnxruntime, in quality."""
 
@@ -137,7 +137,8 @@ def _trained(
     compared: dict[str, dict[str, float]] = {}
     for kind in wanted:
         networks = [
-            fitted(fit_batch, novel_batch, fit_pairs, kind, seed + 1000 * m, learnt) for m in range(members)
+            fitted(fit_batch, novel_batch, fit_pairs, kind, seed + 1000 * m, learnt, studied=m % 2 == 0)
+            for m in range(members)
         ]
         network = Committee(tuple(one for one, _ in networks))
         epochs = max(count for _, count in networks)

@@ -171,6 +171,27 @@ def test_what_the_last_turn_names_is_asked_about_and_else_what_was_named_before(
     assert asked_of(features, "And the capital?" + earlier, "population of Brimeth", "telling_covered") == 1.0
 
 
+@pytest.mark.parametrize(
+    ("text", "spelled", "again"),
+    [
+        ("username of Hugo Flux", True, True),
+        ("username of Mina Kais", True, False),
+        ("what is the capital of Quoustland", True, False),
+    ],
+)
+def test_a_code_is_looked_for_in_the_request_as_well(
+    features: Features, text: str, spelled: bool, again: bool
+) -> None:
+    given = Candidate(example(question="What does Hugo Flux log in as?", answer="It is hflux9."), 0.5)
+    assert (value(features, "answer_spelled", given, request(text)) > 0.0) is spelled
+    assert (value(features, "spelled_again", given, request(text)) > 0.0) is again
+
+
+def test_what_is_no_code_is_spelled_from_nothing(features: Features) -> None:
+    given = Candidate(example(question="Who is Hugo Flux?", answer="Hugo Flux is a painter."), 0.5)
+    assert value(features, "spelled_again", given, request("Who is Hugo Flux?")) == 0.0
+
+
 def test_a_request_for_two_things_is_seen_beside_an_example_of_one(features: Features) -> None:
     both, one = "What are the weight and the price of the QX-410?", "price of the QX-410"
     assert asked_of(features, both, one, "joins_more") == 1.0

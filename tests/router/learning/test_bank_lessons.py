@@ -88,7 +88,7 @@ def test_an_agreement_that_nothing_else_speaks_for_is_passed_over() -> None:
         scalars = np.zeros((CANDIDATES, len(NAMES)), np.float32)
         near = generator.random(CANDIDATES) < 0.3
         scalars[:, PLACE["request_rare_covered"]] = near
-        by_chance = ~near & (generator.random(CANDIDATES) < 0.01)
+        by_chance = ~near & (generator.random(CANDIDATES) < 0.004)
         blank = np.zeros((CANDIDATES, DIMENSIONS), np.float32)
         every = np.ones(CANDIDATES, bool)
         given.append(Lesson(float(n), unit(n), blank, blank, scalars, near | by_chance, every, ~every, every))

@@ -31,3 +31,37 @@ def test_with_lessons_nothing_is_read_from_the_embeddings_of_pairs() -> None:
     network, epochs = fitted(fit, fit, np.zeros((0, 2), np.int64), "pointwise", 3, taught_by(told(10)))
     assert epochs == LESSON_EPOCHS
     assert not bool(network.weights["low_rank"].any())
+
+
+@pytest.mark.parametrize("studied", [False, True])
+def test_with_lessons_harm_is_the_same_for_every_example(
+    monkeypatch: pytest.MonkeyPatch, studied: bool
+) -> None:
+    from router.learning import scorer_fitting
+    from router.learning.scorer_lessons import taught_by
+    from router.learning.scorer_network import batch_of
+    from tests.router.learning.test_scorer_lessons import told
+
+    monkeypatch.setattr(scorer_fitting, "STUDY_STEPS", 20)
+    fit = batch_of(outcomes(60))
+    none = np.zeros((0, 2), np.int64)
+    network, _ = scorer_fitting.fitted(fit, fit, none, "pointwise", 3, taught_by(told(10)), studied=studied)
+    _, helps, harms = (tensor.detach() for tensor in network.effects(fit))
+    assert float(harms.max() - harms.min()) < 1e-6 < float(helps.max() - helps.min())
+
+
+def test_lessons_studied_first_are_known_better() -> None:
+    from router.learning.scorer_fitting import fitted
+    from router.learning.scorer_lessons import loss_of, taught_by
+    from router.learning.scorer_network import batch_of
+    from tests.router.learning.test_scorer_lessons import told
+
+    fit, taught = batch_of(outcomes(60)), taught_by(told(30))
+    none = np.zeros((0, 2), np.int64)
+    losses = [
+        loss_of(
+            fitted(fit, fit, none, "pointwise", 3, taught, studied=studied)[0], taught, dropout=False
+        ).detach()
+        for studied in (False, True)
+    ]
+    assert losses[1].item() < losses[0].item()
