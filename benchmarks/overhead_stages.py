@@ -77,6 +77,9 @@ class Stages:
             name: (self._rng.standard_normal([_size(axis) for axis in axes]) * 0.05).astype(np.float32)
             for name, axes in SHAPES.items()
         }
+        # Means: of shares drawn at random, weights below nothing would make none.
+        drawn["mean_effects"] = np.tile(np.eye(2, dtype=np.float32), (MEMBERS, 1)) / MEMBERS
+        drawn["mean_alone"] = np.full((MEMBERS, 1), 1 / MEMBERS, np.float32)
         taught = drawn | {"low_rank": drawn["low_rank"] * 0, "topics": drawn["topics"] * _READ}
         models = (prior_model(), scorer_model(taught), scorer_model(drawn))
         self._scorers = {}

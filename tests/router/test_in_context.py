@@ -231,7 +231,7 @@ async def test_where_no_example_helps_none_is_sent_and_the_reference_answers(dec
 
 
 async def test_where_no_example_names_what_is_asked_small_promises_are_not_believed(decide: Decide) -> None:
-    plan = await decide(Given(learned=Learned(scorer=GivenScorer({0: 0.05, 1: 0.06}))))
+    plan = await decide(Given(learned=Learned(scorer=GivenScorer({0: 0.03, 1: 0.04}))))
     assert (plan.attempts[0].engine, plan.reason) == (LARGE, "no_example_helps")
     assert plan.helped is not None and set(plan.helped.left_out.values()) == {
         "unfamiliar",
