@@ -152,6 +152,11 @@ class _Graph:
 
         self.nodes.append(helper.make_node(kind, inputs.split(), [output], **attributes))
 
+    def steps(self, *steps: tuple[str, str, str]) -> None:
+        """Nodes one after the other: kind, inputs, output."""
+        for kind, inputs, output in steps:
+            self.node(kind, inputs, output)
+
 
 def _without_idle(weights: Weights) -> dict[str, npt.NDArray[np.float32]]:
     """The weights without the directions of the embeddings that are nothing: those come to 0 for every request."""
@@ -178,7 +183,7 @@ def _effects(graph: _Graph, dimensions: int) -> None:
     graph.constant("least", -MOST_SPREADS)
     graph.constant("most", MOST_SPREADS)
     graph.constant("mean_alone", weights["mean_alone"][:, 0])
-    for kind, inputs, output in (
+    graph.steps(
         ("MatMul", "request topics", "topic_logits"),
         ("Tanh", "topic_logits", "topic"),
         ("Mul", "scalars scale", "scaled"),
@@ -186,13 +191,12 @@ def _effects(graph: _Graph, dimensions: int) -> None:
         ("Clip", "shifted least most", "normal"),
         ("Gemm", "topic hidden_topic hidden_bias", "from_request"),
         ("Gemm", "normal hidden_scalars from_request", "before_pair"),
-    ):
-        graph.node(kind, inputs, output)
+    )
     before = "before_pair"
     if weights["low_rank"].size:
         _pair(graph, dimensions)
         before = "before"
-    for kind, inputs, output in (
+    graph.steps(
         ("Relu", before, "hidden"),
         ("Gemm", "normal direct out_bias", "by_scalars"),
         ("Gemm", "hidden out by_scalars", "effect_logits"),
@@ -200,8 +204,7 @@ def _effects(graph: _Graph, dimensions: int) -> None:
         ("Gemm", "topic alone alone_bias", "alone_logits"),
         ("Sigmoid", "alone_logits", "all_without"),
         ("MatMul", "all_without mean_alone", "without"),
-    ):
-        graph.node(kind, inputs, output)
+    )
 
 
 def _pair(graph: _Graph, dimensions: int) -> None:
@@ -210,7 +213,7 @@ def _pair(graph: _Graph, dimensions: int) -> None:
     for i, name in enumerate(("of_product", "of_distance", "of_answer")):
         graph.constant(name, graph.weights["low_rank"][i * dimensions : (i + 1) * dimensions])
     graph.constant("hidden_pair", graph.weights["hidden_pair"])
-    for kind, inputs, output in (
+    graph.steps(
         ("Mul", "request example_questions", "product"),
         ("Sub", "request example_questions", "difference"),
         ("Abs", "difference", "distance"),
@@ -219,8 +222,7 @@ def _pair(graph: _Graph, dimensions: int) -> None:
         ("Gemm", "distance of_distance pair_product", "pair_questions"),
         ("Gemm", "answer_product of_answer pair_questions", "pair"),
         ("Gemm", "pair hidden_pair before_pair", "before"),
-    ):
-        graph.node(kind, inputs, output)
+    )
 
 
 def _combination(graph: _Graph) -> None:
@@ -250,7 +252,7 @@ def _calibration(graph: _Graph) -> None:
     graph.places("last", -1)
     graph.places("end", np.iinfo(np.int64).max)
     graph.node("Concat", "with_one without", "qualities", axis=0)
-    for kind, inputs, output in (
+    graph.steps(
         ("Clip", "qualities low high", "inside"),
         ("Sub", "one inside", "wrong_of_all"),
         ("Div", "inside wrong_of_all", "odds"),
@@ -260,5 +262,4 @@ def _calibration(graph: _Graph) -> None:
         ("Sigmoid", "on_the_line", "calibrated"),
         ("Slice", "calibrated first last", "quality_with"),
         ("Slice", "calibrated last end", "quality_alone"),
-    ):
-        graph.node(kind, inputs, output)
+    )
