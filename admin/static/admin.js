@@ -51,9 +51,12 @@
     if (!copier) return;
     navigator.clipboard?.writeText(document.getElementById(copier.dataset.copy).textContent.trim())
       .then(() => {
-        copier.dataset.says ??= copier.textContent;
-        copier.textContent = "Copied";
-        setTimeout(() => { copier.textContent = copier.dataset.says; }, 2000);
+        // News may have put another button in its place.
+        const there = document.querySelector(`[data-copy="${CSS.escape(copier.dataset.copy)}"]`);
+        if (!there) return;
+        there.dataset.says ??= there.textContent;
+        there.textContent = "Copied";
+        setTimeout(() => { there.textContent = there.dataset.says; }, 2000);
       });
   });
   document.addEventListener("keydown", (event) => {

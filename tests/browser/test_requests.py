@@ -26,7 +26,7 @@ def test_a_request_appears_in_the_list_without_loading_it_anew(staged: Stage, as
     page.evaluate("window.stays = true")
     staged.ask("How many wheels has the flying tandem of tomorrow?", model="hostile")
     first = page.locator("table.requests tbody tr").first
-    expect(first).to_contain_text("flying tandem", timeout=20_000)
+    expect(first).to_contain_text("flying tandem")
     assert page.evaluate("window.stays")
 
 
@@ -59,7 +59,7 @@ def test_filters_and_words_narrow_the_list_and_all_brings_it_back(staged: Stage,
 def test_a_request_shows_what_was_added_to_it_and_why(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer-content")
     newest(page, staged, "way=offloaded")
-    expect(page.locator("#stages .main-svg").first).to_be_visible(timeout=30_000)
+    expect(page.locator("#stages .main-svg").first).to_be_visible()
     added = page.locator("li.message.added")
     assert added.count() >= 2
     expect(added.first).to_contain_text("added from")
@@ -75,10 +75,12 @@ def test_a_request_leads_to_its_example_its_engine_and_back_and_its_id_can_be_ta
     newest(page, staged, "way=offloaded&within=hour")
     request = page.url.rpartition("/")[2]
     copier = page.get_by_role("button", name="Copy the decision id")
-    # It says so for two seconds, which a busy machine may look past.
-    copier.evaluate(
-        """button => new MutationObserver(() => { document.body.dataset.said ??= button.textContent; })
-            .observe(button, {childList: true})"""
+    # It says so for two seconds, which a busy machine may look past, and news may put another button in its place.
+    page.evaluate(
+        """new MutationObserver(seen => {
+            const said = seen.find(({target}) => target.matches("[data-copy]"));
+            if (said) document.body.dataset.said ??= said.target.textContent;
+        }).observe(document.body, {childList: true, subtree: true})"""
     )
     copier.click()
     expect(page.locator("body")).to_have_attribute("data-said", "Copied")
