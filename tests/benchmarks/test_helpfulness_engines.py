@@ -25,6 +25,8 @@ class Copies(BaseHTTPRequestHandler):
     """Knows every fact, or else only says again what an earlier turn says of the same town, or the last turn's answer."""
 
     protocol_version = "HTTP/1.1"
+    # Head and body are two writes: the second would wait for the first to be acknowledged.
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         self._send({"data": [{"id": self.server.model}]})  # type: ignore[attr-defined]
@@ -52,11 +54,16 @@ class Copies(BaseHTTPRequestHandler):
         self.wfile.write(sent)
 
 
+class Server(ThreadingHTTPServer):
+    # An engine is asked many things at once; where five may wait to be taken, each of the others tries again a second later.
+    request_queue_size = 128
+
+
 @pytest.fixture
 def servers() -> Iterator[dict[str, Any]]:
     running = {}
     for model in ("small", "large"):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Copies)
+        server = Server(("127.0.0.1", 0), Copies)
         server.model, server.asked = model, Counter[str]()  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         running[model] = server
