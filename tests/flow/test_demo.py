@@ -1,13 +1,16 @@
 """The demo as a whole: a real gateway process, the official SDK, the simulated world. Small, and at pace 0."""
 
 import asyncio
+import fcntl
 import io
 import json
 import os
 import re
 import signal
 import sys
+import tempfile
 import urllib.request
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -89,6 +92,14 @@ async def test_a_gateway_that_cannot_start_says_why(tmp_path):
             pass
 
 
+@pytest.fixture
+def port_of_the_pages():
+    """The demo takes 8081 for its pages where that is free: of two that start at once, both would find it so."""
+    with (Path(tempfile.gettempdir()) / "understudy-demo-port.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 async def line_with(stream, text):
     while line := await stream.readline():
         if text in line.decode():
@@ -125,6 +136,7 @@ async def test_without_admin_pages_none_are_served_or_spoken_of():
     assert "password" not in said
 
 
+@pytest.mark.usefixtures("port_of_the_pages")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_interrupting_it_stops_the_gateway_too(number):
     demo = await demo_process("--seconds", "60")
@@ -141,6 +153,7 @@ async def test_interrupting_it_stops_the_gateway_too(number):
         urllib.request.urlopen(f"{url}/healthz")
 
 
+@pytest.mark.usefixtures("port_of_the_pages")
 async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path):
     demo = await demo_process(
         *("--seconds", "0.2", "--rate", "20", "--baseline", "4", "--json", str(tmp_path / "results.json"))

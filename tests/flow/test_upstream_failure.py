@@ -62,17 +62,19 @@ def test_what_is_not_an_answer_becomes_502(gateway: Gateway, upstream: Upstream,
 
 
 def test_a_refused_connection_is_502_and_says_so(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
+    # Bound, so that nobody else gets the port meanwhile, and not listening.
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    with running("--upstream", f"http://127.0.0.1:{port}/v1?".rstrip("?")) as gateway:
-        answer = once(gateway.port, "POST", "/v1/files?key=" + CANARY, b"{}", SECRETS)
-        assert answer.status == 502
-        assert answer.error()["message"] == f"No connection to 127.0.0.1:{port}: Connection refused."
-        chat = once(gateway.port, "POST", "/v1/chat/completions", CHAT, SECRETS)
-        assert chat.status == 502 and chat.error()["code"] == "upstream_connection_failed"
-        assert CANARY.encode() not in answer.body + chat.body
-        gateway.wait_for_log('"path":"/v1/chat/completions"')
-        assert CANARY not in gateway.log()
+        with running("--upstream", f"http://127.0.0.1:{port}/v1?".rstrip("?")) as gateway:
+            answer = once(gateway.port, "POST", "/v1/files?key=" + CANARY, b"{}", SECRETS)
+            assert answer.status == 502
+            assert answer.error()["message"] == f"No connection to 127.0.0.1:{port}: Connection refused."
+            chat = once(gateway.port, "POST", "/v1/chat/completions", CHAT, SECRETS)
+            assert chat.status == 502 and chat.error()["code"] == "upstream_connection_failed"
+            assert CANARY.encode() not in answer.body + chat.body
+            gateway.wait_for_log('"path":"/v1/chat/completions"')
+            assert CANARY not in gateway.log()
 
 
 def test_a_host_that_does_not_exist_is_502_and_says_so() -> None:
