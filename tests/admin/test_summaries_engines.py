@@ -29,7 +29,7 @@ def say(pages: Site, worker: str, in_flight: int, breaker: str = "closed") -> No
         *(worker, "large", time.time(), in_flight, 1, 8, in_flight / 8, breaker, False, 10, 2),
         *(0.5, 2.0, None, None),
     )
-    pages.sources.engine_states.say([state]).result(5)
+    pages.sources.engine_states.say([state]).result(60)
 
 
 async def test_workers_are_added_up_and_the_log_says_how_fast_it_was(pages: Site) -> None:
@@ -45,7 +45,7 @@ async def test_workers_are_added_up_and_the_log_says_how_fast_it_was(pages: Site
             total_ms=100.0 + 49 * 4,
             outcome="failed" if i < 2 else "answered",
         )
-        pages.sources.store.decisions.record(record).result(5)
+        pages.sources.store.decisions.record(record).result(60)
     viewer = await pages.person("viewer")
     got = (await viewer.get("/engines.json")).json["engines"]
     small, large = got

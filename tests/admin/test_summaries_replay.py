@@ -50,15 +50,15 @@ async def test_nothing_beyond_the_configured_budget_is_wanted(pages: Site, field
 
 async def test_a_run_shows_how_far_it_is_and_what_each_step_bought(pages: Site) -> None:
     jobs = pages.sources.store.replay
-    run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="schedule").result(5)
-    jobs.begin(run_id).result(5)
-    jobs.plan(run_id, [NewStep("t1", "distil", n, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for n in (7, 8)]).result(5)
+    run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="schedule").result(60)
+    jobs.begin(run_id).result(60)
+    jobs.plan(run_id, [NewStep("t1", "distil", n, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for n in (7, 8)]).result(60)
     first, _ = jobs.steps(run_id)
-    ask = jobs.asks.note(NewAsk(run_id, first.id, "t1", "answer:0", "large", "answer", 0.05, 500)).result(5)
+    ask = jobs.asks.note(NewAsk(run_id, first.id, "t1", "answer:0", "large", "answer", 0.05, 500)).result(60)
     jobs.asks.answered(
         ask, "paid", cost_usd=0.01, prompt_tokens=50, completion_tokens=20, latency_s=0.5
-    ).result(5)
-    jobs.finish(first.id, "done", "replaced", {"score": 1.5, "note": "<b>x</b>"}).result(5)
+    ).result(60)
+    jobs.finish(first.id, "done", "replaced", {"score": 1.5, "note": "<b>x</b>"}).result(60)
     viewer = await pages.person("viewer")
     got = (await viewer.get(f"/replay/{run_id}.json")).json
     assert (got["run"]["state"], got["run"]["done"], got["run"]["steps"]) == ("running", 1, 2)
@@ -81,11 +81,11 @@ async def test_a_run_shows_how_far_it_is_and_what_each_step_bought(pages: Site) 
 
 async def test_a_run_is_taken_back_only_when_it_is_over(pages: Site) -> None:
     jobs = pages.sources.store.replay
-    run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(5)
+    run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(60)
     operator = await pages.person("operator")
     refused = await operator.post(f"/replay/{run_id}/take-back", Accept="application/json")
     assert refused.status == 409 and "stop it first" in refused.json["error"]["message"]
-    jobs.end(run_id, "done").result(5)
+    jobs.end(run_id, "done").result(60)
     assert (await operator.post(f"/replay/{run_id}/take-back")).status == 303
     run = jobs.run(run_id)
     assert run is not None and run.state == "undone"

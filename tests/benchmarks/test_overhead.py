@@ -31,7 +31,7 @@ def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> N
         "--markdown",
         str(table_file),
     ]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert ran.returncode == 0, ran.stderr
     figures = json.loads(figures_file.read_text())
     requests = figures["requests"]

@@ -9,9 +9,11 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.stage import Stage, stage
+from tests.patience import PATIENCE_S
 
 # A loaded machine may take a while to draw a chart.
-expect.set_options(timeout=30_000)
+PATIENCE_MS = 1000 * PATIENCE_S
+expect.set_options(timeout=PATIENCE_MS)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 FLAGS = [
     # A container runs as root, where Chromium has no sandbox.
@@ -57,6 +59,7 @@ def profile(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
 
     def make(**options: object) -> BrowserContext:
         made.append(browser.new_context(**options))  # type: ignore[arg-type]
+        made[-1].set_default_timeout(PATIENCE_MS)
         return made[-1]
 
     yield make

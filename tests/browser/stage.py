@@ -31,6 +31,7 @@ from store.replay_records import NewStep, ReplayBudget
 from store.secret import load_or_create_secret
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
+from tests.patience import PATIENCE_S
 
 PASSWORD = "correct horse battery staple"
 HOSTILE = '<script>window.pwned=1</script><img src=x onerror="window.pwned=2">"\'><svg onload=window.pwned=3>{{7*7}}'
@@ -69,7 +70,9 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
         prices = {"input_usd_per_mtok": price, "output_usd_per_mtok": 4 * price}
         return {"kind": "simulated", "role": role, "facts": 300, "pace": 0.02, "price": prices, **more}
 
+    # What traffic leaves behind must not hang on how busy the machine is.
     embedding = {"deadline_ms": 10_000, "cache_dir": str(MODELS)}
+    examples = {"retrieve_deadline_ms": 10_000, "embedding": embedding}
     hostile = {
         "base_url": hostile_url,
         "model": "h",
@@ -91,7 +94,7 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
             },
             "hostile": {"engines": ["hostile"]},
         },
-        "memory": {"data_dir": str(folder / "data"), "examples": {"embedding": embedding}},
+        "memory": {"data_dir": str(folder / "data"), "examples": examples},
         "judging": {"engine": "judge", "share_offloaded": 1, "share_reference": 0.5},
         "learning": {"enabled": False},
         # Never by itself: a run is asked for on its page.
@@ -124,12 +127,12 @@ class Stage:
         request = urllib.request.Request(
             self.gateway.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             data = answer.read()
             found = json.loads(data) if answer.headers.get_content_type() == "application/json" else {}
             return {**found, "headers": dict(answer.headers)}
 
-    def settle(self, timeout_s: float = 30.0) -> None:
+    def settle(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until everything answered so far is committed and can be found."""
         end = time.monotonic() + timeout_s
         while True:
@@ -165,14 +168,14 @@ def stage(folder: Path, requests: int = 40) -> Iterator[Stage]:
         path.write_text(yaml.safe_dump(config(folder, f"http://127.0.0.1:{server.server_port}/v1")))
         with running("--config", str(path), "--admin", "on") as gateway:
             found = re.search(
-                r'"url":"([^"]+)"', gateway.wait_for_log("admin_listening", 60).split("admin_listening")[1]
+                r'"url":"([^"]+)"', gateway.wait_for_log("admin_listening").split("admin_listening")[1]
             )
             assert found
             db = Database.open(folder / "data" / "understudy.db")
             try:
                 AdminUsers(db).put("ann", "operator", hashed(PASSWORD))
                 made = Stage(gateway, found[1], folder / "data", db)
-                made.settle(60)
+                made.settle()
                 play(made, requests)
                 replayed(ReplayJobs(db))
                 learnt(Artifacts(db, folder / "data" / "artifacts"))
@@ -187,13 +190,13 @@ def stage(folder: Path, requests: int = 40) -> Iterator[Stage]:
 
 def replayed(jobs: ReplayJobs) -> None:
     """A run with a plan, as the page of one shows it. Nothing is asked of an engine for it."""
-    run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(10)
-    jobs.begin(run_id).result(10)
+    run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(PATIENCE_S)
+    jobs.begin(run_id).result(PATIENCE_S)
     jobs.plan(
         run_id, [NewStep("default", "distil", n, 0.4, 0.1, 0.2, 0.01, 300, 2.0) for n in (1, 2, 3)]
-    ).result(10)
-    jobs.finish(jobs.steps(run_id)[0].id, "done", "replaced", {"score": 1.5, "samples": 2}).result(10)
-    jobs.end(run_id, "stopped", "a person said so").result(10)
+    ).result(PATIENCE_S)
+    jobs.finish(jobs.steps(run_id)[0].id, "done", "replaced", {"score": 1.5, "samples": 2}).result(PATIENCE_S)
+    jobs.end(run_id, "stopped", "a person said so").result(PATIENCE_S)
 
 
 def learnt(artifacts: Artifacts) -> None:

@@ -24,7 +24,7 @@ def test_an_example_is_found_by_what_it_is_like(staged: Stage, as_role: OpenPage
     page.get_by_label("or near to").fill("How does one polish a submarine's brass?")
     page.get_by_role("button", name="Show").click()
     first = page.locator("table.examples tbody tr").first
-    expect(first).to_contain_text("submarine", timeout=60_000)
+    expect(first).to_contain_text("submarine")
     assert float(first.locator("td.num").first.inner_text()) > 0.8
 
 
@@ -44,7 +44,7 @@ def test_an_example_is_quarantined_edited_and_deleted_after_a_look(staged: Stage
     page.get_by_text("Edit its texts").click()
     page.locator("textarea[name=answer]").fill("In the bell tower, <b>all</b> of them.")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator("#answer")).to_have_text("In the bell tower, <b>all</b> of them.", timeout=60_000)
+    expect(page.locator("#answer")).to_have_text("In the bell tower, <b>all</b> of them.")
     page.get_by_role("button", name="Delete…").click()
     expect(page.get_by_text("Nothing is deleted yet", exact=False).first).to_be_visible()
     expect(page.get_by_text("it is pinned")).to_be_visible()
@@ -59,7 +59,7 @@ def test_the_map_is_drawn_and_a_point_opens_its_example(staged: Stage, as_role: 
     page.goto(staged.admin_url + "/examples-map")
     page.get_by_role("button", name="Draw it").click()
     point = page.locator("#examples-map .scatterlayer .point").first
-    expect(point).to_be_visible(timeout=90_000)
+    expect(point).to_be_visible()
     box = point.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

@@ -22,14 +22,14 @@ def test_dials_are_looked_at_applied_and_taken_back(staged: Stage, as_role: Open
     answer = gone.value
     assert answer is not None and "Being computed" in answer.text(), "the page does not wait for its figures"
     page.evaluate("window.stays = true")
-    expect(page.locator("#frontier .main-svg").first).to_be_visible(timeout=90_000)
+    expect(page.locator("#frontier .main-svg").first).to_be_visible()
     assert page.evaluate("window.stays"), "the chart came by itself"
     expect(page.locator("#computing")).to_have_count(0)
     expect(page.locator("tr.chosen").first).to_be_visible()
     page.get_by_role("button", name="Apply these dials").click()
     expect(page.locator("main > .flash")).to_contain_text("In force")
     expect(page.locator("#dials tr.chosen")).to_contain_text("preference")
-    staged.gateway.wait_for_log("dials_turned", 30)
+    staged.gateway.wait_for_log("dials_turned")
     page.get_by_role("button", name="Take the last turn back").click()
     expect(page.locator("main > .flash")).to_contain_text("Taken back")
     expect(page.locator("#dials tr.chosen")).to_have_count(0)
@@ -53,5 +53,5 @@ def test_without_scripts_the_same_address_shows_the_figures_when_they_are_there(
 def test_a_reader_may_look_and_is_not_offered_to_apply(staged: Stage, as_role: OpenPage) -> None:
     page = as_role("viewer")
     page.goto(staged.admin_url + "/router/what-if?model=demo&preference=0.9")
-    expect(page.locator("#frontier .main-svg").first).to_be_visible(timeout=90_000)
+    expect(page.locator("#frontier .main-svg").first).to_be_visible()
     assert page.get_by_role("button", name="Apply these dials").count() == 0

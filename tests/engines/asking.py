@@ -13,7 +13,7 @@ from engines.engine import Engine, EngineInfo, EngineReply, EngineRequest
 from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
 
-QUICK = Timeouts(connect_s=2, first_chunk_s=2, gap_s=2, total_s=10)
+PATIENT = Timeouts(connect_s=60, first_chunk_s=60, gap_s=60, total_s=120)
 
 
 def request(body: bytes = b"{}", target: str = "/chat/completions") -> EngineRequest:
@@ -28,7 +28,7 @@ def closed_port() -> int:
 
 
 @asynccontextmanager
-async def engine(port: int, name: str = "e", timeouts: Timeouts = QUICK) -> AsyncIterator[OpenAIHTTP]:
+async def engine(port: int, name: str = "e", timeouts: Timeouts = PATIENT) -> AsyncIterator[OpenAIHTTP]:
     """An engine whose base URL is the upstream's, closed afterwards."""
     made = OpenAIHTTP(EngineInfo(name), f"http://127.0.0.1:{port}/v1", timeouts=timeouts)
     try:
@@ -44,7 +44,7 @@ async def guarded(
     breaker: Breaker | None = None,
     *,
     name: str = "e",
-    timeouts: Timeouts = QUICK,
+    timeouts: Timeouts = PATIENT,
 ) -> AsyncIterator[Guard]:
     """The same behind a guard whose first wait is short."""
     async with engine(port, name, timeouts) as inner:

@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 from engines.engine import EngineInfo, EngineRequest
 from engines.errors import ConnectFailed, StreamBroken, TimedOut
 from engines.openai_http import OpenAIHTTP, Timeouts
-from tests.engines.asking import QUICK, asked, closed_port, engine, read, request
+from tests.engines.asking import PATIENT, asked, closed_port, engine, read, request
 from tests.flow.upstream import Call, Upstream
 
 CANARY = "sk-canary-77"
@@ -40,7 +40,7 @@ async def test_an_engine_with_a_key_of_its_own_sends_that(upstream: Upstream) ->
         upstream.url,
         authorization="Bearer own",
         extra_headers={"X-Extra": "1"},
-        timeouts=QUICK,
+        timeouts=PATIENT,
     )
     assert one.replaces_authorization
     headers = CIMultiDict([("Authorization", "Bearer client"), ("api-key", "client"), ("x-extra", "client")])
