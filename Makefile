@@ -21,8 +21,10 @@ $(VENV)/installed: requirements-dev.lock requirements-weights.lock pyproject.tom
 demo: $(VENV)/installed      ## Watch the gateway at work on a simulated world; Ctrl-C ends it
 	$(BIN)/understudy demo
 
+# A worker per processor, so a thread per worker: more would only take turns. Neighbouring tests stay together, with what they share.
+test: export OMP_NUM_THREADS := 1
 test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
-	$(BIN)/python -m pytest -m "not slow and not train and not gpu and not vllm"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not train and not gpu and not vllm"
 
 test-train: $(VENV)/installed ## The tests of training; installs torch (extra train) into the environment
 	$(PIP) install "torch>=2.8,<3"
