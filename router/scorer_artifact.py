@@ -12,7 +12,8 @@ from typing import Literal
 
 Signature = Literal["features", "cross_encoder"]
 """features: scalars [n, s] and, where it looks at them, request [1, d], example_questions [n, d] and example_answers [n, d]
-(all float32) to quality_with [n] and quality_alone [1] or [n]; if it tells them apart, also helps [n] and harms [n].
+(all float32) to quality_with [n] and quality_alone [1] or [n]; if it tells them apart, also helps [n] and harms [n]; each
+may also be a column, [n, 1].
 cross_encoder: input_ids, attention_mask and, if declared, token_type_ids, all int64 [n + 1, tokens], to quality [n + 1]; the
 first row is the request by itself."""
 

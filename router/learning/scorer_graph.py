@@ -13,10 +13,13 @@ The network, for one request q and each example (question e, answer x, scalars s
 and both qualities' log-odds times slope plus offset. Help and harm are given out, too. Several networks that were fitted
 apart stand side by side in the same matrices (`side_by_side`), and their effects are averaged.
 
-Those are the formulas; what is written down are fewer steps that come to the same, for each step takes time of its own: sums
-go into the matrix product beside them, and both qualities are calibrated at once. What training left at nothing
-(router.learning.scorer_fitting opens the embeddings of pairs only where the bank taught nothing) is left out, and so are the
-inputs that nothing else looks at.
+Those are the formulas; what is written down are fewer steps that come to the same, for among the other work of a request
+each takes two microseconds, whatever it does. Scalars are held within bounds as they come; the matrix behind scales them.
+What goes straight to the outputs passes the hidden layer as one unit for what is above 0 and one for what is below: so the
+direct share and quality alone need no steps of their own. The means give what is mended and spoilt and what is not at once,
+each beside what it is without an example (1, 1), so that both qualities are combined and calibrated in the same steps. What
+training left at nothing (router.learning.scorer_fitting opens the embeddings of pairs only where the bank taught nothing) is
+left out, and so are the inputs that nothing else looks at.
 
 The low rank is what keeps a thousand embedding products from being learnt by heart by a few hundred outcomes; `direct`
 is the logistic regression that the scalars would make by themselves.
@@ -29,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from router.scorer_artifact import EFFECTS, Declared
+from router.scorer_artifact import EFFECTS, OUTPUTS, Declared
 from router.scorer_features import NAMES, VERSION
 from router.set_quality import EPSILON
 
@@ -98,9 +101,8 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
     dimensions = len(weights["topics"])
     weights = _without_idle(weights)
     graph = _Graph(weights)
-    _effects(graph, dimensions)
-    _combination(graph)
-    _calibration(graph)
+    _shares(graph, dimensions)
+    _qualities(graph)
     f32 = TensorProto.FLOAT
     inputs = [
         helper.make_tensor_value_info("scalars", f32, ["n", len(NAMES)]),
@@ -112,9 +114,7 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
             for name in ("example_questions", "example_answers")
         ]
     outputs = [
-        helper.make_tensor_value_info("quality_with", f32, ["n"]),
-        helper.make_tensor_value_info("quality_alone", f32, [1]),
-        *(helper.make_tensor_value_info(name, f32, ["n"]) for name in EFFECTS),
+        helper.make_tensor_value_info(name, f32, ["n", 1]) for name in (*OUTPUTS["features"], *EFFECTS)
     ]
     whole = helper.make_graph(graph.nodes, "scorer", inputs, outputs, graph.constants)
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
@@ -142,15 +142,15 @@ class _Graph:
 
         self.constants.append(numpy_helper.from_array(np.array(value, np.float32, order="C"), name))
 
-    def places(self, name: str, place: int) -> None:
+    def integers(self, name: str, values: Sequence[int]) -> None:
         from onnx import numpy_helper
 
-        self.constants.append(numpy_helper.from_array(np.array([place], np.int64), name))
+        self.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
 
-    def node(self, kind: str, inputs: str, output: str, **attributes: int) -> None:
+    def node(self, kind: str, inputs: str, outputs: str, **attributes: int) -> None:
         from onnx import helper
 
-        self.nodes.append(helper.make_node(kind, inputs.split(), [output], **attributes))
+        self.nodes.append(helper.make_node(kind, inputs.split(), outputs.split(), **attributes))
 
     def steps(self, *steps: tuple[str, str, str]) -> None:
         """Nodes one after the other: kind, inputs, output."""
@@ -173,46 +173,66 @@ def _without_idle(weights: Weights) -> dict[str, npt.NDArray[np.float32]]:
     }
 
 
-def _effects(graph: _Graph, dimensions: int) -> None:
-    """From the inputs to `all_effects` [n, 2m], help and harm of each member in turn, and `without` [1], quality alone."""
-    weights = graph.weights
-    for name in ("topics", "scale", "shift", "hidden_scalars", "hidden_topic", "out", "direct", "alone"):
-        graph.constant(name, weights[name])
-    for name in ("hidden_bias", "out_bias", "alone_bias"):
-        graph.constant(name, weights[name][None])
-    graph.constant("least", -MOST_SPREADS)
-    graph.constant("most", MOST_SPREADS)
-    graph.constant("mean_alone", weights["mean_alone"][:, 0])
+def _shares(graph: _Graph, dimensions: int) -> None:
+    """From the inputs to `shares` [n, 3m]: help and harm by each member in turn, then quality alone by each."""
+    w = graph.weights
+    straight = w["out"].shape[1]
+    members = w["alone"].shape[1]
+    # Columns of the hidden layer: its own units, the direct share, the same with the other sign, quality alone likewise.
+    from_scalars = np.concatenate(
+        [w["hidden_scalars"], w["direct"], -w["direct"], np.zeros((len(NAMES), 2 * members))], axis=1
+    )
+    nothing = np.zeros((len(w["topics"].T), 2 * straight))
+    from_topic = np.concatenate([w["hidden_topic"], nothing, w["alone"], -w["alone"]], axis=1)
+    bias = np.concatenate(
+        [w["hidden_bias"], w["out_bias"], -w["out_bias"], w["alone_bias"], -w["alone_bias"]]
+    )
+    out = np.zeros((from_scalars.shape[1], straight + members))
+    out[: len(w["out"]), :straight] = w["out"]
+    for first, count, place in (
+        (len(w["out"]), straight, 0),
+        (len(w["out"]) + 2 * straight, members, straight),
+    ):
+        for i in range(count):
+            out[first + i, place + i], out[first + count + i, place + i] = 1.0, -1.0
+    scale, shift = w["scale"].astype(np.float64), w["shift"].astype(np.float64)
+    # Where nothing is scaled, what comes in counts for nothing, and any bounds will do.
+    per_unit = np.where(scale == 0.0, 1.0, scale)
+    ends = np.sort([(-MOST_SPREADS - shift) / per_unit, (MOST_SPREADS - shift) / per_unit], axis=0)
+    shift = np.where(scale == 0.0, np.clip(shift, -MOST_SPREADS, MOST_SPREADS), shift)
+    graph.constant("least", ends[0])
+    graph.constant("most", ends[1])
+    graph.constant("topics", w["topics"])
+    graph.constant("from_scalars", scale[:, None] * from_scalars)
+    graph.constant("from_topic", from_topic)
+    graph.constant("bias", (bias + shift @ from_scalars)[None])
+    graph.constant("out", out)
     graph.steps(
         ("MatMul", "request topics", "topic_logits"),
         ("Tanh", "topic_logits", "topic"),
-        ("Mul", "scalars scale", "scaled"),
-        ("Add", "scaled shift", "shifted"),
-        ("Clip", "shifted least most", "normal"),
-        ("Gemm", "topic hidden_topic hidden_bias", "from_request"),
-        ("Gemm", "normal hidden_scalars from_request", "before_pair"),
+        ("Gemm", "topic from_topic bias", "from_request"),
+        ("Max", "scalars least", "not_below"),
+        ("Min", "not_below most", "held"),
+        ("Gemm", "held from_scalars from_request", "before_pair"),
     )
     before = "before_pair"
-    if weights["low_rank"].size:
-        _pair(graph, dimensions)
+    if w["low_rank"].size:
+        _pair(graph, dimensions, from_scalars.shape[1])
         before = "before"
     graph.steps(
         ("Relu", before, "hidden"),
-        ("Gemm", "normal direct out_bias", "by_scalars"),
-        ("Gemm", "hidden out by_scalars", "effect_logits"),
-        ("Sigmoid", "effect_logits", "all_effects"),
-        ("Gemm", "topic alone alone_bias", "alone_logits"),
-        ("Sigmoid", "alone_logits", "all_without"),
-        ("MatMul", "all_without mean_alone", "without"),
+        ("MatMul", "hidden out", "logits"),
+        ("Sigmoid", "logits", "shares"),
     )
 
 
-def _pair(graph: _Graph, dimensions: int) -> None:
-    """`before` [n, h]: `before_pair` and what the embeddings say about the two."""
+def _pair(graph: _Graph, dimensions: int, width: int) -> None:
+    """`before` [n, width]: `before_pair` and, in the hidden layer's own units, what the embeddings say about the two."""
     # Laying the three products side by side would copy them; three smaller matrices cost nothing.
     for i, name in enumerate(("of_product", "of_distance", "of_answer")):
         graph.constant(name, graph.weights["low_rank"][i * dimensions : (i + 1) * dimensions])
-    graph.constant("hidden_pair", graph.weights["hidden_pair"])
+    hidden = graph.weights["hidden_pair"]
+    graph.constant("hidden_pair", np.pad(hidden, ((0, 0), (0, width - hidden.shape[1]))))
     graph.steps(
         ("Mul", "request example_questions", "product"),
         ("Sub", "request example_questions", "difference"),
@@ -225,41 +245,38 @@ def _pair(graph: _Graph, dimensions: int) -> None:
     )
 
 
-def _combination(graph: _Graph) -> None:
-    """`with_one` [n] = 1 - (1 - mean help) * (1 - without * (1 - mean harm))."""
-    mean_help, mean_harm = graph.weights["mean_effects"].T
-    graph.constant("mean_help", mean_help)
-    graph.constant("mean_harm", mean_harm)
-    graph.constant("all", 1.0)
-    graph.node("MatMul", "all_effects mean_help", "helps")
-    graph.node("MatMul", "all_effects mean_harm", "harms")
-    graph.node("Sub", "all harms", "keeps")
-    graph.node("Mul", "keeps without", "right_unhelped")
-    graph.node("Sub", "all right_unhelped", "wrong_unhelped")
-    graph.node("Sub", "all helps", "unhelped")
-    graph.node("Mul", "unhelped wrong_unhelped", "wrong")
-    graph.node("Sub", "all wrong", "with_one")
+def _qualities(graph: _Graph) -> None:
+    """`helps`, `harms`, `quality_with` and `quality_alone`, each [n, 1].
 
-
-def _calibration(graph: _Graph) -> None:
-    """`quality_with` and `quality_alone`: the log-odds of what was combined, on another line."""
-    graph.constant("slope", graph.weights["slope"])
-    graph.constant("offset", graph.weights["offset"])
+    wrong = (1 - help) * (1 - without * (1 - harm)), and calibrated: 1 / (1 + (wrong / right) ** slope / e ** offset).
+    """
+    w = graph.weights
+    effects, alone = w["mean_effects"], w["mean_alone"]
+    members = len(alone)
+    # Columns: what is not mended, with and without an example; what is not spoilt; quality alone; help; harm.
+    means, base = np.zeros((len(effects) + members, 8)), np.array([1, 1, 1, 1, 0, 0, 0, 0], np.float64)
+    means[: len(effects), [0, 2]], means[: len(effects), [6, 7]] = -effects, effects
+    means[len(effects) :, [4, 5]] = alone
+    graph.constant("means", means)
+    graph.constant("base", base[None])
+    graph.integers("widths", [2, 2, 2, 1, 1])
+    graph.integers("each", [1, 1])
     graph.constant("low", EPSILON)
     graph.constant("high", 1 - EPSILON)
     graph.constant("one", 1.0)
-    graph.places("first", 0)
-    graph.places("last", -1)
-    graph.places("end", np.iinfo(np.int64).max)
-    graph.node("Concat", "with_one without", "qualities", axis=0)
+    graph.constant("slope", w["slope"])
+    graph.constant("odds_at_even", np.exp(w["offset"].astype(np.float64)))
+    graph.steps(("Gemm", "shares means base", "averaged"))
+    graph.node("Split", "averaged widths", "unmended unspoilt without helps harms", axis=1)
     graph.steps(
-        ("Clip", "qualities low high", "inside"),
-        ("Sub", "one inside", "wrong_of_all"),
-        ("Div", "inside wrong_of_all", "odds"),
-        ("Log", "odds", "logits"),
-        ("Mul", "logits slope", "sloped"),
-        ("Add", "sloped offset", "on_the_line"),
-        ("Sigmoid", "on_the_line", "calibrated"),
-        ("Slice", "calibrated first last", "quality_with"),
-        ("Slice", "calibrated last end", "quality_alone"),
+        ("Mul", "unspoilt without", "right_by_itself"),
+        ("Sub", "one right_by_itself", "wrong_by_itself"),
+        ("Mul", "unmended wrong_by_itself", "all_wrong"),
+        ("Clip", "all_wrong low high", "wrong"),
+        ("Sub", "one wrong", "right"),
+        ("Div", "wrong right", "odds"),
+        ("Pow", "odds slope", "sloped"),
+        ("Add", "sloped odds_at_even", "whole"),
+        ("Div", "odds_at_even whole", "qualities"),
     )
+    graph.node("Split", "qualities each", "quality_with quality_alone", axis=1)

@@ -205,7 +205,7 @@ def _predicted(row: Row, taken: frozenset[str], infer: Infer) -> float:
         "scalars": np.zeros((1, row.scalars.shape[1]), np.float32) if none else row.scalars,
     }
     with_one, alone = infer({name: array for name, array in feeds.items() if name in taken})[:2]
-    return float(set_quality(alone.mean(), with_one[: len(row.scalars)]))
+    return float(set_quality(alone.mean(), with_one.reshape(-1)[: len(row.scalars)]))
 
 
 def _split(ordered: list[Row]) -> tuple[list[Row], list[Row], list[Row]]:
