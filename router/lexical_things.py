@@ -55,9 +55,14 @@ class Things:
 def things(text: str) -> Things:
     """Reads a text once; only its first `LONGEST` characters are looked at."""
     length = len(text)
-    text = unicodedata.normalize("NFKC", text[:LONGEST])
+    text = _folded(text)
     words = _words(text)
     return Things(length, tuple(words), _numbers(words), _machine(text), _names(text), _asks(text, words))
+
+
+def words_of(text: str) -> list[str]:
+    """`Things.words`, without the rest."""
+    return _words(_folded(text))
 
 
 def about_other_things(a: Things, b: Things) -> bool:
@@ -86,6 +91,10 @@ def number(word: str) -> str | None:
         return None
     # "1,000" and "1000" are one number; "3.0" and "3" are not assumed to be (versions).
     return re.sub(r"(?<=\d)[,\u2019'](?=\d{3}(?!\d))", "", word)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text[:LONGEST])
 
 
 def _words(text: str) -> list[str]:

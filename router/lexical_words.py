@@ -131,3 +131,10 @@ FUNCTION_WORDS = _words("""
     also der die das ein eine und oder ist sind le la les un une des du de et ou est sont el los las una y o es
     son en que
 """)
+
+CHAT_WORDS = _words("""
+    again anyway else fine give good great hello help hey hi know let like look more need now okay ok one question quick
+    really remind right same say show sorry sure tell thank thanks thing think too try want well wondering yeah yes
+    danke bitte noch auch merci aussi gracias también
+""")
+"""What people say around a question, whatever they ask: a turn of nothing else asks what was asked before."""

@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from router.slips import Slips
+from router.word_parts import WordParts
 
 FEWEST_WORDS = 1000
 """A vocabulary with fewer whole words says nothing about frequency: then length stands for rarity."""
 _COMMON_LENGTH, _RARE_LENGTH = 3, 12
+MADE_OF_LISTED = 0.9
+"""Rarity of a word that is not listed, but made of words that are: rare, and no name."""
 _WORD_STARTS = ("\u2581", "\u0120")
 """What marks a word's first piece: SentencePiece's underline, and the space of byte-level vocabularies."""
 
@@ -58,7 +61,14 @@ class Rarity:
         if known is None and word.endswith("s"):
             # Plurals and "whats" are no rarer than what they are made of.
             known = self._by_word.get(word[:-1])
-        return 1.0 if known is None else known
+        if known is None:
+            return MADE_OF_LISTED if self.parts.made_of_listed(word) else 1.0
+        return known
+
+    @cached_property
+    def parts(self) -> WordParts:
+        """Of the vocabulary's words; takes some milliseconds at first."""
+        return WordParts(self._by_word)
 
     @cached_property
     def slips(self) -> Slips:

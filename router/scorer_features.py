@@ -16,53 +16,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from router import unlisted_words
+from router import scorer_comparison
 from router.plan import Candidate
 from router.rarity import Rarity
-from router.scorer_reading import ANSWER, QUESTION, Pair, Readings, Text, read, spelled_by
+from router.scorer_comparison import in_common
+from router.scorer_reading import Pair, Readings, Text, read
+from router.slips import swapped_or_doubled
 from store.accounting import decayed
 from store.records import Example, Vector
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = "7"
+VERSION = "8"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
     "answer_similarity",  # cosine of the request and the example's answer; 0 where that vector is unknown
     "answer_known",  # 1 where it is known
-    "request_covered",  # share of the request's words, weighted by rarity, that the example's question says
-    "example_covered",  # and of the example's question that the request says
-    "request_rare_covered",  # the same by excess rarity: names, numbers, identifiers; 1 where there are none
-    "example_rare_covered",
-    "turn_covered",  # the same of the request's last turn only, by the last turn of the example's question
-    "turn_covers",  # and of the example's last turn, by the request
-    "common_covered",  # share of the request's ordinary words that the example's question says; 1 where there are none
-    "common_covers",
-    "overlap_lost",  # request_rare_covered x example_rare_covered, below the candidate that has most of it
-    "rare_shared",  # excess rarity both say, x / (1 + x)
-    "rare_of_request_only",
-    "rare_of_example_only",
-    "rarest_of_request_only",  # the excess of the rarest word that only one says
-    "rarest_of_example_only",
-    "numbers_equal",  # both say numbers, and the same
-    "numbers_conflict",  # both say numbers, and others
-    "numbers_one_sided",
-    "other_things",  # router.lexical_things.about_other_things
-    "names_disagree",  # each names what the other does not
-    "asks_alike",  # the same kinds of question word
-    "request_in_answer",  # share of the request's words, weighted by excess rarity, that the answer says
-    "answer_spelled",  # how far a code in the answer is spelled from the example's question: it shows a rule
-    "spelled_alike",  # the same, times request_covered: a rule that the request may be asking for
-    "spelled_again",  # how far it is spelled from the request as well: only then can it be what the request asks for
-    "slips",  # words of either question that were read as others for being a slip of the finger, x / (1 + x)
-    "slips_met",  # share of them whose word the other question says; 1 where there are none
-    "telling_covered",  # share of the request's names and identifiers that the example's question says; 1 without any
-    "telling_covers",  # and of the example's question, by the request
-    "telling_lost",  # telling_covered, below the candidate that has most of it
-    "joins_more",  # the request joins several things ("and", "both", "also") and the example's question does not
-    *unlisted_words.NAMES,
+    *scorer_comparison.NAMES,
     "request_length",  # logarithms of characters
     "question_length",
     "answer_length",
@@ -84,18 +56,16 @@ NAMES: tuple[str, ...] = (
 PLACE = {name: i for i, name in enumerate(NAMES)}
 """Column by name."""
 
-_OVERLAP = NAMES.index("overlap_lost")
+_OVERLAP, _ASKING, _FORM = PLACE["overlap_lost"], PLACE["asking_covered"], PLACE["form_asked"]
 _MET = [
     PLACE[name] for name in ("telling_covered", "request_rare_covered", "unlisted_covered", "unlisted_none")
 ]
 _TELLING_MET, _RARE_MET, _SPELLED_MET = 0.5, 0.25, 0.65
 """What an example must cover of the request's telling words, exactly or by spelling, to be about the same thing; or where
 the request has none, of its rare words."""
-_TEXTS, _UNLISTED, _REST = PLACE["request_covered"], PLACE[unlisted_words.NAMES[0]], PLACE["request_length"]
-# A row in four parts: what is near, what the texts have in common, how alike they spell the rest, and all else.
+_TEXTS, _REST = PLACE["request_covered"], PLACE["request_length"]
+# A row in three parts: what is near, what the texts have in common (scorer_comparison packs it), and all else.
 _PACK_NEAR = struct.Struct(f"{_TEXTS}f").pack
-_PACK_TEXTS = struct.Struct(f"{_UNLISTED - _TEXTS}f").pack
-_PACK_UNLISTED = struct.Struct(f"{_REST - _UNLISTED}f").pack
 _PACK_REST = struct.Struct(f"{len(NAMES) - _REST}f").pack
 
 
@@ -144,23 +114,24 @@ class Features:
             answers = vector_rows([c.answer_vector for c in candidates], len(request.vector))
         asked = self.read(request.text)
         pairs = self._readings.of([c.example for c in candidates])
-        if asked.slips or any(pair.slips for pair in pairs):
-            asked, pairs = self._mended(request.text, asked, [c.example for c in candidates], pairs)
+        names = _names_slipped(asked, pairs) if asked.unlisted else {}
+        if names or asked.slips or any(pair.slips for pair in pairs):
+            asked, pairs = self._mended(request.text, asked, [c.example for c in candidates], pairs, names)
         cosines = (answers @ request.vector).tolist()
         nearest = max([c.similarity for c in candidates])
         request_length = log1p(asked.length)
         reference, relative_price = request.reference_engine, request.relative_price
         packed: list[bytes] = []
         # Number by number: a loop runs faster than array operations of which each is called but once.
-        for candidate, pair, in_common, cosine in zip(
-            candidates, pairs, _in_common(asked, pairs), cosines, strict=True
+        for candidate, pair, shared, cosine in zip(
+            candidates, pairs, in_common(asked, pairs), cosines, strict=True
         ):
             example, similarity = candidate.example, candidate.similarity
             age_s, judged = now_s - example.created_at_s, example.quality_count
             gain = decayed(example.gain, example.gain_at_s, now_s) if example.gain else 0.0
             packed += (
                 _PACK_NEAR(similarity, cosine, candidate.answer_vector is not None),
-                in_common,
+                shared,
                 _PACK_REST(
                     request_length,
                     pair.question_length,
@@ -180,6 +151,8 @@ class Features:
                 ),
             )
         rows = np.frombuffer(bytearray(b"".join(packed)), np.float32).reshape(len(candidates), len(NAMES))
+        if any(pair.forms for pair in pairs):
+            _by_form(rows, pairs)
         overlap = rows[:, _OVERLAP]
         np.subtract(max(overlap.tolist()), overlap, out=overlap)
         # A vector or a clock gone wrong must not become a row of NaN that is logged and trained on.
@@ -187,9 +160,17 @@ class Features:
         return rows if isfinite(flat.dot(flat)) else np.nan_to_num(rows, posinf=0.0, neginf=0.0)
 
     def _mended(
-        self, text: str, asked: Text, examples: Sequence[Example], pairs: list[Pair]
+        self,
+        text: str,
+        asked: Text,
+        examples: Sequence[Example],
+        pairs: list[Pair],
+        names: Mapping[int, Mapping[str, str]],
     ) -> tuple[Text, list[Pair]]:
-        """The readings with the words that were meant. What more than one of the texts says is a name and no slip."""
+        """The readings with the words that were meant. What more than one of the texts says is a name and no slip.
+
+        `names`: as `_names_slipped` gives them.
+        """
         by = Counter(itertools.chain(asked.slips, *[pair.slips for pair in pairs]))
 
         def slipped(slips: Mapping[str, str]) -> dict[str, str]:
@@ -197,11 +178,30 @@ class Features:
 
         if mine := slipped(asked.slips):
             asked = read(text, self._readings.rarity, mine)
-        mended = [
-            self._readings.mended(example, theirs) if pair.slips and (theirs := slipped(pair.slips)) else pair
-            for example, pair in zip(examples, pairs, strict=True)
-        ]
+        mended = []
+        for place, (example, pair) in enumerate(zip(examples, pairs, strict=True)):
+            theirs = {**slipped(pair.slips), **names.get(place, {})}
+            mended.append(self._readings.mended(example, theirs) if theirs else pair)
         return asked, mended
+
+
+def _names_slipped(asked: Text, pairs: Sequence[Pair]) -> dict[int, dict[str, str]]:
+    """By candidates' places, names that are the request's but for a swap or a doubled letter, with the request's spelling.
+
+    Where the request's spelling and the other are both said by several of the texts, they are two names.
+    """
+    mine = {name.letters: name.word for name in asked.unlisted if name.letters}
+    alike = [
+        (n, name.word, word)
+        for n, pair in enumerate(pairs)
+        for name in pair.unlisted
+        if (word := mine.get(name.letters)) is not None and swapped_or_doubled(word, name.word)
+    ]
+    found: dict[int, dict[str, str]] = {}
+    for n, theirs, word in alike:
+        if not any(word in pair.said for pair in pairs) or sum([theirs in pair.said for pair in pairs]) == 1:
+            found.setdefault(n, {})[theirs] = word
+    return found
 
 
 def names_met(rows: npt.NDArray[np.float32]) -> bool:
@@ -225,107 +225,15 @@ def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArra
     return flat.astype(np.float32, copy=False).reshape(len(vectors), dimensions)
 
 
-def _telling_covered(telling: Sequence[str], pairs: Sequence[Pair]) -> list[float]:
-    count = len(telling)
-    if not count:
-        return [1.0] * len(pairs)
-    return [sum([pair.said.get(word, 0) & QUESTION for word in telling]) / count for pair in pairs]
-
-
-def _in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
-    """From "request_covered" to "unlisted_none", packed, for each pair; "overlap_lost" as the overlap itself.
-
-    Long, for what is looked up in here is looked up once, not for every candidate.
-    """
-    weights, words, turn = asked.weights, asked.words, dict(asked.turn)
-    weight_of_all, rare_weight, turn_weight = asked.weight, asked.rare_weight, asked.turn_weight
-    common_weight, one_turn = asked.common_weight, asked.turn is asked.rare
-    numbers, machine, names, asks = asked.numbers, asked.machine, asked.names, asked.asks
-    rare = [(word, excess, weights[word]) for word, excess in asked.rare.items()]
-    common = [pair for pair in weights.items() if pair[0] not in asked.rare]
-    unlisted, compared = unlisted_words.unlisted(asked.rare.items()), unlisted_words.compared
-    my_meant, joins = asked.meant, asked.joins
-    by_telling = _telling_covered(asked.telling, pairs)
-    most_telling = max(by_telling)
-    packed = []
-    for pair, telling_covered in zip(pairs, by_telling, strict=True):
-        said, their_numbers = pair.said, pair.numbers
-        shared = rare_shared = common_shared = answered = rarest_mine = rarest_theirs = 0.0
-        for word, excess, weight in rare:
-            by = said.get(word, 0)
-            if by & QUESTION:
-                shared += weight
-                rare_shared += excess
-            elif not rarest_mine:
-                rarest_mine = excess
-            if by & ANSWER:
-                answered += excess
-        # Of an answer only rare words are kept: these can only be the question's.
-        for word, weight in common:
-            if word in said:
-                common_shared += weight
-        for word, excess in pair.rare:
-            if word not in words:
-                rarest_theirs = excess
-                break
-        shared += common_shared
-        turn_shared = turn_met = rare_shared
-        if not one_turn or pair.turn is not None:
-            # What the request's last turn says; an example's turn, though, may be met by any turn of the request.
-            their_turn = pair.rare if pair.turn is None else pair.turn
-            turn_shared = sum([excess for word, excess in their_turn if word in turn])
-            turn_met = sum([excess for word, excess in their_turn if word in words])
-        weight, other_rare_weight, other_turn_weight = pair.weight, pair.rare_weight, pair.turn_weight
-        other_common_weight = pair.common_weight
-        mine_only, theirs_only = rare_weight - rare_shared, other_rare_weight - rare_shared
-        covered_words = shared / weight_of_all if weight_of_all else 0.0
-        covered = rare_shared / rare_weight if rare_weight else 1.0
-        covers = rare_shared / other_rare_weight if other_rare_weight else 1.0
-        same_numbers = numbers == their_numbers
-        # A name is never a function word, and so one of the words if it is said at all.
-        stranger, strange = False, not pair.names <= words
-        for name in names:
-            if name not in said or said[name] == ANSWER:
-                stranger = True
-                break
-        slips, slips_met = len(my_meant) + len(pair.meant), 1.0
-        if slips:
-            met = sum([bool(said.get(word, 0) & QUESTION) for word in my_meant])
-            slips_met = (met + sum([word in words for word in pair.meant])) / slips
-        packed.append(
-            _PACK_TEXTS(
-                covered_words,
-                shared / weight if weight else 0.0,
-                covered,
-                covers,
-                turn_shared / turn_weight if turn_weight else 1.0,
-                turn_met / other_turn_weight if other_turn_weight else 1.0,
-                common_shared / common_weight if common_weight else 1.0,
-                common_shared / other_common_weight if other_common_weight else 1.0,
-                covered * covers,
-                rare_shared / (1.0 + rare_shared),
-                # Sums of the same numbers in another order: a hair below nothing is nothing.
-                mine_only / (1.0 + mine_only) if mine_only > 0.0 else 0.0,
-                theirs_only / (1.0 + theirs_only) if theirs_only > 0.0 else 0.0,
-                rarest_mine,
-                rarest_theirs,
-                same_numbers and numbers != (),
-                not same_numbers and numbers != () and their_numbers != (),
-                not same_numbers and (numbers == () or their_numbers == ()),
-                not same_numbers or machine != pair.machine or stranger or strange,
-                stranger and strange,
-                asks == pair.asks,
-                answered / rare_weight if rare_weight else 0.0,
-                pair.spelled,
-                pair.spelled * covered_words,
-                spelled_by(asked.words, pair.codes) if pair.codes else 0.0,
-                slips / (1.0 + slips),
-                slips_met,
-                telling_covered,
-                sum([word in words for word in pair.telling]) / len(pair.telling) if pair.telling else 1.0,
-                most_telling - telling_covered,
-                joins and not pair.joins,
+def _by_form(rows: npt.NDArray[np.float32], pairs: Sequence[Pair]) -> None:
+    """Writes "form_asked" and "form_rivals": answers of one form answer one kind of question, however that is put."""
+    best: dict[str, float] = {}
+    for pair, covered in zip(pairs, rows[:, _ASKING].tolist(), strict=True):
+        for form in pair.forms:
+            best[form] = max(best.get(form, 0.0), covered)
+    for row, pair in zip(rows, pairs, strict=True):
+        if forms := pair.forms:
+            row[_FORM : _FORM + 2] = (
+                max([best[form] for form in forms]),
+                max([covered for form, covered in best.items() if form not in forms], default=0.0),
             )
-            + _PACK_UNLISTED(*compared(unlisted, pair.unlisted))
-        )
-    return packed

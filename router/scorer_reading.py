@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from router.lexical_things import LONGEST, things
-from router.lexical_words import FUNCTION_WORDS
+from router.lexical_things import LONGEST, things, words_of
+from router.lexical_words import CHAT_WORDS, FUNCTION_WORDS
 from router.rarity import Rarity
 from router.slips import Slips
 from router.unlisted_words import Spelling, unlisted
@@ -21,6 +21,8 @@ from store.records import Example
 
 _EARLIER = "\n(Earlier: "
 """Where router.digest.question begins to tell of earlier turns."""
+_BETWEEN_TURNS = " / "
+"""What it puts between them."""
 _FROM_DIGIT = re.compile(r"\d[\w-]*")
 _DIGIT_IN_RUN = re.compile(r"\d(?:(?=[^\W\d]|-)|(?<=[^\W\d]\d)|(?<=-\d))")
 """Most texts with a number in them have no digit beside a letter or a hyphen, and so no identifier."""
@@ -30,6 +32,9 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _LEAST_SPELLED, _WHOLLY_SPELLED = 3, 8
 """Letters in a row that a question and a code in its answer must share to be more than chance; and those that are enough."""
 _LONGEST_CODE = 40
+_SHORTEST_CODE = 4
+_DIGITS = re.compile(r"\d+")
+_AROUND = ".,;:!?\"'\u201c\u201d()"
 
 _JOINING = frozenset(("and", "both", "also"))
 
@@ -48,8 +53,10 @@ class Text:
     """Each of `words` with its rarity."""
     weight: float
     """Their sum."""
-    common_weight: float
-    """The part of it that falls to words that are not rare."""
+    asking: dict[str, float]
+    """Of `weights`, those of words that are not telling, nor said whatever one asks (CHAT_WORDS): what is asked rather than
+    of whom. Of a follow-up those of its last turn, if it has any."""
+    asking_weight: float
     rare: dict[str, float]
     """The rare ones with their excess, rarest first."""
     rare_weight: float
@@ -58,6 +65,8 @@ class Text:
     turn_weight: float
     turn_words: frozenset[str]
     every_word: frozenset[str]
+    unlisted: tuple[Spelling, ...]
+    """router.unlisted_words.unlisted of them."""
     numbers: tuple[str, ...]
     machine: tuple[str, ...]
     """Sorted."""
@@ -81,12 +90,13 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
 
     `meant`: words to be read as others (some of `Text.slips` of an earlier reading).
     """
-    found = things(text)
+    turn, earlier, before = text[:LONGEST].partition(_EARLIER)
+    # Nobody asked with the mark's own word.
+    found = things(f"{turn}\n({before}" if earlier else text)
     every_word, names = frozenset(found.words), frozenset(found.names)
     if meant:
         every_word = frozenset([meant.get(word, word) for word in every_word])
         names -= meant.keys()
-    turn, earlier, _ = text[:LONGEST].partition(_EARLIER)
     words = every_word - FUNCTION_WORDS
     if found.numbers:
         words |= identifiers(text) - FUNCTION_WORDS
@@ -99,29 +109,38 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
     if found.numbers:
         telling += [word for word in weights if word not in rare and not word.isalpha()]
     said, of_turn, joins = words, rare, every_word
+    asking = {
+        word: weight
+        for word, weight in weights.items()
+        if weight > 0.0 and word not in telling and word not in CHAT_WORDS
+    }
     if earlier:
-        folded = turn.casefold().replace("'", "").replace("\u2019", "")
-        for slip, word in meant.items():
-            folded = folded.replace(slip, word)
-        said = frozenset(word for word in words if word in folded)
+        joins = _said_in(turn, meant)
+        said = words & joins
         of_turn = {word: over for word, over in rare.items() if word in said}
-        joins = frozenset(folded.split())
-        # What the last turn names is what is asked about; where it names nothing, that is what was named before.
-        of_last = [word for word in telling if word in said]
-        if of_last or any(name in folded for name in names):
-            telling = of_last
+        # What the last turn names is what is asked about; where it names nothing, that is what was asked about before.
+        of_last = [word for word in weights if word in said and (word in telling or word in names)]
+        asked_before = _said_in(_questions(before), meant)
+        names &= joins | asked_before
+        telling = of_last or [word for word in telling if word in asked_before]
+        own = said - frozenset(of_last)
+        asking = {word: weight for word, weight in asking.items() if word in own} or {
+            word: weight for word, weight in asking.items() if word in asked_before and word not in of_last
+        }
     return Text(
-        length=found.length,
+        length=len(text),
         words=words,
         weights=weights,
         weight=sum(weights.values()),
-        common_weight=sum([weight for weight in weights.values() if weight <= RARE_FROM]),
+        asking=asking,
+        asking_weight=sum(asking.values()),
         rare=rare,
         rare_weight=sum(rare.values()),
         turn=of_turn,
         turn_weight=sum(of_turn.values()),
         turn_words=said,
         every_word=every_word,
+        unlisted=unlisted((word, rare[word]) for word in telling if word in rare),
         numbers=found.numbers,
         machine=tuple(sorted(found.machine)),
         names=names - FUNCTION_WORDS,
@@ -131,6 +150,21 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
         joins=not _JOINING.isdisjoint(joins),
         meant=tuple([word for word in meant.values() if word in weights]),
     )
+
+
+def _said_in(text: str, meant: Mapping[str, str]) -> frozenset[str]:
+    """Words of a part of a text, as `read` has them of the whole."""
+    found = {*words_of(text), *identifiers(text)}
+    return frozenset([meant.get(word, word) for word in found])
+
+
+def _questions(earlier: str) -> str:
+    """Of the digest of earlier turns what was asked; all of it, where there is but one turn.
+
+    It ends with an answer, and its beginning may be cut off.
+    """
+    turns = earlier.removesuffix(")").split(_BETWEEN_TURNS)
+    return " ".join(turns[-2::-2] or turns)
 
 
 def _slips(rare: Mapping[str, float], slips: Slips) -> Mapping[str, str]:
@@ -179,12 +213,14 @@ class Pair:
     turn: tuple[tuple[str, float], ...] | None
     """As Text.turn of the question; None where all of it is the last turn."""
     unlisted: tuple[Spelling, ...]
-    """router.unlisted_words.unlisted of the question."""
+    """As Text.unlisted of the question."""
     weight: float
     rare_weight: float
     turn_weight: float
-    common_weight: float
-    """All as Text has them of the question; so the next four."""
+    asking: dict[str, float]
+    """As Text.asking of the question."""
+    asking_weight: float
+    """All but `unlisted` as Text has them of the question; so the next four."""
     numbers: tuple[str, ...]
     machine: tuple[str, ...]
     names: frozenset[str]
@@ -196,6 +232,8 @@ class Pair:
     """`spelled_from` of the two texts."""
     codes: tuple[str, ...]
     """`codes` of them, where they are spelled from the question."""
+    forms: frozenset[str]
+    """`forms` of them."""
     slips: Mapping[str, str]
     meant: tuple[str, ...]
     telling: tuple[str, ...]
@@ -232,6 +270,15 @@ def spelled_from(question: str, answer: str) -> float:
     return spelled_by(set(_LETTERS.findall(question[:LONGEST].casefold())), parts) if parts else 0.0
 
 
+def forms(question: str, answer: str) -> frozenset[str]:
+    """The forms of the codes that an answer spells from its question: for John Doe, "jdoe4" is of the form "a0"."""
+    return frozenset(
+        _DIGITS.sub("0", _LETTERS.sub("a", run))
+        for run in (part.strip(_AROUND) for part in answer.split())
+        if len(run) >= _SHORTEST_CODE and not run.isalpha() and spelled_from(question, run) > 0.0
+    )
+
+
 def _run_in_common(a: str, b: str) -> int:
     """Length of the longest run of letters that both hold."""
     longest = 0
@@ -251,7 +298,7 @@ class Readings:
         """`entries`: as many as were needed last are kept, at most twice as many, some three kilobytes each; 0: none."""
         self.rarity = rarity
         # Before the first request, not while it waits.
-        _ = rarity.slips
+        _ = rarity.slips, rarity.parts
         self._entries = entries
         # Two generations instead of an order of use: what is needed every time is then looked up and left where it is.
         # Examples share a key in 1 of 2**61 cases.
@@ -305,11 +352,12 @@ class Readings:
             said=said,
             rare=rare,
             turn=None if question.turn is question.rare else tuple(question.turn.items()),
-            unlisted=unlisted(rare),
+            unlisted=question.unlisted,
             weight=question.weight,
             rare_weight=question.rare_weight,
             turn_weight=question.turn_weight,
-            common_weight=question.common_weight,
+            asking=question.asking,
+            asking_weight=question.asking_weight,
             numbers=question.numbers,
             machine=question.machine,
             names=question.names,
@@ -318,6 +366,7 @@ class Readings:
             answer_length=math.log1p(answer.length),
             spelled=spelled,
             codes=codes(example.question, example.answer) if spelled else (),
+            forms=forms(example.question, example.answer) if spelled else frozenset(),
             slips=question.slips,
             meant=question.meant,
             telling=question.telling,

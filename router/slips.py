@@ -7,6 +7,7 @@ sorted numbers, a megabyte or two. Knows nothing of any text, so it is the same 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -81,6 +82,27 @@ def one_slip(one: str, other: str) -> bool:
         return one[start:] == other[start + 1 :]
     swapped = one[start + 1 : start + 2] + one[start : start + 1] + one[start + 2 :]
     return one[start + 1 :] == other[start + 1 :] or swapped == other[start:]
+
+
+def swapped_or_doubled(one: str, other: str) -> bool:
+    """Whether two words differ only in neighbours swapped or in a letter written twice.
+
+    That is how hands slip, and hardly ever how two names differ, while a letter more or another one often is both.
+    """
+    if one == other or once(one) == once(other):
+        return one != other
+    if len(one) != len(other):
+        return False
+    differ = [i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    if len(differ) != 2 or differ[1] != differ[0] + 1:
+        return False
+    i, j = differ
+    return one[i] == other[j] and one[j] == other[i]
+
+
+def once(word: str) -> str:
+    """A word with every letter that is written several times in a row written once."""
+    return "".join(letter for letter, _ in itertools.groupby(word))
 
 
 def _forms(word: str) -> set[str]:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from router.slips import once
+
 NAMES: tuple[str, ...] = (
     "unlisted_covered",  # the request's unlisted words, each by the example's most alike; their mean, 1 where there are none
     "unlisted_missed",  # what the worst covered one lacks
@@ -30,20 +32,21 @@ class Spelling(NamedTuple):
     """A bit for each; 0 where there are other letters than a to z (`_letter_pairs` has those)."""
     distinct: int
     """How many there are; 0 for what is no name: an identifier with another letter or digit is another thing."""
+    letters: str = ""
+    """Its letters in order of the alphabet, equal ones in a row as one: the same for words that differ by a swap or a
+    doubled letter (router.slips.swapped_or_doubled). Empty for words too short to tell."""
 
 
 def unlisted(rare: Iterable[tuple[str, float]]) -> tuple[Spelling, ...]:
-    """Of a text's rare words, rarest first (router.scorer_reading.Text.rare), those that the vocabulary does not list.
+    """Of a text's words with their excess rarity (router.scorer_reading.Text.rare), those that the vocabulary does not list.
 
     Without numbers, which are not misspelt into each other, and no more than a dozen.
     """
     found: list[Spelling] = []
     for word, excess in rare:
-        if excess < 1.0 or len(found) == _MOST:
-            break
-        if not word.isdigit():
+        if excess >= 1.0 and not word.isdigit():
             found.append(spelling(word))
-    return tuple(found)
+    return tuple(found[:_MOST])
 
 
 def compared(asked: tuple[Spelling, ...], theirs: tuple[Spelling, ...]) -> tuple[float, ...]:
@@ -56,9 +59,9 @@ def compared(asked: tuple[Spelling, ...], theirs: tuple[Spelling, ...]) -> tuple
         return (0.0, 1.0, 1.0, 0.0, False)
     total, least = 0.0, 1.0
     bests = [0.0] * len(theirs)
-    for word, pairs, distinct in asked:
+    for word, pairs, distinct, _ in asked:
         best = 0.0
-        for place, (other, other_pairs, other_distinct) in enumerate(theirs):
+        for place, (other, other_pairs, other_distinct, _) in enumerate(theirs):
             if pairs and other_pairs:
                 value = 2.0 * (pairs & other_pairs).bit_count() / (distinct + other_distinct)
             elif word == other:
@@ -77,7 +80,7 @@ def compared(asked: tuple[Spelling, ...], theirs: tuple[Spelling, ...]) -> tuple
     return total / len(asked), 1.0 - least, sum(bests) / len(bests), 1.0 - min(bests), False
 
 
-_MOST = 12
+_MOST, _SHORTEST = 12, 4
 _PLACES = 28
 """The letters a to z, and a word's beginning and end."""
 
@@ -87,14 +90,15 @@ def spelling(word: str) -> Spelling:
     """Of a word in lower case."""
     if not word.isalpha():
         return Spelling(word, 0, 0)
+    letters = "".join(sorted(once(word))) if len(word) >= _SHORTEST else ""
     if not (word.isascii() and word.islower()):
-        return Spelling(word, 0, len(_letter_pairs(word)))
+        return Spelling(word, 0, len(_letter_pairs(word)), letters)
     pairs = 0
     for one, next_one in itertools.pairwise(
         (0, *(ord(letter) - ord("a") + 1 for letter in word), _PLACES - 1)
     ):
         pairs |= 1 << (_PLACES * one + next_one)
-    return Spelling(word, pairs, pairs.bit_count())
+    return Spelling(word, pairs, pairs.bit_count(), letters)
 
 
 @lru_cache(20_000)

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from router.scorer_reading import Text, spelled_from
+from router.scorer_reading import Text
 from router.slips import one_slip
 
 SAME_FROM = 0.5
@@ -23,8 +23,6 @@ COMMON_SHARE = 0.1
 _NAMES_FROM = math.log(1 / 0.02) - math.log(1 / COMMON_SHARE)
 """Weight of a word in the answers about one in fifty subjects."""
 _WORD = re.compile(r"\w+(?:[-.,:/@]\w+)*")
-_LETTERS, _DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
-_AROUND = ".,;:!?\"'\u201c\u201d()"
 
 
 class Agreement:
@@ -98,15 +96,6 @@ def subjects(questions: Sequence[Text]) -> list[str]:
     Two, since one may be the tenant's product, which is named in most of what it is asked.
     """
     return [" ".join(list(question.rare)[:2]) or " ".join(sorted(question.words)) for question in questions]
-
-
-def forms(question: str, answer: str) -> frozenset[str]:
-    """The forms of the codes that an answer spells from its question: for John Doe, "jdoe4" is of the form "a0"."""
-    return frozenset(
-        _DIGITS.sub("0", _LETTERS.sub("a", run))
-        for run in (part.strip(_AROUND) for part in answer.split())
-        if len(run) >= _SHORTEST and not run.isalpha() and spelled_from(question, run) > 0.0
-    )
 
 
 _SHORTEST = 4

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from router.lexical_things import about_other_things, things
 from router.plan import Candidate
 from router.rarity import Rarity
 from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView, names_met, vector_rows
-from router.scorer_reading import Text, read
 from tests.router.scoring import candidates, example, rarity, request, unit
 
 NOW_S = 1000.0 + 86400.0
@@ -171,6 +166,12 @@ def test_what_the_last_turn_names_is_asked_about_and_else_what_was_named_before(
     assert asked_of(features, "And the capital?" + earlier, "population of Brimeth", "telling_covered") == 1.0
 
 
+def test_what_was_answered_before_names_nothing(features: Features) -> None:
+    text = "And its author?\n(Earlier: shelf mark of our glass signals / It is SIG-15-O.)"
+    assert asked_of(features, text, "author of our glass signals", "telling_covered") == 1.0
+    assert asked_of(features, text, "author of our glass signals", "unlisted_none") == 1.0
+
+
 @pytest.mark.parametrize(
     ("text", "spelled", "again"),
     [
@@ -262,137 +263,3 @@ def test_an_unknown_vector_is_a_row_of_zeros_and_one_of_another_size_is_refused(
     assert np.array_equal(rows[1], unit(1))
     with pytest.raises(ValueError, match="reshape"):
         vector_rows([unit(1, dimensions=5)], 8)
-
-
-@functools.cache
-def rarity_once() -> Rarity:
-    return rarity()
-
-
-SAID = st.lists(
-    st.sampled_from(
-        [
-            *(
-                "What",
-                "is",
-                "the",
-                "population",
-                "of",
-                "Eastwick",
-                "Westwick",
-                "in",
-                "1999",
-                "QX-410",
-                "b",
-                "I",
-            ),
-            *("O'Brien", "weight", "weights", "`ls --all`", "why", "two", "not", "人口", "Zürich", "launch?"),
-            "\n(Earlier: population of Meomild / It is 5.)",
-        ]
-    ),
-    max_size=12,
-).map(" ".join)
-
-
-def slipped(words: Rarity, texts: list[str]) -> dict[str, str]:
-    """What is read in place of what: words that only one of the texts says."""
-    said = [read(text, words).slips for text in texts]
-    return {
-        word: meant
-        for slips in said
-        for word, meant in slips.items()
-        if sum(word in other for other in said) == 1
-    }
-
-
-def by_definition(
-    words: Rarity, text: str, question: str, answer: str, meant: Mapping[str, str]
-) -> dict[str, float]:
-    """What the names of the compared scalars say, for one pair, set by set; `meant` read in place of slips."""
-
-    def mended(said: str) -> Text:
-        return read(said, words, {w: m for w, m in meant.items() if w in read(said, words).slips})
-
-    asked, other = mended(text), mended(question)
-
-    def share(some: Mapping[str, float], of: frozenset[str], nothing: float = 1.0) -> float:
-        total = sum(some.values())
-        return sum(weight for word, weight in some.items() if word in of) / total if total else nothing
-
-    def saturated(weights: Iterable[float]) -> float:
-        total = sum(weights)
-        return total / (1 + total)
-
-    mine_only = [excess for word, excess in asked.rare.items() if word not in other.words]
-    theirs_only = [excess for word, excess in other.rare.items() if word not in asked.words]
-
-    common = {word: weight for word, weight in asked.weights.items() if word not in asked.rare}
-    their_common = {word: weight for word, weight in other.weights.items() if word not in other.rare}
-    numbers = (asked.numbers, other.numbers)
-    lost = [not asked.names <= other.every_word, not other.names <= asked.every_word]
-    scalars = {
-        "request_covered": share(asked.weights, other.words, 0.0),
-        "example_covered": share(other.weights, asked.words, 0.0),
-        "request_rare_covered": share(asked.rare, other.words),
-        "example_rare_covered": share(other.rare, asked.words),
-        "turn_covered": share(asked.turn, other.turn_words),
-        "turn_covers": share(other.turn, asked.words),
-        "common_covered": share(common, other.words),
-        "common_covers": share(their_common, asked.words),
-        "rare_shared": saturated(excess for word, excess in asked.rare.items() if word in other.words),
-        "rare_of_request_only": saturated(mine_only),
-        "rare_of_example_only": saturated(theirs_only),
-        "rarest_of_request_only": max(mine_only, default=0.0),
-        "rarest_of_example_only": max(theirs_only, default=0.0),
-        "numbers_equal": numbers[0] == numbers[1] != (),
-        "numbers_conflict": numbers[0] != numbers[1] and () not in numbers,
-        "numbers_one_sided": numbers.count(()) == 1,
-        "other_things": any(lost) or numbers[0] != numbers[1] or asked.machine != other.machine,
-        "names_disagree": all(lost),
-        "asks_alike": asked.asks == other.asks,
-        "request_in_answer": share(asked.rare, frozenset(things(answer).words), 0.0),
-        "slips": saturated([len(asked.meant) + len(other.meant)]),
-    }
-    return {name: float(value) for name, value in scalars.items()}
-
-
-def test_a_slip_of_the_finger_is_read_as_the_word_that_was_meant() -> None:
-    slipped, right = (
-        "Which platvorm does the Qorbax leave from?",
-        "Which platform does the Qorbax leave from?",
-    )
-    rows = Features(rarity_once()).rows(request(slipped), [Candidate(example(1, question=right), 0.9)], NOW_S)
-    found = {
-        name: float(rows[0, PLACE[name]]) for name in ("request_covered", "unlisted_covered", "slips_met")
-    }
-    assert found == {"request_covered": 1.0, "unlisted_covered": 1.0, "slips_met": 1.0}
-    assert rows[0, PLACE["slips"]] == 0.5
-
-
-def test_what_more_than_one_text_says_is_a_name_and_no_slip() -> None:
-    near = [
-        Candidate(example(i, question=question), 0.9)
-        for i, question in enumerate(["Where do the Gardan Rovers play?", "coach of the Garden Rovers?"])
-    ]
-    rows = Features(rarity_once()).rows(request("Who coaches the Gardan Rovers?"), near, NOW_S)
-    assert rows[:, PLACE["slips"]].tolist() == [0.0, 0.0]
-    assert rows[0, PLACE["unlisted_covered"]] == 1.0 > rows[1, PLACE["unlisted_covered"]]
-
-
-@settings(max_examples=60, deadline=None)
-@given(text=SAID, texts=st.lists(st.tuples(SAID, SAID), min_size=1, max_size=6))
-def test_candidates_compared_side_by_side_are_what_each_is_by_definition(
-    text: str, texts: list[tuple[str, str]]
-) -> None:
-    words = rarity_once()
-    near = [
-        Candidate(example(i, question=question, answer=answer), 0.5)
-        for i, (question, answer) in enumerate(texts)
-    ]
-    rows = Features(words).rows(request(text), near, NOW_S)
-    meant = slipped(words, [text, *[question for question, _ in texts]])
-    expected = [by_definition(words, text, question, answer, meant) for question, answer in texts]
-    for row, scalars in zip(rows, expected, strict=True):
-        assert {name: float(row[PLACE[name]]) for name in scalars} == pytest.approx(scalars, abs=1e-6)
-    overlap = [e["request_rare_covered"] * e["example_rare_covered"] for e in expected]
-    assert rows[:, PLACE["overlap_lost"]] == pytest.approx([max(overlap) - o for o in overlap], abs=1e-6)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.slips import Slips, one_slip
+from router.slips import Slips, once, one_slip, swapped_or_doubled
 from tests.router.scoring import rarity
 
 WORDS = st.text("abcd", min_size=1, max_size=7)
@@ -70,3 +70,25 @@ def test_whatever_is_a_slip_away_is_found(words: list[str], word: str) -> None:
     found = Slips(words).meant(word)
     near = [other for other in words if other != word and one_slip(word, other)] if len(word) >= 4 else []
     assert found == (near[0] if near else None)
+
+
+@pytest.mark.parametrize(("one", "other"), [("sanna", "sannna"), ("matteo", "mateo"), ("wathak", "wahtak")])
+def test_a_swap_and_a_doubled_letter_are_how_hands_slip(one: str, other: str) -> None:
+    assert swapped_or_doubled(one, other)
+    assert swapped_or_doubled(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("rovers", "revers"), ("viklim", "vaiklim"), ("sanna", "sanna"), ("abcd", "cbad"), ("", "a")],
+)
+def test_another_letter_or_one_more_may_be_another_name(one: str, other: str) -> None:
+    assert not swapped_or_doubled(one, other)
+
+
+@given(WORDS, st.data())
+def test_neighbours_swapped_are_seen_wherever_they_stand(word: str, data: st.DataObject) -> None:
+    i = data.draw(st.integers(0, max(0, len(word) - 2)))
+    swapped = word[:i] + word[i + 1 : i + 2] + word[i : i + 1] + word[i + 2 :]
+    assert swapped_or_doubled(word, swapped) is (word != swapped)
+    assert swapped_or_doubled(word, once(word)) is (word != once(word))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from router.learning.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, forms, subjects
-from router.scorer_reading import read
+from router.learning.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, subjects
+from router.scorer_reading import forms, read
 from tests.router.scoring import rarity
 
 # fmt: off
