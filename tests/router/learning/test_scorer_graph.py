@@ -63,10 +63,23 @@ def of_scalars_only() -> dict[str, np.ndarray]:
     return drawn | {"low_rank": drawn["low_rank"] * 0}
 
 
+def with_scalars_that_never_varied() -> dict[str, np.ndarray]:
+    drawn = three_members()
+    drawn["scale"][:3] = 0.0
+    drawn["shift"][:3] = -9.0, 0.0, 9.0
+    return drawn
+
+
 @pytest.mark.parametrize(
     "drawn",
-    [weights(), three_members(), of_scalars_only(), weights() | {"topics": weights()["topics"] * 0}],
-    ids=["one network", "three of them", "of scalars only", "the same alone for all"],
+    [
+        weights(),
+        three_members(),
+        of_scalars_only(),
+        with_scalars_that_never_varied(),
+        weights() | {"topics": weights()["topics"] * 0},
+    ],
+    ids=["one network", "three of them", "of scalars only", "idle scalars", "the same alone for all"],
 )
 def test_the_graph_computes_what_its_docstring_says(tmp_path: Path, drawn: dict[str, np.ndarray]) -> None:
     path = tmp_path / "m.onnx"
