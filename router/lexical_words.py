@@ -1,4 +1,5 @@
-"""The word lists behind the lexical gates: closed classes of words whose change turns a question into another.
+"""Word lists: closed classes of words whose change turns a question into another, behind the lexical gates; and what the
+scorer reads past, and takes words apart by.
 
 Data only, for the languages named. What needs no list (numbers, names, symbols, order) is in router/lexical_gates.py
 and works in any script.
@@ -138,3 +139,10 @@ CHAT_WORDS = _words("""
     danke bitte noch auch merci aussi gracias también
 """)
 """What people say around a question, whatever they ask: a turn of nothing else asks what was asked before."""
+
+WORD_PREFIXES = _words("anti co de dis inter mis multi non out over pre re semi sub un under")
+WORD_ENDINGS = _words("""
+    able age al ance ancy ation ed ee ence ency er ers es ful ible ing ings ion ish ism ist ity ive ize izer less ling ly
+    ment ness or ous r s ship y
+""")
+"""English: what makes a word of another (router.word_parts)."""

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from router.slips import once
-
 NAMES: tuple[str, ...] = (
     "unlisted_covered",  # the request's unlisted words, each by the example's most alike; their mean, 1 where there are none
     "unlisted_missed",  # what the worst covered one lacks
@@ -33,8 +31,8 @@ class Spelling(NamedTuple):
     distinct: int
     """How many there are; 0 for what is no name: an identifier with another letter or digit is another thing."""
     letters: str = ""
-    """Its letters in order of the alphabet, equal ones in a row as one: the same for words that differ by a swap or a
-    doubled letter (router.slips.swapped_or_doubled). Empty for words too short to tell."""
+    """Which letters it has, in order of the alphabet: the same for words that differ by a swap or a doubled letter
+    (router.slips.swapped_or_doubled). Empty for words too short to tell."""
 
 
 def unlisted(rare: Iterable[tuple[str, float]]) -> tuple[Spelling, ...]:
@@ -44,9 +42,11 @@ def unlisted(rare: Iterable[tuple[str, float]]) -> tuple[Spelling, ...]:
     """
     found: list[Spelling] = []
     for word, excess in rare:
+        if len(found) == _MOST:
+            break
         if excess >= 1.0 and not word.isdigit():
             found.append(spelling(word))
-    return tuple(found[:_MOST])
+    return tuple(found)
 
 
 def compared(asked: tuple[Spelling, ...], theirs: tuple[Spelling, ...]) -> tuple[float, ...]:
@@ -90,7 +90,7 @@ def spelling(word: str) -> Spelling:
     """Of a word in lower case."""
     if not word.isalpha():
         return Spelling(word, 0, 0)
-    letters = "".join(sorted(once(word))) if len(word) >= _SHORTEST else ""
+    letters = "".join(sorted(set(word))) if len(word) >= _SHORTEST else ""
     if not (word.isascii() and word.islower()):
         return Spelling(word, 0, len(_letter_pairs(word)), letters)
     pairs = 0

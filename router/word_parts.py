@@ -11,24 +11,15 @@ import itertools
 from collections.abc import Iterable
 from functools import lru_cache
 
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
+from router.lexical_words import WORD_ENDINGS, WORD_PREFIXES
 
 MOST_WORDS, MOST_SHORT_WORDS = 20_000, 5_000
 """Of the vocabulary, commonest first, how many may be parts; and of those with three letters, which names are full of."""
 SHORTEST = 5
 """Letters of a word that is looked at."""
 _SHORT, _STEM = 3, 4
-_PREFIXES = _words("anti co de dis inter mis multi non out over pre re semi sub un under")
-_ENDINGS = frozenset(
-    _words("""
-    able age al ance ancy ation ed ee ence ency er ers es ful ible ing ings ion ish ism ist ity ive ize izer less ling ly
-    ment ness or ous r s ship y
-""")
-)
-_ENDING_LENGTHS = sorted({len(ending) for ending in _ENDINGS})
+_PREFIXES = tuple(sorted(WORD_PREFIXES))
+_ENDING_LENGTHS = sorted({len(ending) for ending in WORD_ENDINGS})
 _PARTICLES = ("in", "on", "up", "out", "off")
 """What makes nouns of verbs, of short ones most of all: login, popup, layoff."""
 
@@ -65,7 +56,7 @@ class WordParts:
         words = self._words
         for length in _ENDING_LENGTHS:
             stem = word[:-length]
-            if word[-length:] not in _ENDINGS or len(stem) < _STEM - 1:
+            if word[-length:] not in WORD_ENDINGS or len(stem) < _STEM - 1:
                 continue
             # "approver", "dosage" lose an e, "dialling" doubles its last letter, "policies" changes a y.
             if (stem in words and len(stem) >= _STEM) or stem + "e" in words:

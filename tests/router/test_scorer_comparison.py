@@ -174,11 +174,12 @@ def test_a_swap_or_a_doubled_letter_in_a_name_is_read_as_the_name() -> None:
     rows = rows_of(
         "capital of Quoustland",
         ("capital of Quosutland", "Brim."),
+        ("capital of Quuostland", "Brim."),
         ("capital of Quoustlandd", "Brim."),
         ("capital of Quoustlend", "Prem."),
     )
-    assert rows[:, PLACE["telling_covered"]].tolist() == [1.0, 1.0, 0.0]
-    assert rows[:, PLACE["slips"]].tolist() == [0.5, 0.5, 0.0]
+    assert rows[:, PLACE["telling_covered"]].tolist() == [1.0, 1.0, 1.0, 0.0]
+    assert rows[:, PLACE["slips"]].tolist() == [0.5, 0.5, 0.5, 0.0]
 
 
 def test_two_spellings_that_are_both_said_by_several_are_two_names() -> None:
