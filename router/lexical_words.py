@@ -134,11 +134,19 @@ FUNCTION_WORDS = _words("""
 """)
 
 CHAT_WORDS = _words("""
-    again anyway else fine give good great hello help hey hi know let like look more need now okay ok one question quick
-    really remind right same say show sorry sure tell thank thanks thing think too try want well wondering yeah yes
+    advance again answer anyway anywhere asking bother colleague else find fine friend give good great hello help hey
+    hi hurry know let like look more need now okay ok one question quick really remind right rush same say short show
+    sorry sure tell thank thanks thing think too try want well wondering yeah yes
     danke bitte noch auch merci aussi gracias también
 """)
 """What people say around a question, whatever they ask: a turn of nothing else asks what was asked before."""
+
+CONTRACTIONS = _words("""
+    aint arent cannot cant couldnt couldve didnt doesnt dont hadnt hasnt havent hes im isnt itd itll ive mustnt shes shouldnt
+    shouldve thats thatll theres theyd theyll theyre theyve wasnt werent whats wheres whens whos whod wont wouldnt wouldve
+    youd youll youre youve
+""")
+"""Without their apostrophes, as router.lexical_things reads them. Vocabularies of encoders list none of them."""
 
 WORD_PREFIXES = _words("anti co de dis inter mis multi non out over pre re semi sub un under")
 WORD_ENDINGS = _words("""

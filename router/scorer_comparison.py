@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from router import unlisted_words
 from router.lexical_words import CALENDAR
-from router.scorer_reading import ANSWER, QUESTION, Pair, Text, spelled_by
+from router.scorer_reading import ANSWER, MAY_BE_NAMED, QUESTION, Pair, Text
+from router.slips import KINDS, kind_of_slip, near_forms
+from router.spelled_codes import spelled_by
 
 NAMES: tuple[str, ...] = (
     "request_covered",  # share of the request's words, weighted by rarity, that the example's question says
@@ -46,16 +48,22 @@ NAMES: tuple[str, ...] = (
     "telling_covers",  # and of the example's question, by the request
     "telling_lost",  # telling_covered, below the candidate that has most of it
     "joins_more",  # the request joins several things ("and", "both", "also") and the example's question does not
+    # Whether a name of one differs in one letter from a word that only the other says. The request's ...
+    *(f"name_{kind}" for kind in KINDS),  # ... lacks it, has one more, has another vowel, another letter
     *unlisted_words.NAMES,
 )
 """One name per number, in order (router.scorer_features.NAMES has them among others)."""
 
-_PACK_TEXTS = struct.Struct(f"{len(NAMES) - len(unlisted_words.NAMES)}f").pack
+_PACK_TEXTS = struct.Struct(f"{len(NAMES) - len(KINDS) - len(unlisted_words.NAMES)}f").pack
+_PACK_KINDS = struct.Struct(f"{len(KINDS)}f").pack
+_NO_KINDS = _PACK_KINDS(*[0.0] * len(KINDS))
 _PACK_UNLISTED = struct.Struct(f"{len(unlisted_words.NAMES)}f").pack
 
 
-def in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
+def in_common(asked: Text, pairs: Sequence[Pair], resembled: frozenset[str] = frozenset()) -> list[bytes]:
     """The numbers of each pair, packed; "overlap_lost" as the overlap itself, and of the two about forms nothing.
+
+    `resembled`: listed words that are a slip apart from names of the candidates, and so may well be names, too.
 
     Long, for what is looked up in here is looked up once, not for every candidate.
     """
@@ -64,7 +72,7 @@ def in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
     asking, asking_weight, one_turn = asked.asking, asked.asking_weight, asked.turn is asked.rare
     telling = asked.telling
     # What one of the texts writes as a name is one in all of them, also where nobody wrote a capital.
-    named = asked.names.union(*[pair.names for pair in pairs]) - CALENDAR
+    named = asked.names.union(resembled, *[pair.names for pair in pairs]) - CALENDAR
     if named:
         mine = _named(asking if telling or one_turn else weights, named, telling)
         if mine:
@@ -81,6 +89,7 @@ def in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
     # Of a follow-up that names something, what was named before is not what it is about.
     about = words if one_turn or not telling else frozenset(telling)
     tellings = [_telling(pair, named) for pair in pairs] if named else [pair.telling for pair in pairs]
+    near = near_forms(telling)
     by_telling = _telling_covered(telling, zip(pairs, tellings, strict=True))
     most_telling = max(by_telling)
     packed = []
@@ -162,7 +171,7 @@ def in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
                 pair.spelled,
                 pair.spelled * covered_words,
                 spelled_by(asked.words, pair.codes) if pair.codes else 0.0,
-                # For the next two all candidates must have been looked at (router.scorer_features).
+                # For these two all candidates must have been looked at (router.scorer_features).
                 0.0,
                 0.0,
                 slips / (1.0 + slips),
@@ -172,9 +181,30 @@ def in_common(asked: Text, pairs: Sequence[Pair]) -> list[bytes]:
                 most_telling - telling_covered,
                 joins and not pair.joins,
             )
+            # Asked of few: most names have no letter more or less in common than chance would have it.
+            + (
+                _NO_KINDS
+                if telling_covered == 1.0 or near.isdisjoint(pair.near)
+                else _kinds(telling, their_telling, pair, words)
+            )
             + _PACK_UNLISTED(*compared(unlisted, pair.unlisted))
         )
     return packed
+
+
+def _kinds(telling: Sequence[str], their_telling: Sequence[str], pair: Pair, words: frozenset[str]) -> bytes:
+    """Packed: which of KINDS there are among names that only one of the two says, or words that may be parts of names."""
+    said = pair.said
+    theirs = [word for word in their_telling if word not in words]
+    for word, excess in pair.rare:
+        if excess < 1.0:
+            if excess < MAY_BE_NAMED:
+                break
+            if word not in words:
+                theirs.append(word)
+    mine = [word for word in telling if not said.get(word, 0) & QUESTION]
+    found = {kind_of_slip(one, other) for one in mine for other in theirs}
+    return _PACK_KINDS(*[kind in found for kind in range(len(KINDS))])
 
 
 def _telling_covered(telling: Sequence[str], by_pair: Iterable[tuple[Pair, Sequence[str]]]) -> list[float]:

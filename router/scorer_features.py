@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, log1p
 from typing import TYPE_CHECKING
@@ -20,15 +20,15 @@ from router import scorer_comparison
 from router.plan import Candidate
 from router.rarity import Rarity
 from router.scorer_comparison import in_common
-from router.scorer_reading import Pair, Readings, Text, read
-from router.slips import swapped_or_doubled
+from router.scorer_reading import QUESTION, Pair, Readings, Text, read
+from router.slips import kind_of_slip, swapped_or_doubled
 from store.accounting import decayed
 from store.records import Example, Vector
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-VERSION = "8"
+VERSION = "9"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
@@ -57,9 +57,13 @@ PLACE = {name: i for i, name in enumerate(NAMES)}
 """Column by name."""
 
 _OVERLAP, _ASKING, _FORM = PLACE["overlap_lost"], PLACE["asking_covered"], PLACE["form_asked"]
+_KINDS = PLACE["name_shorter"]
 _MET = [
     PLACE[name] for name in ("telling_covered", "request_rare_covered", "unlisted_covered", "unlisted_none")
 ]
+_SPELLED, _TELLING, _JOINS_MORE = PLACE["answer_spelled"], PLACE["telling_covered"], PLACE["joins_more"]
+RULE_HELPS_MOST, HALF_HELPS_MOST = 0.6, 0.5
+"""Share of errors that an example mends at most which spells a code about another name, or answers one of two questions."""
 _TELLING_MET, _RARE_MET, _SPELLED_MET = 0.5, 0.25, 0.65
 """What an example must cover of the request's telling words, exactly or by spelling, to be about the same thing; or where
 the request has none, of its rare words."""
@@ -115,8 +119,13 @@ class Features:
         asked = self.read(request.text)
         pairs = self._readings.of([c.example for c in candidates])
         names = _names_slipped(asked, pairs) if asked.unlisted else {}
-        if names or asked.slips or any(pair.slips for pair in pairs):
-            asked, pairs = self._mended(request.text, asked, [c.example for c in candidates], pairs, names)
+        as_written = asked, pairs
+        resembled: frozenset[str] = frozenset()
+        slipped = bool(asked.slips) or any(pair.slips for pair in pairs)
+        if names or slipped:
+            asked, pairs, resembled = self._mended(
+                request.text, asked, [c.example for c in candidates], pairs, names
+            )
         cosines = (answers @ request.vector).tolist()
         nearest = max([c.similarity for c in candidates])
         request_length = log1p(asked.length)
@@ -124,7 +133,7 @@ class Features:
         packed: list[bytes] = []
         # Number by number: a loop runs faster than array operations of which each is called but once.
         for candidate, pair, shared, cosine in zip(
-            candidates, pairs, in_common(asked, pairs), cosines, strict=True
+            candidates, pairs, in_common(asked, pairs, resembled), cosines, strict=True
         ):
             example, similarity = candidate.example, candidate.similarity
             age_s, judged = now_s - example.created_at_s, example.quality_count
@@ -153,6 +162,8 @@ class Features:
         rows = np.frombuffer(bytearray(b"".join(packed)), np.float32).reshape(len(candidates), len(NAMES))
         if any(pair.forms for pair in pairs):
             _by_form(rows, pairs)
+        if slipped:
+            _by_slips(rows, *as_written)
         overlap = rows[:, _OVERLAP]
         np.subtract(max(overlap.tolist()), overlap, out=overlap)
         # A vector or a clock gone wrong must not become a row of NaN that is logged and trained on.
@@ -166,23 +177,28 @@ class Features:
         examples: Sequence[Example],
         pairs: list[Pair],
         names: Mapping[int, Mapping[str, str]],
-    ) -> tuple[Text, list[Pair]]:
-        """The readings with the words that were meant. What more than one of the texts says is a name and no slip.
+    ) -> tuple[Text, list[Pair], frozenset[str]]:
+        """The readings with the words that were meant, and listed words of the request that names resemble.
 
-        `names`: as `_names_slipped` gives them.
+        What more than one of the texts says is a name and no slip. `names`: as `_names_slipped` gives them.
         """
-        by = Counter(itertools.chain(asked.slips, *[pair.slips for pair in pairs]))
+        slips = [asked.slips, *[pair.slips for pair in pairs if pair.slips]]
+        by = Counter(itertools.chain(*slips))
+        meant: dict[str, str] = {}
+        for some in slips:
+            meant.update(some)
 
-        def slipped(slips: Mapping[str, str]) -> dict[str, str]:
-            return {word: meant for word, meant in slips.items() if by[word] == 1}
+        def slipped(slips: Iterable[str]) -> dict[str, str]:
+            return {word: meant[word] for word in slips if by[word] == 1}
 
         if mine := slipped(asked.slips):
             asked = read(text, self._readings.rarity, mine)
         mended = []
         for place, (example, pair) in enumerate(zip(examples, pairs, strict=True)):
-            theirs = {**slipped(pair.slips), **names.get(place, {})}
+            theirs = {**slipped(pair.slips), **names.get(place, {})} if pair.slips or names else None
             mended.append(self._readings.mended(example, theirs) if theirs else pair)
-        return asked, mended
+        resembled = [meant[word] for word, count in by.items() if count > 1]
+        return asked, mended, asked.words.intersection(resembled)
 
 
 def _names_slipped(asked: Text, pairs: Sequence[Pair]) -> dict[int, dict[str, str]]:
@@ -218,6 +234,26 @@ def names_met(rows: npt.NDArray[np.float32]) -> bool:
     )
 
 
+def most_help(rows: npt.NDArray[np.float32]) -> dict[int, float]:
+    """By the places of candidates that cannot hold the whole answer, the share of errors that they may be said to mend.
+
+    Those that show a rule, and those that answer one of two questions: whatever a scorer predicts, others are worth sending
+    beside them. `rows` as `Features.rows` gives them.
+    """
+    found = {}
+    joins_more, spelled = rows[:, _JOINS_MORE].tolist(), rows[:, _SPELLED].tolist()
+    if any(joins_more):
+        found = {place: HALF_HELPS_MOST for place, half in enumerate(joins_more) if half}
+    if any(spelled):
+        telling = rows[:, _TELLING].tolist()
+        found |= {
+            place: RULE_HELPS_MOST
+            for place, rule in enumerate(spelled)
+            if rule > 0.0 and telling[place] < 1.0
+        }
+    return found
+
+
 def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArray[np.float32]:
     """One below the other, as (vectors, dimensions); zeros for None. Raises ValueError for vectors of another size."""
     unknown = np.zeros(dimensions, np.float32)
@@ -226,14 +262,45 @@ def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArra
 
 
 def _by_form(rows: npt.NDArray[np.float32], pairs: Sequence[Pair]) -> None:
-    """Writes "form_asked" and "form_rivals": answers of one form answer one kind of question, however that is put."""
-    best: dict[str, float] = {}
+    """Writes "form_asked" and "form_rivals": answers of one form answer one kind of question, however that is put.
+
+    Where several things are asked, nobody knows which of them a code answers: such answers speak only for forms that no
+    other has.
+    """
+    sure: dict[str, float] = {}
+    unsure: dict[str, float] = {}
     for pair, covered in zip(pairs, rows[:, _ASKING].tolist(), strict=True):
+        best = sure if len(pair.forms) == 1 and not pair.joins else unsure
         for form in pair.forms:
             best[form] = max(best.get(form, 0.0), covered)
+    best = unsure | sure
     for row, pair in zip(rows, pairs, strict=True):
         if forms := pair.forms:
             row[_FORM : _FORM + 2] = (
                 max([best[form] for form in forms]),
                 max([covered for form, covered in best.items() if form not in forms], default=0.0),
             )
+
+
+def _by_slips(rows: npt.NDArray[np.float32], asked: Text, pairs: Sequence[Pair]) -> None:
+    """Writes "name_shorter" and the next three for slips of listed words, which may be names that resemble these.
+
+    The texts as they were written.
+    """
+    slips, words = asked.slips.items(), asked.words
+    for place, pair in enumerate(pairs):
+        if slips or pair.slips:
+            said = pair.said
+            kinds = [
+                kind_of_slip(word, meant)
+                for word, meant in slips
+                if word not in said and said.get(meant, 0) & QUESTION
+            ]
+            kinds += [
+                kind_of_slip(meant, word)
+                for word, meant in pair.slips.items()
+                if meant in words and word not in words and meant not in said
+            ]
+            for kind in kinds:
+                if kind is not None:
+                    rows[place, _KINDS + kind] = 1.0

@@ -5,6 +5,7 @@ Reading costs some 30 microseconds, so what was read of examples is kept.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import sys
@@ -13,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from router.lexical_things import LONGEST, things, words_of
-from router.lexical_words import CHAT_WORDS, FUNCTION_WORDS
+from router.lexical_words import CALENDAR, CHAT_WORDS, CONTRACTIONS, FUNCTION_WORDS, QUESTION_WORDS
 from router.rarity import Rarity
-from router.slips import Slips
+from router.slips import Slips, near_forms
+from router.spelled_codes import codes, forms, spelled_from
 from router.unlisted_words import Spelling, unlisted
 from store.records import Example
 
@@ -23,21 +25,24 @@ _EARLIER = "\n(Earlier: "
 """Where router.digest.question begins to tell of earlier turns."""
 _BETWEEN_TURNS = " / "
 """What it puts between them."""
-_FROM_DIGIT = re.compile(r"\d[\w-]*")
+_FROM_DIGIT = re.compile(r"\d(?:[\w-]|\.(?=\w))*")
+_OF_MODEL = re.compile(r"\d+(?:[.,]\d+)*(?=[^\W\d_](?![\w-]))")
+"""The number in "BQ-660S" and "398.8S", which is another than 660 and 398.8 by themselves."""
 _DIGIT_IN_RUN = re.compile(r"\d(?:(?=[^\W\d]|-)|(?<=[^\W\d]\d)|(?<=-\d))")
 """Most texts with a number in them have no digit beside a letter or a hyphen, and so no identifier."""
 
-_RUN = re.compile(r"[^\s,;:!?\"\u201c\u201d()]+")
-_LETTERS = re.compile(r"[^\W\d_]+")
-_LEAST_SPELLED, _WHOLLY_SPELLED = 3, 8
-"""Letters in a row that a question and a code in its answer must share to be more than chance; and those that are enough."""
-_LONGEST_CODE = 40
-_SHORTEST_CODE = 4
-_DIGITS = re.compile(r"\d+")
-_AROUND = ".,;:!?\"'\u201c\u201d()"
+_ALONE = re.compile(r"\d+(?:[.,]\d+)*(?!\w|[.,]\d)")
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+")
+_MOST_SENTENCES = 6
+"""In longer texts, what is named at the end is no more what is asked about than what is named before."""
 
+_SAID_ANYWAY = FUNCTION_WORDS | CONTRACTIONS
+_NO_NAMES = FUNCTION_WORDS | CHAT_WORDS | QUESTION_WORDS.keys()
+"""Also where they are written with a capital: "Hello, Who wrote it"."""
 _JOINING = frozenset(("and", "both", "also"))
 
+MAY_BE_NAMED = 0.7
+"""Excess rarity a little below that of words that are made of listed ones (router.rarity.MADE_OF_LISTED): "Flatbread"."""
 RARE_FROM = 0.6
 """Rarity from which a word begins to count as one that tells things apart; below are some four hundred words."""
 
@@ -93,13 +98,15 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
     turn, earlier, before = text[:LONGEST].partition(_EARLIER)
     # Nobody asked with the mark's own word.
     found = things(f"{turn}\n({before}" if earlier else text)
-    every_word, names = frozenset(found.words), frozenset(found.names)
+    every_word, names = frozenset(found.words), frozenset(found.names) - _NO_NAMES
     if meant:
         every_word = frozenset([meant.get(word, word) for word in every_word])
         names -= meant.keys()
-    words = every_word - FUNCTION_WORDS
+    words = every_word - _SAID_ANYWAY
     if found.numbers:
-        words |= identifiers(text) - FUNCTION_WORDS
+        runs = identifiers(text)
+        if runs:
+            words = (words | (runs - FUNCTION_WORDS)) - _of_models(text)
     # Sorted, and by word where equally rare: the same text reads the same in every process.
     # Interned: texts share their words, and a word is then known by its place, without looking at its letters.
     weights = rarity.of(sorted(map(sys.intern, words)))
@@ -109,24 +116,36 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
     if found.numbers:
         telling += [word for word in weights if word not in rare and not word.isalpha()]
     said, of_turn, joins = words, rare, every_word
+    asks = _asking(turn, telling, names, meant)
     asking = {
         word: weight
         for word, weight in weights.items()
         if weight > 0.0 and word not in telling and word not in CHAT_WORDS
     }
     if earlier:
-        joins = _said_in(turn, meant)
-        said = words & joins
+        said_now = _said_in(asks, meant)
+        said = words & said_now
         of_turn = {word: over for word, over in rare.items() if word in said}
         # What the last turn names is what is asked about; where it names nothing, that is what was asked about before.
         of_last = [word for word in weights if word in said and (word in telling or word in names)]
         asked_before = _said_in(_questions(before), meant)
-        names &= joins | asked_before
-        telling = of_last or [word for word in telling if word in asked_before]
-        own = said - frozenset(of_last)
+        names &= said_now | asked_before
+        telling = of_last or [
+            word for word in weights if word in asked_before and (word in telling or word in names)
+        ]
+        own = said.difference(of_last, _before_names(asks, of_last))
         asking = {word: weight for word, weight in asking.items() if word in own} or {
             word: weight for word, weight in asking.items() if word in asked_before and word not in of_last
         }
+        # "And" begins many a follow-up.
+        joins = said_now & {"both"}
+    elif asks is not turn:
+        joins = _said_in(asks, meant)
+        said = words & joins
+        of_turn = {word: over for word, over in rare.items() if word in said}
+        names &= joins
+        telling = [word for word in telling if word in said]
+        asking = {word: weight for word, weight in asking.items() if word in said}
     return Text(
         length=len(text),
         words=words,
@@ -143,13 +162,41 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
         unlisted=unlisted((word, rare[word]) for word in telling if word in rare),
         numbers=found.numbers,
         machine=tuple(sorted(found.machine)),
-        names=names - FUNCTION_WORDS,
+        names=names,
         asks=found.asks,
         slips=_slips(rare, rarity.slips),
         telling=tuple(telling),
         joins=not _JOINING.isdisjoint(joins),
         meant=tuple([word for word in meant.values() if word in weights]),
     )
+
+
+def _asking(turn: str, telling: Iterable[str], names: frozenset[str], meant: Mapping[str, str]) -> str:
+    """Of a text's last turn the sentences that ask something, without the story around them; `turn` itself where all do.
+
+    Of those that name anything: from the first question on, or the last one, where none is a question. All, where none names
+    anything.
+    """
+    sentences = _BETWEEN_SENTENCES.split(turn.strip())
+    if not 1 < len(sentences) <= _MOST_SENTENCES:
+        return turn
+    said = [_said_in(sentence, meant) for sentence in sentences]
+    marks = (names - CALENDAR).union(telling)
+    naming = [n for n, words in enumerate(said) if not words.isdisjoint(marks)]
+    if not naming:
+        return turn
+    first = next((n for n in naming if sentences[n].endswith("?")), naming[-1])
+    return " ".join([sentences[n] for n in naming if n >= first])
+
+
+def _before_names(text: str, names: Sequence[str]) -> set[str]:
+    """Words that stand right before a name, as "striped" does in "the striped qorbax": where somebody asks on about another,
+    they belong to it."""
+    found = set(names)
+    for then, word in itertools.pairwise(reversed(words_of(text))):
+        if then in found and word not in _NO_NAMES:
+            found.add(word)
+    return found
 
 
 def _said_in(text: str, meant: Mapping[str, str]) -> frozenset[str]:
@@ -178,8 +225,8 @@ def _slips(rare: Mapping[str, float], slips: Slips) -> Mapping[str, str]:
 
 
 def identifiers(text: str) -> frozenset[str]:
-    """Runs of letters, digits, lines and hyphens with a digit among them (QX-410, A97X, 258-CS), each as one word beside its
-    parts; mere numbers left out."""
+    """Runs of letters, digits, lines and hyphens with a digit among them (QX-410, A97X, 258-CS, 398.8S), each as one word
+    beside its parts; mere numbers left out."""
     if not _DIGIT_IN_RUN.search(text, 0, LONGEST):
         return frozenset()
     found = set()
@@ -188,9 +235,15 @@ def identifiers(text: str) -> frozenset[str]:
         while start and (text[start - 1].isalnum() or text[start - 1] in "_-"):
             start -= 1
         run = text[start : match.end()]
-        if not run.isdigit():
+        if not run.replace(".", "").isdigit():
             found.add(run.casefold())
     return frozenset(found)
+
+
+def _of_models(text: str) -> set[str]:
+    """Numbers that a text says only as part of longer names."""
+    found = set(_OF_MODEL.findall(text, 0, LONGEST))
+    return found - set(_ALONE.findall(text, 0, LONGEST)) if found else found
 
 
 def _excess(weight: float) -> float:
@@ -239,53 +292,8 @@ class Pair:
     telling: tuple[str, ...]
     joins: bool
     """All as Text has them of the question."""
-
-
-def codes(question: str, answer: str) -> tuple[str, ...]:
-    """The runs of letters in an answer's codes: what holds more than letters and does not stand in the question as it is."""
-    asked = question[:LONGEST].casefold()
-    found = {run.strip(".'-").casefold() for run in _RUN.findall(answer, 0, LONGEST)}
-    found = {c for c in found if 4 <= len(c) <= _LONGEST_CODE and not c.isalpha() and c not in asked}
-    return tuple(
-        part for code in sorted(found) for part in _LETTERS.findall(code) if len(part) >= _LEAST_SPELLED
-    )
-
-
-def spelled_by(words: Iterable[str], parts: Sequence[str]) -> float:
-    """How far a code, by its runs of letters (`codes`), is made of letters of the words, in lower case; 0..1."""
-    longest = 0
-    for word in words:
-        if len(word) >= _LEAST_SPELLED:
-            for part in parts:
-                longest = max(longest, _run_in_common(part, word))
-    return min(1.0, longest / _WHOLLY_SPELLED) if longest >= _LEAST_SPELLED else 0.0
-
-
-def spelled_from(question: str, answer: str) -> float:
-    """How far a code in the answer is made of letters of the question, 0..1: a user name from a name, say.
-
-    Such an example shows a rule, and so may help with questions about other names.
-    """
-    parts = codes(question, answer)
-    return spelled_by(set(_LETTERS.findall(question[:LONGEST].casefold())), parts) if parts else 0.0
-
-
-def forms(question: str, answer: str) -> frozenset[str]:
-    """The forms of the codes that an answer spells from its question: for John Doe, "jdoe4" is of the form "a0"."""
-    return frozenset(
-        _DIGITS.sub("0", _LETTERS.sub("a", run))
-        for run in (part.strip(_AROUND) for part in answer.split())
-        if len(run) >= _SHORTEST_CODE and not run.isalpha() and spelled_from(question, run) > 0.0
-    )
-
-
-def _run_in_common(a: str, b: str) -> int:
-    """Length of the longest run of letters that both hold."""
-    longest = 0
-    for start in range(len(a)):
-        while start + longest < len(a) and a[start : start + longest + 1] in b:
-            longest += 1
-    return longest
+    near: frozenset[int]
+    """router.slips.near_forms of its names and of words that may be parts of names."""
 
 
 class Readings:
@@ -371,4 +379,11 @@ class Readings:
             meant=question.meant,
             telling=question.telling,
             joins=question.joins,
+            near=near_forms(
+                {
+                    *question.telling,
+                    *question.names,
+                    *[word for word, excess in rare if excess >= MAY_BE_NAMED],
+                }
+            ),
         )

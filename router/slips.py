@@ -8,14 +8,14 @@ sorted numbers, a megabyte or two. Knows nothing of any text, so it is the same 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 MOST_WORDS = 15_000
 """Of the vocabulary, commonest first: who slips means a common word more often than one that nobody writes."""
-SHORTEST, SHORTEST_MEANT = 4, 4
+SHORTEST, SHORTEST_MEANT, _SHORTEST_NAME = 4, 4, 3
 _MARKS = 1 << 23
 """Bits, one in 75 of them set by the forms of 15,000 words (Bloom 1970, "Space/Time Trade-offs in Hash Coding with
 Allowable Errors", with a single hash)."""
@@ -100,9 +100,44 @@ def swapped_or_doubled(one: str, other: str) -> bool:
     return one[i] == other[j] and one[j] == other[i]
 
 
+KINDS: tuple[str, ...] = ("shorter", "longer", "vowel", "letter")
+_VOWELS = frozenset("aeiouyàáâäåæèéêëìíîïòóôöøùúûü")
+
+
+def kind_of_slip(one: str, other: str) -> int | None:
+    """How `one` differs from `other`, if in one letter or digit: its place in KINDS.
+
+    It lacks one, has one more, has another vowel (or digit), or another letter. None for words that differ in more, or as
+    `swapped_or_doubled`. Names of people and places often differ in a vowel, and things in a digit; hands slip as they will.
+    """
+    less = len(other) - len(one)
+    # Most words differ at both ends, or by more than a letter.
+    if one == other or not -1 <= less <= 1 or (one[:1] != other[:1] and one[-1:] != other[-1:]):
+        return None
+    start = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        start += 1
+    if one[start + (less < 1) :] != other[start + (less > -1) :] or swapped_or_doubled(one, other):
+        return None
+    if less:
+        return 0 if less > 0 else 1
+    exchanged = {one[start], other[start]}
+    return 2 if exchanged <= _VOWELS or all(map(str.isdigit, exchanged)) else 3
+
+
 def once(word: str) -> str:
     """A word with every letter that is written several times in a row written once."""
     return "".join(letter for letter, _ in itertools.groupby(word))
+
+
+def near_forms(words: Iterable[str]) -> frozenset[int]:
+    """Numbers of which two words that differ in one letter share one, and hardly any others do; in this process only.
+
+    Of words too short to tell there are none.
+    """
+    return frozenset([hash(form) for word in words if len(word) >= _SHORTEST_NAME for form in _forms(word)])
 
 
 def _forms(word: str) -> set[str]:

@@ -8,6 +8,7 @@ English; compounds are found in whatever language the vocabulary lists.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -18,6 +19,9 @@ MOST_WORDS, MOST_SHORT_WORDS = 20_000, 5_000
 SHORTEST = 5
 """Letters of a word that is looked at."""
 _SHORT, _STEM = 3, 4
+_BEGINNING = 6
+"""Letters of what may be short for a longer word; shorter ones are as often names ("Marit", "maritime")."""
+_LOOKED_AT = 8
 _PREFIXES = tuple(sorted(WORD_PREFIXES))
 _ENDING_LENGTHS = sorted({len(ending) for ending in WORD_ENDINGS})
 _PARTICLES = ("in", "on", "up", "out", "off")
@@ -36,12 +40,18 @@ class WordParts:
             for rank, word in enumerate(words)
             if len(word) > _SHORT or (len(word) == _SHORT and rank < MOST_SHORT_WORDS)
         )
+        self._sorted = sorted(self._words)
         self.made_of_listed = lru_cache(20_000)(self._made_of_listed)
 
     def _made_of_listed(self, word: str) -> bool:
         if len(word) < SHORTEST or not word.isalpha():
             return False
-        return self._compound(word) or self._with_ending(word) or self._with_prefix(word)
+        return (
+            self._compound(word)
+            or self._with_ending(word)
+            or self._with_prefix(word)
+            or self._beginning(word)
+        )
 
     def _compound(self, word: str) -> bool:
         words = self._words
@@ -58,14 +68,27 @@ class WordParts:
             stem = word[:-length]
             if word[-length:] not in WORD_ENDINGS or len(stem) < _STEM - 1:
                 continue
-            # "approver", "dosage" lose an e, "dialling" doubles its last letter, "policies" changes a y.
+            # "approver", "dosage" lose an e, "dialling" and "tonnage" double a letter, "policies" and "shelved" change one.
             if (stem in words and len(stem) >= _STEM) or stem + "e" in words:
                 return True
-            if (stem[-1] == "i" and stem[:-1] + "y" in words) or (
-                stem[-1] == stem[-2] and stem[:-1] in words
+            last, before = stem[-1], stem[:-1]
+            if (
+                (last == "i" and before + "y" in words)
+                or (last == "v" and before + "f" in words)
+                or (last == before[-1] and (before in words or before in self._verbs))
             ):
                 return True
         return False
+
+    def _beginning(self, word: str) -> bool:
+        """Of a longer word, as "config" is of "configuration"."""
+        if len(word) < _BEGINNING:
+            return False
+        at = bisect_left(self._sorted, word)
+        return any(
+            other.startswith(word) and len(other) >= len(word) + _SHORT
+            for other in self._sorted[at : at + _LOOKED_AT]
+        )
 
     def _with_prefix(self, word: str) -> bool:
         return word.startswith(_PREFIXES) and any(

@@ -22,7 +22,7 @@ import numpy as np
 from router.learning.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, subjects
 from router.plan import Candidate
 from router.scorer_features import NAMES, Features, RequestView
-from router.scorer_reading import forms
+from router.spelled_codes import forms
 from store.records import Vector
 
 if TYPE_CHECKING:

@@ -238,6 +238,56 @@ def test_codes_of_one_form_share_how_they_are_asked_for() -> None:
     assert rows[:, PLACE["form_rivals"]].tolist() == [0.0, 0.0, 1.0, 0.0]
 
 
+def test_an_answer_with_codes_of_two_forms_speaks_only_for_what_no_other_does() -> None:
+    both = (
+        "What are the username and the mailbox of Hugo Flux?",
+        "It is hflux9. It is flux.hu@annex.example.",
+    )
+    mailbox = ("email address of Mina Kais", "Kais.mi@annex.example.")
+    rows = rows_of("mailbox of Oren Tald", both, mailbox, ("username of Ilsa Prem", "It is iprem3."))
+    assert rows[1, PLACE["form_asked"]] == 0.0, "who asks for both may mean either by either"
+    half = ("For The Amber Ferry: publication year, and shelf code", "1998. FER-13-T.")
+    rows = rows_of("publication year of The Iron Ferry", half, ("shelf code of The Iron Kiln", "KIL-12-T."))
+    assert rows[:, PLACE["form_asked"]].tolist() == [0.0, 0.0]
+    alone = rows_of("mailbox of Oren Tald", both)
+    assert alone[0, PLACE["form_asked"]] == alone[0, PLACE["asking_covered"]] > 0.0
+
+
+def test_a_listed_word_that_resembles_a_name_is_one() -> None:
+    near = [("clutch size of the dwerf qorbax", "Four."), ("the dwerf qorbax's diet", "Moss.")]
+    rows = rows_of("clutch size of the dwarf qorbax", *near, ("diet of the dwarf qorbax", "Seeds."))
+    assert rows[:, PLACE["telling_covered"]].tolist() == [0.5, 0.5, 1.0]
+    assert rows[:, PLACE["name_vowel"]].tolist() == [1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "other", "kind"),
+    [
+        ("Quostland", "Quoustland", "name_shorter"),
+        ("Quoustland", "Quostland", "name_longer"),
+        ("Quoustland", "Quoustlend", "name_vowel"),
+        ("QX-410", "QX-420", "name_vowel"),
+        ("Quoustland", "Quoustlamd", "name_letter"),
+        ("Quoustland", "Meomild", None),
+        ("Quoustland", "Quosutland", None),
+        ("Quoustland", "Quoustland", None),
+    ],
+)
+def test_how_two_names_differ_by_a_letter_is_told(asked: str, other: str, kind: str | None) -> None:
+    row = rows_of(f"capital of {asked}", (f"capital of {other}", "Brim."))[0]
+    found = [name for name in NAMES if name.startswith("name_") and row[PLACE[name]] == 1.0]
+    assert found == ([] if kind is None else [kind])
+
+
+def test_a_slip_that_may_be_another_name_is_told_although_it_is_read_as_what_was_meant() -> None:
+    rows = rows_of("age of the striped qorbax", ("age of the stripid qorbax", "Nine."))
+    assert rows[0, [PLACE["telling_covered"], PLACE["slips"], PLACE["name_vowel"]]].tolist() == [
+        1.0,
+        0.5,
+        1.0,
+    ]
+
+
 @settings(max_examples=60, deadline=None)
 @given(text=SAID, texts=st.lists(st.tuples(SAID, SAID), min_size=1, max_size=6))
 def test_candidates_compared_side_by_side_are_what_each_is_by_definition(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from router.rarity import Rarity
-from router.scorer_reading import ANSWER, QUESTION, Readings, read, spelled_from
+from router.scorer_reading import ANSWER, QUESTION, Readings, read
 from tests.router.scoring import example, rarity
 
 
@@ -82,18 +82,59 @@ def test_many_threads_may_ask_at_once(words: Rarity) -> None:
     assert all(right)
 
 
+def test_contractions_are_no_names(words: Rarity) -> None:
+    said = read("I can't find it, don't you? It isn't what they've told us", words)
+    assert (said.telling, said.unlisted) == ((), ())
+    assert not {"cant", "dont", "isnt", "theyve"} & said.words
+
+
+def test_a_greetings_capital_makes_no_name(words: Rarity) -> None:
+    assert read("Hello, Who wrote Quoustland?", words).names == {"quoustland"}
+    assert read("Quick one: Give me the price", words).names == frozenset()
+
+
 @pytest.mark.parametrize(
-    ("question", "answer", "spelled"),
+    ("text", "asks", "names"),
     [
-        ("What does Hugo Flux log in as?", "For Hugo Flux, the username is hflux9.", True),
-        ('Under which code is "My Iron Orchard" shelved?', "ORC-13-M.", True),
-        ("Which mailbox is Kofi Tiost's?", "It is tiost.ko@annex.example", True),
-        ("What is the population of Eastwick?", "The population of Eastwick is 12,000.", False),
-        ("How heavy is the QX-410?", "The QX-410 weighs 410 grams.", False),
-        ("Who founded Eastwick Labs?", "It was founded by Mina Eastwick in 1999.", False),
-        ("", "hflux9", False),
+        ("The dog ate my note. What is the weight of the QX-410?", {"weight"}, {"qx-410", "qx", "410"}),
+        ("What is the weight of the QX-410? The dog ate my note.", {"weight"}, {"qx-410", "qx", "410"}),
+        ("I already know about Meomild. Price of Quoustland?", {"price"}, {"quoustland"}),
+        ("I already know about Meomild. Give me the price of Quoustland.", {"price"}, {"quoustland"}),
+        ("Price of Quoustland? And its weight in Meomild.", {"price", "weight"}, {"quoustland", "meomild"}),
+        ("My card is lost. Order another?", {"card", "lost", "order", "another"}, set()),
+        (
+            "And its weight? The dog ate it.\n(Earlier: price of Meomild / It is 5.)",
+            {"weight", "dog", "ate"},
+            {"meomild"},
+        ),
+        (
+            "And the striped qorbax?\n(Earlier: price of the dusky moth / It is 5.)",
+            {"price", "dusky", "moth"},
+            {"qorbax"},
+        ),
+        ("And the price of the qorbax?\n(Earlier: weight of the moth / It is 5.)", {"price"}, {"qorbax"}),
+        ("The dog ate it. Quoustland?\n(Earlier: price of Meomild / It is 5.)", {"price"}, {"quoustland"}),
     ],
 )
-def test_a_code_made_of_the_questions_letters_shows_a_rule(question: str, answer: str, spelled: bool) -> None:
-    assert (spelled_from(question, answer) > 0.0) is spelled
-    assert 0.0 <= spelled_from(question, answer) <= 1.0
+def test_what_is_asked_stands_in_the_sentence_that_names_something(
+    words: Rarity, text: str, asks: set[str], names: set[str]
+) -> None:
+    found = read(text, words)
+    assert (set(found.asking), set(found.telling)) == (asks, names)
+
+
+def test_in_a_long_text_every_sentence_counts(words: Rarity) -> None:
+    text = read("Meomild has a mill. " + "The dog ate it. " * 5 + "Quoustland has a port.", words)
+    assert {"meomild", "quoustland"} <= set(text.telling) and {"mill", "dog", "port"} <= set(text.asking)
+
+
+def test_a_follow_up_that_names_nothing_is_about_every_name_before(words: Rarity) -> None:
+    text = read("And its weight?\n(Earlier: Price in San Meomild? / It is 5.)", words)
+    assert set(text.telling) == {"san", "meomild"}
+
+
+def test_a_number_with_a_letter_behind_it_is_another_number(words: Rarity) -> None:
+    assert "398.8" not in read("the deadline of 398.8S", words).words
+    assert "398.8s" in read("the deadline of 398.8S", words).telling
+    assert {"398.8", "398.8s"} <= read("is 398.8S what 398.8 was", words).words
+    assert "410" in read("the QX-410 weighs", words).words

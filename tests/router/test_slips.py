@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.slips import Slips, once, one_slip, swapped_or_doubled
+from router.slips import KINDS, Slips, kind_of_slip, once, one_slip, swapped_or_doubled
 from tests.router.scoring import rarity
 
 WORDS = st.text("abcd", min_size=1, max_size=7)
@@ -92,3 +92,29 @@ def test_neighbours_swapped_are_seen_wherever_they_stand(word: str, data: st.Dat
     swapped = word[:i] + word[i + 1 : i + 2] + word[i : i + 1] + word[i + 2 :]
     assert swapped_or_doubled(word, swapped) is (word != swapped)
     assert swapped_or_doubled(word, once(word)) is (word != once(word))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        ("brim", "briem", "shorter"),
+        ("briem", "brim", "longer"),
+        ("brim", "brem", "vowel"),
+        ("brém", "brim", "vowel"),
+        ("410", "420", "vowel"),
+        ("brim", "brin", "letter"),
+        ("pros", "pro", "longer"),
+    ],
+)
+def test_words_one_letter_apart_are_told_apart_by_it(one: str, other: str, kind: str) -> None:
+    found = kind_of_slip(one, other)
+    assert found is not None and KINDS[found] == kind
+
+
+@given(WORDS, WORDS)
+def test_a_kind_is_told_of_what_is_one_slip_apart_but_no_swap_and_nothing_doubled(
+    one: str, other: str
+) -> None:
+    same_end = one[:1] == other[:1] or one[-1:] == other[-1:]
+    told = one != other and one_slip(one, other) and not swapped_or_doubled(one, other) and same_end
+    assert (kind_of_slip(one, other) is not None) is told

@@ -10,19 +10,50 @@ from router.rarity import MADE_OF_LISTED, Rarity
 from router.word_parts import WordParts
 from tests.router.scoring import rarity
 
-PARTS = WordParts(["the", "log", "mail", "box", "approve", "dial", "policy", "place", "tail"])
+PARTS = WordParts(
+    [
+        "the",
+        "log",
+        "mail",
+        "box",
+        "approve",
+        "dial",
+        "policy",
+        "place",
+        "tail",
+        "ton",
+        "shelf",
+        "configuration",
+    ]
+)
 
 
 @pytest.mark.parametrize(
     "word",
-    ["mailbox", "login", "approver", "dialling", "policies", "displace", "mailing", "mailed", "mails"],
+    [
+        *("mailbox", "login", "approver", "dialling", "policies", "displace", "mailing", "mailed", "mails"),
+        *("tonnage", "shelved", "config"),
+    ],
 )
 def test_compounds_and_words_with_endings_and_prefixes_are_made_of_listed_ones(word: str) -> None:
     assert PARTS.made_of_listed(word)
 
 
 @pytest.mark.parametrize(
-    "word", ["quoustland", "mailqx", "xbox", "logx", "boxer4", "qx-410", "pla", "", "人口人口人"]
+    "word",
+    [
+        "quoustland",
+        "confi",
+        "configurati",
+        "mailqx",
+        "xbox",
+        "logx",
+        "boxer4",
+        "qx-410",
+        "pla",
+        "",
+        "人口人口人",
+    ],
 )
 def test_names_identifiers_and_what_is_too_short_to_tell_are_not(word: str) -> None:
     assert not PARTS.made_of_listed(word)

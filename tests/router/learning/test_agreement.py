@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from router.learning.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, subjects
-from router.scorer_reading import forms, read
+from router.scorer_reading import read
+from router.spelled_codes import forms
 from tests.router.scoring import rarity
 
 # fmt: off
