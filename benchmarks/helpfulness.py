@@ -50,6 +50,7 @@ from engines.simulated_world import World  # noqa: E402
 from router.combiner import Knobs, combine, with_gains  # noqa: E402
 from router.embedder import Embedder  # noqa: E402
 from router.embedding_model import prepare  # noqa: E402
+from router.help_rates import HelpRates  # noqa: E402
 from router.learning.bank_lessons import Lesson, lessons  # noqa: E402
 from router.learning.scorer_rows import Row  # noqa: E402
 from router.learning.scorer_training import Trained, trained  # noqa: E402
@@ -164,19 +165,21 @@ def _row(
 
 
 def chosen_by(
-    scorer: Scorer, played: Played, i: int, near: Sequence[Candidate], knobs: Knobs
+    scorer: Scorer, rates: HelpRates, played: Played, i: int, near: Sequence[Candidate], knobs: Knobs
 ) -> list[Candidate]:
-    """What the scorer and the combiner send."""
+    """What the scorer and the combiner send, the requests before this one known to `rates`."""
     CLOCK.now_s = SECONDS_APART * i
     scores = scorer.score(view(played, i), near)
-    scored = with_gains(near, scores.gains.tolist(), scores.effects)
+    familiar = names_met(scores.features)
+    effects = rates.corrected("t", scores.scorer, scores.effects, familiar=familiar)
+    scored = with_gains(near, scores.gains.tolist(), effects)
     found = combine(
         scored,
         quality_alone=scores.quality_alone,
         most=MOST,
         budget_tokens=BUDGET_TOKENS,
         knobs=knobs,
-        familiar=names_met(scores.features),
+        familiar=familiar,
     )
     return list(found.chosen)
 
@@ -185,14 +188,14 @@ def compared(
     played: Played, requests: range, scorers: Mapping[str, Scorer], knobs: Knobs, seed: int
 ) -> dict[str, Any]:
     """Every way to choose, on the same requests with the same 20 candidates, the bank growing all the while."""
-    bank, rng = remembered(played, requests.start, seed), random.Random(seed)
+    bank, rng, rates = remembered(played, requests.start, seed), random.Random(seed), HelpRates()
     sums: dict[str, Sum] = {}
     gains: dict[str, list[float]] = {}
     for i in requests:
         near, world, ask = bank.near(i, CANDIDATES), played.world, played.asks[i]
         ways = {"none": [], "random 5": rng.sample(near, min(5, len(near)))}
         ways |= {f"nearest {k}": near[:k][::-1] for k in (1, 3, 5)}
-        ways |= {name: chosen_by(scorer, played, i, near, knobs) for name, scorer in scorers.items()}
+        ways |= {name: chosen_by(scorer, rates, played, i, near, knobs) for name, scorer in scorers.items()}
         ways["oracle"] = best_set(world, ask, near, MOST)
         for name, chosen in ways.items():
             sums.setdefault(name, Sum()).add(played, i, chosen)
@@ -224,10 +227,11 @@ def nothing_relevant(played: Played, scorers: Mapping[str, Scorer], knobs: Knobs
             bank.add(i)
     strangers = [i for i, kind in enumerate(about) if kind and not kind & there][-400:]
     sums: dict[str, Sum] = {}
+    rates = HelpRates()
     for i in strangers:
         near = bank.near(i, CANDIDATES)
         ways = {"none": [], "nearest 5": near[:5][::-1]}
-        ways |= {name: chosen_by(scorer, played, i, near, knobs) for name, scorer in scorers.items()}
+        ways |= {name: chosen_by(scorer, rates, played, i, near, knobs) for name, scorer in scorers.items()}
         for name, chosen in ways.items():
             sums.setdefault(name, Sum()).add(played, i, chosen)
     return {"requests": len(strangers), "ways": {name: total.means() for name, total in sums.items()}}

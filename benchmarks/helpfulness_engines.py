@@ -43,6 +43,7 @@ from benchmarks.tiny_models.world import PHRASINGS, Fact, World  # noqa: E402
 from router.combiner import Knobs, combine, with_gains  # noqa: E402
 from router.embedder import Embedder  # noqa: E402
 from router.embedding_model import prepare  # noqa: E402
+from router.help_rates import HelpRates  # noqa: E402
 from router.learning.bank_lessons import MOST_EXAMPLES, lessons  # noqa: E402
 from router.learning.scorer_rows import Row  # noqa: E402
 from router.learning.scorer_training import trained  # noqa: E402
@@ -232,20 +233,23 @@ def outcomes(town: Town, requests: Sequence[Asked], features: Features) -> list[
     return rows
 
 
-def by_scorer(scorer: Scorer, asked: Asked, knobs: Knobs) -> list[Candidate]:
-    """What the scorer and the combiner send."""
-    scores = scorer.score(view(asked), asked.near)
-    scored = with_gains(asked.near, scores.gains.tolist(), scores.effects)
-    alone = scores.quality_alone
-    found = combine(
-        scored,
-        quality_alone=alone,
-        most=MOST,
-        budget_tokens=BUDGET_TOKENS,
-        knobs=knobs,
-        familiar=names_met(scores.features),
-    )
-    return list(found.chosen)
+def by_scorer(scorer: Scorer, requests: Sequence[Asked], knobs: Knobs) -> list[list[Candidate]]:
+    """What the scorer and the combiner send, one request after the other."""
+    rates, sent = HelpRates(), []
+    for asked in requests:
+        scores = scorer.score(view(asked), asked.near)
+        familiar = names_met(scores.features)
+        effects = rates.corrected("t", scores.scorer, scores.effects, familiar=familiar)
+        found = combine(
+            with_gains(asked.near, scores.gains.tolist(), effects),
+            quality_alone=scores.quality_alone,
+            most=MOST,
+            budget_tokens=BUDGET_TOKENS,
+            knobs=knobs,
+            familiar=familiar,
+        )
+        sent.append(list(found.chosen))
+    return sent
 
 
 def oracle(town: Town, requests: Sequence[Asked]) -> list[list[Candidate]]:
@@ -273,7 +277,7 @@ def compared(
         "none": [[] for _ in requests],
         "random 5": [town.sample(asked.near, MOST) for asked in requests],
         **{f"nearest {k}": [list(asked.near[:k])[::-1] for asked in requests] for k in (1, 3, 5)},
-        **{name: [by_scorer(scorer, asked, knobs) for asked in requests] for name, scorer in scorers.items()},
+        **{name: by_scorer(scorer, requests, knobs) for name, scorer in scorers.items()},
     }
     if with_oracle:
         ways["oracle"] = oracle(town, requests)

@@ -59,7 +59,7 @@ class Knobs:
     merely similar does not help; for an engine that copies whatever it is shown, sums of such doubts are no reason to."""
     distraction: float = 0.02
     """Share of the quality that an example takes where another one holds what is needed and it does not itself, 0 to 1."""
-    unfamiliar_min_help: float = 0.1
+    unfamiliar_min_help: float = 0.03
     """Share of what goes wrong without any that the best example must mend, 0 to 1, where none mentions what the request
     names: small promises of many examples about other things are more often a scorer's error than help."""
     gain_per_ktok: float = 0.0

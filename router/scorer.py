@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,7 +19,8 @@ import numpy as np
 from router.onnx_session import OnnxSession, ProviderMissing, SessionBusy
 from router.plan import Candidate
 from router.scorer_artifact import EFFECTS, OUTPUTS, Declared, WrongArtifact, check_ports, declared
-from router.scorer_features import NAMES, VERSION, Features, RequestView, vector_rows
+from router.scorer_features import NAMES, VERSION, Features, RequestView, most_help, vector_rows
+from router.set_quality import EPSILON
 from store.records import Example
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from router.onnx_session import Infer
 
     Floats = npt.NDArray[np.float32]
+
+
+_KEPT_ABOVE = 0.01
 
 
 class ScorerError(Exception):
@@ -58,8 +62,9 @@ class Scores:
     """Version of the model that answered."""
     bypassed: tuple[str, ...] = ()
     """"cross_encoder:ScorerLate" and the like: which better scorer was gone without."""
-    effects: list[tuple[float, float]] | None = None
-    """Of each candidate, the shares mended and spoilt (router.plan.Candidate.effect), if the model tells them apart."""
+    effects: list[tuple[float, float]] = field(default_factory=list)
+    """Of each candidate, the shares mended and spoilt (router.plan.Candidate.effect); of a model that does not tell them
+    apart, what it promises is all mended and nothing is spoilt."""
 
 
 class Scoring(Protocol):
@@ -220,6 +225,13 @@ class Scorer:
         except (ValueError, IndexError, TypeError) as wrong:
             raise ScorerBroken(f"scorer {self.version}: {wrong}") from wrong
         gains = quality_with - quality_alone
+        if effects is None:
+            to_mend = max(EPSILON, 1.0 - quality_alone)
+            effects = [(gain / to_mend if gain > 0.0 else 0.0, 0.0) for gain in gains.tolist()]
+        for place, most in most_help(scalars).items():
+            helps, harms = effects[place]
+            # Above the most they keep their order.
+            effects[place] = (min(helps, most + _KEPT_ABOVE * helps), harms)
         return Scores(gains, quality_with, quality_alone, scalars, self.version, effects=effects)
 
     def _run_here(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

@@ -32,7 +32,7 @@ class ExampleChoiceSettings(Settings):
         description="Share of the quality that an example takes from another that holds what is needed.",
     )
     unfamiliar_min_help: float = Field(
-        0.1,
+        0.03,
         ge=0,
         le=1,
         description="The best must mend this share of errors where no example mentions what the request names.",

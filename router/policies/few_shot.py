@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from router.digest import scope
-from router.lexical_things import about_other_things, things
 from router.plan import Ask, Attempt, Candidate, Plan
 from router.policies.looking import Embed, Looker
-from router.prompt import example_tokens, tokens_needed, with_examples
+from router.policies.nearest_examples import familiar, that_fit
+from router.prompt import tokens_needed, with_examples
 from store.records import Vector
 
 
@@ -78,7 +78,7 @@ class FewShot:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self.knobs.retrieve_deadline_s):
-                near, familiar = await asyncio.get_running_loop().run_in_executor(
+                near, near_enough = await asyncio.get_running_loop().run_in_executor(
                     self._executor, self._near_and_familiar, ask.tenant, scope(ask.chat), vector, text
                 )
         except Exception as error:
@@ -89,10 +89,10 @@ class FewShot:
         finally:
             stages["nearest"] = time.perf_counter() - began
         began = time.perf_counter()
-        chosen = self._within_budget(familiar, ask)
+        chosen = self._within_budget(near_enough, ask)
         stages["combine"] = time.perf_counter() - began
         # Pairs that were merged into one example (store.twins) are still that many past answers.
-        novel = sum(1 + c.example.merged for c in familiar) < self.knobs.m
+        novel = sum(1 + c.example.merged for c in near_enough) < self.knobs.m
         if novel or not chosen:
             reason = "novel" if novel else "no_example_fits"
             return self._to_large(reason, text=text, vector=vector, near=near, stages=stages)
@@ -113,26 +113,15 @@ class FewShot:
     ) -> tuple[list[Candidate], list[Candidate]]:
         """Candidates, and those of them that count as near. Blocks: for the executor."""
         near = self._retriever.nearest(tenant, scope_, vector)
-        familiar = [c for c in near if c.similarity >= self.knobs.theta]
-        if self.knobs.same_names and familiar:
-            asked = things(text)
-            familiar = [c for c in familiar if not about_other_things(asked, things(c.example.question))]
-        return near, familiar
+        return near, familiar(near, text, theta=self.knobs.theta, same_names=self.knobs.same_names)
 
-    def _within_budget(self, familiar: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:
-        """The nearest that fit, the nearest last: models weigh most what stands next to the question."""
+    def _within_budget(self, nearest_first: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:
         knobs = self.knobs
         most = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         budget = knobs.max_example_tokens
         if (window := self._context_tokens()) is not None:
             budget = min(budget, window - tokens_needed(ask.chat))
-        chosen: list[Candidate] = []
-        for candidate in familiar:
-            tokens = example_tokens(candidate)
-            if len(chosen) < most and tokens <= budget:
-                chosen.append(candidate)
-                budget -= tokens
-        return tuple(reversed(chosen))
+        return that_fit(nearest_first, most=most, room_tokens=budget)
 
     def _to_large(
         self,

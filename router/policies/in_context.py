@@ -26,12 +26,13 @@ from router.engine_state import engine_state
 from router.example_count import Knobs as CountKnobs
 from router.exploration_budget import ExplorationBudget
 from router.features import Examples, Request, spread
+from router.help_rates import HelpRates
 from router.label_exploration import Explored, explored
 from router.learned import Learned, LearnedBooks
-from router.lexical_things import about_other_things, things
 from router.load_bias import EngineState
 from router.plan import Action, Ask, Attempt, Candidate, Choice, Helped, Plan
 from router.policies.looking import Embed, Looked, Looker
+from router.policies.nearest_examples import familiar, that_fit
 from router.prompt import example_tokens, tokens_needed, with_examples
 from router.rule_choice import following
 from router.scorer import Scores
@@ -149,6 +150,7 @@ class InContext:
         self._executor = executor
         self.knobs = knobs  # Replaced as a whole when an operator turns a dial; any thread may.
         self._hot = hot
+        self._rates = HelpRates()
         self._rng = rng or random.Random()
         self._clock = clock
         small, large = (e.info.price.both_usd_per_mtok for e in (engines[0], engines[-1]))
@@ -200,7 +202,13 @@ class InContext:
         considered = thinking.near[: self.knobs.candidates]
         scores = scorer.score(request, considered)
         thinking.bypassed.extend(scores.bypassed)
-        thinking.near[: len(considered)] = with_gains(considered, scores.gains.tolist(), scores.effects)
+        effects = self._rates.corrected(
+            thinking.ask.tenant,
+            scores.scorer,
+            scores.effects,
+            familiar=scorer_features.names_met(scores.features),
+        )
+        thinking.near[: len(considered)] = with_gains(considered, scores.gains.tolist(), effects)
         thinking.scores = scores
 
     def _combine(self, thinking: _Thinking) -> _Chosen:
@@ -213,7 +221,8 @@ class InContext:
             context_tokens=self._engines[0].info.context_tokens,
         )
         if thinking.scores is None:
-            return self._nearest_instead(thinking, limit, room)
+            # Without scores: what few_shot would send.
+            return _Chosen(that_fit(self._familiar(thinking), most=limit, room_tokens=room))
         scores, most, count_probability, count_explored = thinking.scores, limit, 1.0, False
         if knobs.counts is not None and thinking.learned.counts is not None:
             counts = knobs.counts if thinking.may_explore else replace(knobs.counts, explore_share=0.0)
@@ -261,22 +270,10 @@ class InContext:
             left_out=combined.left_out,
         )
 
-    def _nearest_instead(self, thinking: _Thinking, most: int, room: int) -> _Chosen:
-        """Without scores: the nearest that fit, the nearest last, as few_shot does it."""
-        picked: list[Candidate] = []
-        for candidate in self._familiar(thinking):
-            tokens = example_tokens(candidate)
-            if len(picked) < most and tokens <= room:
-                picked.append(candidate)
-                room -= tokens
-        return _Chosen(tuple(reversed(picked)))
-
     def _familiar(self, thinking: _Thinking) -> list[Candidate]:
-        familiar = [c for c in thinking.near if c.similarity >= self.knobs.theta]
-        if self.knobs.same_names and familiar:
-            asked = things(thinking.text)
-            familiar = [c for c in familiar if not about_other_things(asked, things(c.example.question))]
-        return familiar
+        return familiar(
+            thinking.near, thinking.text, theta=self.knobs.theta, same_names=self.knobs.same_names
+        )
 
     def _chosen_plan(self, thinking: _Thinking, chosen: _Chosen, states: Sequence[EngineState]) -> Plan:
         ask, learned = thinking.ask, thinking.learned

@@ -62,7 +62,7 @@ def test_no_example_is_the_answer_where_none_helps_enough() -> None:
 
 
 def test_among_strangers_only_a_real_promise_is_believed() -> None:
-    small, large = [candidate(1, 0.05), candidate(2, 0.04)], [candidate(3, 0.4), candidate(4, 0.04)]
+    small, large = [candidate(1, 0.018), candidate(2, 0.016)], [candidate(3, 0.4), candidate(4, 0.04)]
     unfamiliar = partial(combine, quality_alone=0.3, most=5, budget_tokens=10_000, familiar=False)
     none = unfamiliar(small, knobs=Knobs(min_gain=0.01))
     assert (ids(none), none.left_out) == ([], {1: "unfamiliar", 2: "unfamiliar"})

@@ -101,7 +101,8 @@ class GivenScorer:
         gains = np.array([self.gains.get(c.example.id, 0.0) for c in candidates], np.float32)
         rows = np.zeros((len(candidates), len(NAMES)), np.float32)
         rows[:, 0] = [c.similarity for c in candidates]
-        return Scores(gains, gains + self.alone, self.alone, rows, self.version, self.bypassed)
+        effects = [(max(0.0, gain) / (1.0 - self.alone), 0.0) for gain in gains.tolist()]
+        return Scores(gains, gains + self.alone, self.alone, rows, self.version, self.bypassed, effects)
 
     def close(self) -> None: ...
 
@@ -230,8 +231,22 @@ async def test_where_no_example_helps_none_is_sent_and_the_reference_answers(dec
     assert len(plan.neighbours) == 3 and plan.vector is not None
 
 
+async def test_a_tenant_whose_requests_never_find_help_gets_no_example_for_a_doubtful_promise(
+    threads: ThreadPoolExecutor,
+) -> None:
+    scorer = GivenScorer({0: 0.002})
+    policy = Given(learned=Learned(scorer=scorer)).policy(threads)
+    for _ in range(60):
+        await policy.decide(asked())
+    scorer.gains = {0: 0.1}
+    plan = await policy.decide(asked())
+    assert (plan.attempts[0].engine, plan.reason) == (LARGE, "no_example_helps")
+    other = await policy.decide(asked(tenant="other"))
+    assert ids(other) == [0], "of another tenant's bank nothing is known yet"
+
+
 async def test_where_no_example_names_what_is_asked_small_promises_are_not_believed(decide: Decide) -> None:
-    plan = await decide(Given(learned=Learned(scorer=GivenScorer({0: 0.03, 1: 0.04}))))
+    plan = await decide(Given(learned=Learned(scorer=GivenScorer({0: 0.01, 1: 0.012}))))
     assert (plan.attempts[0].engine, plan.reason) == (LARGE, "no_example_helps")
     assert plan.helped is not None and set(plan.helped.left_out.values()) == {
         "unfamiliar",

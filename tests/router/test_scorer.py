@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from router.embedding_model import locate
+from router.plan import Candidate
 from router.scorer import FallBack, Scorer, ScorerBroken, ScorerError, ScorerLate
 from router.scorer_artifact import Declared, declared
-from router.scorer_features import NAMES, Features
+from router.scorer_features import HALF_HELPS_MOST, NAMES, RULE_HELPS_MOST, Features
 from router.scorer_prior import prior_model
 from tests.router.scoring import (
     DIMENSIONS,
@@ -200,11 +201,32 @@ def test_qualities_outside_the_scale_are_no_scores(tmp_path: Path, features: Fea
 def test_help_and_harm_are_told_where_the_model_tells_them(
     scorer: Scorer, tmp_path: Path, features: Features
 ) -> None:
-    assert scorer.score(request(), candidates()).effects is None
+    untold = scorer.score(request(), candidates())
+    shares = [gain / (1.0 - untold.quality_alone) for gain in untold.gains.tolist()]
+    assert untold.effects == [(pytest.approx(share), 0.0) for share in shares], "promised is mended"
     telling = opened(features_model(tmp_path / "m.onnx", harm=0.5), features)
     effects = telling.score(request(), candidates()).effects
     assert effects == [pytest.approx((one, one / 2)) for one in (0.9, 0.8, 0.7, 0.6)]
     assert telling.score(request(), []).effects == []
+    telling.close()
+
+
+def test_what_shows_a_rule_or_answers_one_of_two_questions_is_not_promised_to_be_enough(
+    tmp_path: Path, features: Features
+) -> None:
+    telling = opened(features_model(tmp_path / "m.onnx", harm=0.5), features)
+    flux = example(1, question="username of Hugo Flux?", answer="It is hflux9.")
+    city = example(2, question="population of Quoustland?", answer="It is 9.")
+    near = [Candidate(flux, 0.9), Candidate(city, 0.8)]
+    other = replace(request(), text="username of Mina Breiciert?")
+    assert telling.score(other, near).effects == [
+        pytest.approx((RULE_HELPS_MOST, 0.45), abs=0.01),
+        pytest.approx((0.8, 0.4)),
+    ]
+    same = replace(request(), text="username of Hugo Flux?")
+    assert telling.score(same, near).effects[0] == pytest.approx((0.9, 0.45))
+    both = replace(request(), text="population and capital of Quoustland?")
+    assert telling.score(both, near).effects[1] == pytest.approx((HALF_HELPS_MOST, 0.4), abs=0.01)
     telling.close()
 
 
