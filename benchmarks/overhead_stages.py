@@ -22,11 +22,12 @@ from overhead_questions import Questions
 from gateway.collector import calm_collector
 from router.combiner import Knobs, combine, with_gains
 from router.embedding_model import prepare
+from router.help_rates import HelpRates
 from router.learning.scorer_graph import SHAPES, scorer_model
 from router.plan import Candidate
 from router.rarity import Rarity
 from router.scorer import Scorer
-from router.scorer_features import NAMES, Features, RequestView
+from router.scorer_features import NAMES, Features, RequestView, names_met
 from router.scorer_prior import prior_model
 from store.records import Example, Vector
 
@@ -91,6 +92,7 @@ class Stages:
             )
         self._banks = {kind: [self._candidate(n, kind) for n in range(BANK)] for kind in KINDS}
         self._number = BANK
+        self._rates = HelpRates()
         calm_collector()
 
     def close(self) -> None:
@@ -107,20 +109,25 @@ class Stages:
             request = RequestView(self._text(self._number, kind), self._vector(), "large")
             near = sorted(self._pick.sample(self._banks[kind], CANDIDATES), key=lambda c: -c.similarity)
             asked.append((request, near))
-        drawn = self._rng.uniform(0.02, 0.4, (requests, CANDIDATES)).tolist()
+        drawn = [
+            (gains, [(gain, 0.0) for gain in gains])
+            for gains in self._rng.uniform(0.02, 0.4, (requests, CANDIDATES)).tolist()
+        ]
         began_s = time.process_time()
         scored = [(near, scorer.score(request, near)) for request, near in asked]
         scored_s = time.process_time()
         sets = [
             combine(
                 # Gains of its own: what a prior or random weights make of strangers would spare the combiner its work.
-                with_gains(near, gains),
+                with_gains(near, gains, self._rates.corrected("t", model, effects, familiar=familiar)),
                 quality_alone=min(0.5, scores.quality_alone),
                 most=5,
                 budget_tokens=2000,
                 knobs=Knobs(min_gain=0.0),
+                familiar=familiar,
             )
-            for (near, scores), gains in zip(scored, drawn, strict=True)
+            for (near, scores), (gains, effects) in zip(scored, drawn, strict=True)
+            for familiar in [names_met(scores.features)]
         ]
         combined_s = time.process_time()
         return {

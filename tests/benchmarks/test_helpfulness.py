@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.helpfulness import closed_in_all
 from benchmarks.helpfulness_world import (
     Bank,
     Played,
@@ -61,3 +62,12 @@ def test_candidates_are_of_the_same_scope_and_never_the_very_same_question(playe
         assert all(c.example.scope == scope_of(played.asks[i]) for c in near)
         assert all(c.example.question != played.texts[i] for c in near)
         assert [c.similarity for c in near] == sorted((c.similarity for c in near), reverse=True)
+
+
+def test_what_is_closed_in_all_worlds_counts_each_by_how_far_there_is_to_go() -> None:
+    def world(nearest: float, trained: float, oracle: float) -> dict[str, dict[str, dict[str, float]]]:
+        qualities = {"nearest 5": nearest, "prior": nearest, "trained": trained, "oracle": oracle}
+        return {"ways": {name: {"quality": quality} for name, quality in qualities.items()}}
+
+    closed = closed_in_all([world(0.7, 0.8, 0.8), world(0.7, 0.7, 1.0)])
+    assert closed == {"prior": 0.0, "trained": pytest.approx(0.25)}
