@@ -41,7 +41,8 @@ LeftOut = Literal[
 """not_scored: nobody knows what it would do. helps_too_little: by itself, against `min_gain`, and beside others.
 unfamiliar: no candidate mentions what the request names, and none helps enough for that. enough: as many as wanted were
 chosen. no_room: its tokens would not have fitted. redundant: it is like one that was chosen. adds_too_little: beside the
-chosen ones, for its tokens. promises_too_little: it would have been sent, but even the best set was not worth the risk."""
+chosen ones, for its tokens, or in a bank that so seldom helps (router.help_rates). promises_too_little: it would have been
+sent, but even the best set was not worth the risk."""
 
 
 HARM_BELIEVED = 0.5

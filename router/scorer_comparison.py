@@ -20,8 +20,8 @@ NAMES: tuple[str, ...] = (
     "example_covered",  # and of the example's question that the request says
     "request_rare_covered",  # the same by excess rarity: names, numbers, identifiers; 1 where there are none
     "example_rare_covered",
-    "turn_covered",  # the same of the request's last turn only, by the last turn of the example's question
-    "turn_covers",  # and of the example's last turn, by the request
+    "turn_covered",  # the same of where something is asked only (Text.turn), of both
+    "turn_covers",  # and of where the example asks something, by the request
     "asking_covered",  # share of the request's words but names, by rarity, that the example's question says; 1 without any
     "asking_covers",  # what these weigh against the example's own words but names, at most 1
     "overlap_lost",  # request_rare_covered x example_rare_covered, below the candidate that has most of it

@@ -49,7 +49,10 @@ RARE_FROM = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text, read. Weights are rarities; `rare` are what of them exceeds RARE_FROM, scaled to 0..1."""
+    """A text, read. Weights are rarities; `rare` are what of them exceeds RARE_FROM, scaled to 0..1.
+
+    Its *question* is the sentences of its last turn that ask something (`_asking`), all of the turn for want of such.
+    """
 
     length: int
     words: frozenset[str]
@@ -60,13 +63,14 @@ class Text:
     """Their sum."""
     asking: dict[str, float]
     """Of `weights`, those of words that are not telling, nor said whatever one asks (CHAT_WORDS): what is asked rather than
-    of whom. Of a follow-up those of its last turn, if it has any."""
+    of whom. Those of the question; of a follow-up without any, those of the questions before."""
     asking_weight: float
     rare: dict[str, float]
     """The rare ones with their excess, rarest first."""
     rare_weight: float
     turn: dict[str, float]
-    """Of `rare` (or it itself), what the last turn says; the rest is of earlier turns (router.digest.question)."""
+    """Of `rare` (or it itself), what the question says; the rest is of the story around it, or of earlier turns
+    (router.digest.question)."""
     turn_weight: float
     turn_words: frozenset[str]
     every_word: frozenset[str]
@@ -80,9 +84,9 @@ class Text:
     slips: Mapping[str, str]
     """Of its words, those that no vocabulary lists but may be a slip of the finger, with the listed word then meant."""
     telling: tuple[str, ...]
-    """Names and identifiers: words that no vocabulary lists or with a digit; of the last turn, if it names anything."""
+    """Names and identifiers: words that no vocabulary lists or with a digit; of the question, if it names anything."""
     joins: bool
-    """Whether it joins things: "and", "both", "also"."""
+    """Whether the question joins things: "and", "both", "also"; of a follow-up "both" only."""
     meant: tuple[str, ...] = ()
     """The words that were read in place of slips."""
 
@@ -264,7 +268,7 @@ class Pair:
     rare: tuple[tuple[str, float], ...]
     """The question's, as Text.rare."""
     turn: tuple[tuple[str, float], ...] | None
-    """As Text.turn of the question; None where all of it is the last turn."""
+    """As Text.turn; None where it is all of `rare`."""
     unlisted: tuple[Spelling, ...]
     """As Text.unlisted of the question."""
     weight: float
