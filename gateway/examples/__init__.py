@@ -1,1 +1,0 @@
-"""Where an example came from, who may read it, and how it is forgotten."""

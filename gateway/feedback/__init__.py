@@ -1,1 +1,0 @@
-"""What people say of answers, and what becomes of it."""

@@ -1,1 +1,0 @@
-"""Which examples' prefixes engines keep warm: planned in the process that replays, followed by the workers."""

@@ -1,1 +1,0 @@
-"""The learner's process, and how its workers follow what it publishes. What learning is stands in router.learning."""

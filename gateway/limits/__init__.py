@@ -1,0 +1,1 @@
+"""What a key may do per minute."""

@@ -1,0 +1,1 @@
+"""The bank of examples: demonstrations, imports, deletion, sharing between tenants, embedding, warm prefixes."""

@@ -1,0 +1,1 @@
+"""What another policy would have brought, estimated from the log of decisions, with intervals."""

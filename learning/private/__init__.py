@@ -1,0 +1,1 @@
+"""Differentially private banks: an extra that nothing else imports."""

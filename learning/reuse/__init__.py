@@ -1,0 +1,1 @@
+"""The proof behind answering a similar question from memory: observations, bounds, decisions."""

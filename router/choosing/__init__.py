@@ -1,0 +1,1 @@
+"""Which engine to ask: contextual bandit, reward, load, exploration, quality floor."""

@@ -1,0 +1,1 @@
+"""Which examples to send: features, scorer, prior, and the combination of several."""

@@ -1,0 +1,1 @@
+"""Whole answers kept for exact repeats, and for similar questions where somebody opted in."""

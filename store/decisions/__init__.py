@@ -1,0 +1,1 @@
+"""The log of requests: what was decided, what was asked and answered, and what came of it."""

@@ -1,0 +1,1 @@
+"""The SQLite database: connections, the writing thread, migrations, full-text search."""
