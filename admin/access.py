@@ -15,8 +15,8 @@ from aiohttp import web
 
 from admin.page import Viewer
 from admin.roles import Role
-from store.admin_sessions import AdminSessions
-from store.audit_log import AuditLog, AuditOutcome, AuditRecord
+from store.people.audit_log import AuditLog, AuditOutcome, AuditRecord
+from store.people.sessions import AdminSessions
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 VIEWER = web.RequestKey("viewer", Viewer)

@@ -32,7 +32,7 @@ from admin.sign_in import SignIn
 from admin.sources import Sources
 from admin.static_files import StaticFiles
 from admin.summaries.what_if import shared
-from store.database import StoreBusy, StoreClosed
+from store.sqlite.database import StoreBusy, StoreClosed
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"

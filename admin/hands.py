@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from router.admission import Admission
 from router.dials import Dials
+from store.admission import Admission
+from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import Vector
-from store.replay_records import NewStep, ReplayBudget
 
 
 class NotDone(Exception):

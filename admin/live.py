@@ -24,7 +24,7 @@ class Live:
     def __init__(
         self, version: Callable[[], object], *, most: int = MOST_CLIENTS, look_every_s: float = LOOK_EVERY_S
     ) -> None:
-        """`version` differs whenever there is news; it takes microseconds (as store.database.Database.data_version does)."""
+        """`version` differs whenever there is news; it takes microseconds (as Database.data_version does)."""
         self._version = version
         self._most = most
         self._look_every_s = look_every_s

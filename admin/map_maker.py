@@ -7,9 +7,9 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from admin.computing import gently
-from router.learning.flat_map import flat_map
-from store.example_places import ExamplePlaces
-from store.memory import Memory
+from admin.flat_map import flat_map
+from store.examples.places import ExamplePlaces
+from store.store import Memory
 
 MOST = 50_000
 """Examples on one map, the latest."""

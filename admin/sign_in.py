@@ -13,8 +13,8 @@ from limits.strategies import MovingWindowRateLimiter
 from admin.access import TOKEN, VIEWER, Access, Refused, redirect, wants_json
 from admin.passwords import PasswordCheck, hashed, wants_rehash
 from admin.rendering import Rendering
-from store.admin_sessions import AdminSessions
-from store.admin_users import AdminUsers
+from store.people.operators import AdminUsers
+from store.people.sessions import AdminSessions
 
 _PER_ADDRESS = RateLimitItemPerMinute(10)
 _ALTOGETHER = RateLimitItemPerMinute(60)

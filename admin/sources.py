@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from admin.hands import Hands
-from store.admin_sessions import AdminSessions
-from store.admin_users import AdminUsers
-from store.audit_log import AuditLog
-from store.engine_states import EngineStates
-from store.memory import Memory
-from store.outcome_sums import OutcomeSums
-from store.quality_floors import QualityFloors
-from store.replay_records import ReplayBudget
-from store.request_rollups import RequestRollups
+from store.decisions.outcome_sums import OutcomeSums
+from store.decisions.rollups import RequestRollups
+from store.jobs.engine_states import EngineStates
+from store.jobs.replay_records import ReplayBudget
+from store.learned.quality_floors import QualityFloors
+from store.people.audit_log import AuditLog
+from store.people.operators import AdminUsers
+from store.people.sessions import AdminSessions
+from store.store import Memory
 
 
 @dataclass(frozen=True, slots=True)

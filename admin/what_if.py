@@ -1,6 +1,6 @@
 """What other dials would have brought, from the log of what was decided: in seconds, so beside the pages (admin.computing).
 
-The estimates are router.learning.frontier's: of requests that were answered, by actions whose probabilities were noted.
+The estimates are learning.evaluation.frontier's: of requests that were answered, by actions whose probabilities were noted.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 
 from admin.computing import Computations, Told
-from router.bandit import BanditError
-from router.example_count import RUNGS
-from router.learning.example_caps import Capped, CapUnknown, Figure, at_most
-from router.learning.frontier import cautions, frontier
-from router.learning.intervals import Ratio, bootstrap
-from router.learning.logged import Logged, NothingLogged, logged
-from router.learning.target_policies import (
+from learning.evaluation.frontier import cautions, frontier
+from learning.evaluation.intervals import Ratio, bootstrap
+from learning.evaluation.logged import Logged, NothingLogged, logged
+from learning.evaluation.target_policies import (
     NoSuchPolicy,
     TargetPolicy,
     always,
@@ -29,9 +26,12 @@ from router.learning.target_policies import (
     few_shot,
     learnt,
 )
-from store.artifacts import ArtifactBroken
-from store.memory import Memory
-from store.outcomes import Experience
+from learning.training.example_caps import Capped, CapUnknown, Figure, at_most
+from router.choosing.bandit import BanditError
+from router.examples.count import RUNGS
+from store.decisions.outcomes import Experience
+from store.learned.artifacts import ArtifactBroken
+from store.store import Memory
 
 REQUESTS = 4_000
 """The latest ones; a few seconds of one core."""
@@ -112,7 +112,7 @@ def _policies(store: Memory, question: Question, found: Logged) -> tuple[list[Ta
         wanted.append(expected())
     record = store.artifacts.best("bandit", question.tenant, question.model)
     if record is not None:
-        from router.bandit_vw import VowpalBandit
+        from router.choosing.bandit_vw import VowpalBandit
 
         try:
             bandit = learnt("learnt router", VowpalBandit.load(store.artifacts.read(record)))

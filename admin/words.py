@@ -36,7 +36,7 @@ LEFT_OUT: Mapping[str, str] = {
     "adds_too_little": "adds too little beside the chosen ones, or in a bank that so seldom helps",
     "promises_too_little": "promises too little even with the others",
 }
-"""Why an example was left out (router.combiner.LeftOut), in words."""
+"""Why an example was left out (router.examples.combiner.LeftOut), in words."""
 
 SOURCES: Mapping[str, str] = {
     "user": "a person",

@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-
 from store.memory import Memory
-from store.records import ChoiceRecord, NewExample, OutcomeRecord, RequestRecord
 from store.request_texts import RequestTexts
+
+from store.records import ChoiceRecord, NewExample, OutcomeRecord, RequestRecord
 
 _WORDS = (
     *("list", "hidden", "files", "directory", "lake", "opera", "bees", "honey", "tower", "python", "water"),

@@ -25,14 +25,14 @@ import aiohttp
 import numpy as np
 from admin_content import content_paths, fill_content
 from aiohttp import web
-from yarl import URL
-
-from admin.pages import PAGES
-from admin.sources import Sources
 from gateway.run import bind
 from gateway.settings.file import parse_config
 from gateway.setup.admin import admin
 from store.memory import Memory
+from yarl import URL
+
+from admin.pages import PAGES
+from admin.sources import Sources
 from store.records import NewExample, OutcomeRecord, RequestRecord
 
 BUDGET_MS = 300.0

@@ -20,7 +20,6 @@ from echolm_examples import (
     stale_quality,
 )
 from echolm_world import DIMENSIONS, Query, cut
-
 from router.bandit import Lesson, Option, Scene
 from router.bandit_vw import BanditSettings, VowpalBandit
 from router.chooser import Chooser, Situation
@@ -29,9 +28,10 @@ from router.features import Examples, Request, spread
 from router.learning.bandit_training import Row, TrainingKnobs, fresh_bandit
 from router.learning.judge import quality
 from router.load_bias import EngineState
+from router.rule_choice import following
+
 from router.plan import Action, Candidate, Choice
 from router.prompt import example_tokens
-from router.rule_choice import following
 
 THETA, M = 0.8, 3
 """Of the rule that decides until there is a bandit (LOGIC's case study)."""

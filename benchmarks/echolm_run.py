@@ -14,7 +14,6 @@ from echolm_engines import Engine, Model
 from echolm_examples import Bank
 from echolm_routers import Decision, Router, small_fits
 from echolm_world import Query, cut, points
-
 from router.engine_state import engine_state
 
 JUDGED = 0.25

@@ -16,9 +16,9 @@ from echolm_paper import GEMMA
 from echolm_routers import Fixed, Gateway, Parts, Router, Threshold
 from echolm_run import Arrival, Pass, Result, poisson
 from echolm_world import CLASSIFIER_CORRELATION, Query, World
+from router.bandit_vw import VowpalBandit
 
 from loadtest.traces import TraceRow
-from router.bandit_vw import VowpalBandit
 
 DIAL = 0.25
 """Of the main table: the lowest of DIALS at which the default run loses no quality. The frontier goes through all."""

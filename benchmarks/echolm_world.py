@@ -17,7 +17,6 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 from echolm_paper import GEMMA, TIE_BAND
-
 from router.learning.judge import quality
 
 Floats = npt.NDArray[np.float64]

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+from router.onnx_session import OnnxSession
 
 from router import embedding_model, minilm_onnx
-from router.onnx_session import OnnxSession
 
 LENGTHS = (16, 32, 64, 128, 256)
 MODULES = [

@@ -34,6 +34,19 @@ from router.onnx_session import import_onnxruntime
 
 import_onnxruntime()
 
+from engines.simulated_world import World  # noqa: E402
+from router.combiner import Knobs, combine, with_gains  # noqa: E402
+from router.embedder import Embedder  # noqa: E402
+from router.embedding_model import prepare  # noqa: E402
+from router.help_rates import HelpRates  # noqa: E402
+from router.learning.bank_lessons import Lesson, lessons  # noqa: E402
+from router.learning.scorer_rows import Row  # noqa: E402
+from router.learning.scorer_training import Trained, trained  # noqa: E402
+from router.rarity import Rarity  # noqa: E402
+from router.scorer import Scorer  # noqa: E402
+from router.scorer_features import NAMES, Features, RequestView, names_met  # noqa: E402
+from router.scorer_prior import prior_model  # noqa: E402
+
 from benchmarks.helpfulness_world import (  # noqa: E402
     LEAD,
     SECONDS_APART,
@@ -46,20 +59,8 @@ from benchmarks.helpfulness_world import (  # noqa: E402
     play,
     remembered,
 )
-from engines.simulated_world import World  # noqa: E402
-from router.combiner import Knobs, combine, with_gains  # noqa: E402
-from router.embedder import Embedder  # noqa: E402
-from router.embedding_model import prepare  # noqa: E402
-from router.help_rates import HelpRates  # noqa: E402
-from router.learning.bank_lessons import Lesson, lessons  # noqa: E402
-from router.learning.scorer_rows import Row  # noqa: E402
-from router.learning.scorer_training import Trained, trained  # noqa: E402
 from router.plan import Candidate  # noqa: E402
 from router.prompt import example_tokens  # noqa: E402
-from router.rarity import Rarity  # noqa: E402
-from router.scorer import Scorer  # noqa: E402
-from router.scorer_features import NAMES, Features, RequestView, names_met  # noqa: E402
-from router.scorer_prior import prior_model  # noqa: E402
 
 CANDIDATES, MOST, BUDGET_TOKENS = 20, 5, 2000
 WARM_UP = 300

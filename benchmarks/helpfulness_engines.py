@@ -38,8 +38,6 @@ from router.onnx_session import import_onnxruntime
 import_onnxruntime()
 
 import aiohttp  # noqa: E402
-
-from benchmarks.tiny_models.world import PHRASINGS, Fact, World  # noqa: E402
 from router.combiner import Knobs, combine, with_gains  # noqa: E402
 from router.embedder import Embedder  # noqa: E402
 from router.embedding_model import prepare  # noqa: E402
@@ -47,12 +45,14 @@ from router.help_rates import HelpRates  # noqa: E402
 from router.learning.bank_lessons import MOST_EXAMPLES, lessons  # noqa: E402
 from router.learning.scorer_rows import Row  # noqa: E402
 from router.learning.scorer_training import trained  # noqa: E402
-from router.plan import Candidate  # noqa: E402
-from router.prompt import example_tokens, with_examples  # noqa: E402
 from router.rarity import Rarity  # noqa: E402
 from router.scorer import Scorer  # noqa: E402
 from router.scorer_features import Features, RequestView, names_met  # noqa: E402
 from router.scorer_prior import prior_model  # noqa: E402
+
+from benchmarks.tiny_models.world import PHRASINGS, Fact, World  # noqa: E402
+from router.plan import Candidate  # noqa: E402
+from router.prompt import example_tokens, with_examples  # noqa: E402
 from store.records import Example, Vector  # noqa: E402
 
 CANDIDATES, MOST, BUDGET_TOKENS, ANSWER_TOKENS = 20, 5, 2000, 24

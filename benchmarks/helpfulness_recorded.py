@@ -24,16 +24,16 @@ from typing import Any
 
 import numpy as np
 from helpfulness_cases import Case, NoData, banking77, folds, nearest, nl2bash
-
 from router.combiner import Knobs, combine, with_gains
 from router.learning.scorer_rows import Row
 from router.learning.scorer_training import trained
-from router.plan import Candidate
-from router.prompt import example_tokens
 from router.rarity import Rarity
 from router.scorer import Scorer
 from router.scorer_features import Features, RequestView
 from router.scorer_prior import prior_model
+
+from router.plan import Candidate
+from router.prompt import example_tokens
 
 CANDIDATES = 20
 PLENTY_TOKENS = 1_000_000

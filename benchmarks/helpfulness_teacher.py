@@ -32,6 +32,17 @@ from router.onnx_session import import_onnxruntime
 
 import_onnxruntime()
 
+from engines.simulated_world import World  # noqa: E402
+from router.combiner import Knobs  # noqa: E402
+from router.embedder import Embedder  # noqa: E402
+from router.embedding_model import locate, prepare  # noqa: E402
+from router.learning.scorer_rows import Row  # noqa: E402
+from router.learning.scorer_training import trained  # noqa: E402
+from router.rarity import Rarity  # noqa: E402
+from router.scorer import Scorer  # noqa: E402
+from router.scorer_features import Features  # noqa: E402
+from router.scorer_prior import prior_model  # noqa: E402
+
 from benchmarks.helpfulness import (  # noqa: E402
     CANDIDATES,
     CLOCK,
@@ -52,21 +63,11 @@ from benchmarks.helpfulness_world import (  # noqa: E402
     play,
     remembered,
 )
-from engines.simulated_world import World  # noqa: E402
-from router.combiner import Knobs  # noqa: E402
-from router.embedder import Embedder  # noqa: E402
-from router.embedding_model import locate, prepare  # noqa: E402
 from router.learning.cross_encoder import Teacher, split, trained_cross_encoder  # noqa: E402
 from router.learning.cross_encoder_graph import cross_encoder_model  # noqa: E402
 from router.learning.cross_encoder_texts import UNKNOWN_QUALITY, TextRow, shown  # noqa: E402
 from router.learning.distillation import EACH, WEIGHT, soft_rows  # noqa: E402
-from router.learning.scorer_rows import Row  # noqa: E402
-from router.learning.scorer_training import trained  # noqa: E402
 from router.plan import Candidate  # noqa: E402
-from router.rarity import Rarity  # noqa: E402
-from router.scorer import Scorer  # noqa: E402
-from router.scorer_features import Features  # noqa: E402
-from router.scorer_prior import prior_model  # noqa: E402
 
 TIMED = 30
 """Calls per scorer whose CPU time is taken."""

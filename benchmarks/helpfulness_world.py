@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
-from engines import simulated_minds
 from engines.simulated_minds import Aptitude, knows, reply
 from engines.simulated_stream import Ask, Stream
 from engines.simulated_world import World, seeded
+
+from engines import simulated_minds
 from router import digest
 from router.plan import Candidate
 from router.prompt import with_examples

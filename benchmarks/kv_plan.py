@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from engines.chat import estimated_tokens
 from router.learning.kv_knapsack import exact, greedy, upper_bound
 from router.learning.kv_value import Line, Use, kv_plan
+
+from engines.chat import estimated_tokens
 
 BLOCK = 16
 COMPUTE, LOAD = Line(20.0, 0.2), Line(4.0, 0.01)

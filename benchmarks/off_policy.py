@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
 from router.learning.off_policy import METHODS, Figure, Log, estimate
 
 Floats = npt.NDArray[np.float64]

@@ -17,18 +17,18 @@ import time
 from pathlib import Path
 
 import numpy as np
-from overhead_questions import Questions
-
 from gateway.collector import calm_collector
+from overhead_questions import Questions
 from router.combiner import Knobs, combine, with_gains
 from router.embedding_model import prepare
 from router.help_rates import HelpRates
 from router.learning.scorer_graph import SHAPES, scorer_model
-from router.plan import Candidate
 from router.rarity import Rarity
 from router.scorer import Scorer
 from router.scorer_features import NAMES, Features, RequestView, names_met
 from router.scorer_prior import prior_model
+
+from router.plan import Candidate
 from store.records import Example, Vector
 
 CANDIDATES, BANK, DIMENSIONS = 20, 400, 384

@@ -34,18 +34,18 @@ from pathlib import Path
 from typing import Any
 
 import simulated_judging  # noqa: F401 - found beside this file, or not at all
-from prometheus_client import CollectorRegistry
-from replay_stage import TENANT, THETA, Served, Stage, copied, follow
-
-from engines.engine import Engine
 from gateway.config import Config
 from gateway.demo.stage import model_cache
 from gateway.memory import Memory
 from gateway.replay.replay import Replay
 from gateway.setup.engines import Tenants, engines
 from gateway.setup.replay import replay
-from store.records import Example
+from prometheus_client import CollectorRegistry
+from replay_stage import TENANT, THETA, Served, Stage, copied, follow
 from store.replay_records import NewStep, ReplayBudget
+
+from engines.engine import Engine
+from store.records import Example
 
 ARMS = ("none", "random", "newest", "most used", "gain", "expand")
 DAYS = (1500, 1500, 1500)

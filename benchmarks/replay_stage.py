@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import simulated_judging
-
-from engines.chat import estimated_tokens
 from engines.simulated_judge import Leniency
 from engines.simulated_minds import Aptitude, reply
 from engines.simulated_stream import Ask, Stream
@@ -29,12 +27,14 @@ from gateway.config import Config
 from gateway.examples.demonstration import as_chat
 from gateway.memory import Memory
 from gateway.settings.file import parse_config
-from router.digest import cut, instructions, question, scope_of
 from router.learning.gain import UNJUDGED, correction, gain, model_cost
 from router.lexical_things import about_other_things, things
+from router.retriever import Retriever
+
+from engines.chat import estimated_tokens
+from router.digest import cut, instructions, question, scope_of
 from router.plan import Candidate
 from router.prompt import with_examples
-from router.retriever import Retriever
 from store.records import NewExample, Vector
 
 TENANT = "default"

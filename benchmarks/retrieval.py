@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 from retrieval_data import Data, clustered, exact_nearest, real
-
 from store.tenant_index import TenantIndex
 
 K = 10

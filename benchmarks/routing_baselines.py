@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from routing_data import Recorded
-
 from router.features import text_features
+from routing_data import Recorded
 
 Floats = npt.NDArray[np.float64]
 THETA, M = 0.8, 3

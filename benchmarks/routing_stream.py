@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from routing_data import Recorded
-
-from engines.engine import Price
 from router.bandit import Lesson, Option, Scene
 from router.bandit_vw import BanditSettings, VowpalBandit
 from router.chooser import Chooser, Knobs, Situation
 from router.features import Request
 from router.learning.bandit_training import Row, TrainingKnobs, fresh_bandit
 from router.load_bias import EngineState
-from router.plan import Choice
 from router.reward import reward, weights
+from routing_data import Recorded
+
+from engines.engine import Price
+from router.plan import Choice
 
 DIAL = 0.5
 SMALL = EngineState("small", Price(0.5, 0.5), first_token_s=0.2, tokens_per_s=100.0)

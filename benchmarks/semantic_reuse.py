@@ -25,11 +25,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from semantic_streams import Asked, Fixed, Growing, quora, rows_of
-
 from router.lexical_gates import Traits, blocked_by_traits, traits
 from router.semantic_curve import Line, fit
 from router.semantic_reuse import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
+from semantic_streams import Asked, Fixed, Growing, quora, rows_of
 
 DELTAS = (0.01, 0.02, 0.05)
 THRESHOLDS = (0.8, 0.85, 0.9, 0.95, 0.98)

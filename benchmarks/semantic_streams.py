@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from router.embedder import Embedder
 
 Matrix = np.ndarray[Any, Any]

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from engines.simulated_minds import reply
 from engines.simulated_stream import Ask, Stream
 from engines.simulated_world import World
-from router import digest
 from router.embedder import Embedder
 from router.lexical_things import Things, about_other_things, things
+
+from router import digest
 
 ENGINE_SEED = 7
 

@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 from engines.chat import ChatRequest, Usage, estimated_tokens
 from engines.engine import Engine, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, Unavailable
-from gateway.assemble import from_json
+from engines.finished import from_json
 
 _LARGEST_BYTES = 4 * 2**20
 _BYTES_PER_TOKEN_AT_LEAST = 2

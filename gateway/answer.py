@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from engines.chat import ChatRequest
 from engines.engine import Price
-from gateway.assemble import Assembled
+from engines.finished import Assembled
 from gateway.controls import Controls
 from router.plan import Attempt, Plan
 
 if TYPE_CHECKING:
-    from gateway.semantic.stage import SemanticStage
+    from gateway.reuse.stage import SemanticStage
 
 
 class Kept:

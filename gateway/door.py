@@ -14,10 +14,10 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
 from engines.errors import EngineError
+from gateway.errors import RequestError, engine_error_response, error_response
 from gateway.journey import Journey, Outcome
 from gateway.keys import Gatekeeper
 from gateway.log import log
-from gateway.openai_error import RequestError, engine_error_response, error_response
 from gateway.relay import ClientGone
 from gateway.websocket import wants_upgrade
 

@@ -9,8 +9,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from engines.headers import request_headers
+from gateway.errors import RequestError
 from gateway.journey import Journey
-from gateway.openai_error import RequestError
 from store.records import Key
 
 DEFAULT_TENANT = "default"
@@ -53,7 +53,7 @@ class ByCredential:
 
 
 class KeyBook(Protocol):
-    """What the door needs of store.keys.KeyStore."""
+    """What the door needs of store.people.keys.KeyStore."""
 
     def any_configured(self) -> bool: ...
 
@@ -73,7 +73,7 @@ class KeyCheck:
         return self._keys.any_configured()
 
     def admit(self, request: web.BaseRequest, journey: Journey) -> None:
-        """See gateway.middleware.Gatekeeper."""
+        """See gateway.door.Gatekeeper."""
         credential = presented(request)
         if not self._keys.any_configured():
             journey.tenant = self._tenant_of(credential) if credential else DEFAULT_TENANT

@@ -15,9 +15,9 @@ from aiohttp.web_protocol import RequestPayloadError
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from gateway.answer import Kept
+from gateway.errors import RequestError
 from gateway.journey import Journey
 from gateway.keys import Gatekeeper, outgoing_headers
-from gateway.openai_error import RequestError
 from gateway.relay import relay
 
 _SMALL_BYTES = 256 * 1024

@@ -21,22 +21,22 @@ from engines.engine import Engine, EngineReply, EngineRequest
 from engines.failover import Failover, Try
 from gateway.answer import Answer
 from gateway.cache_status import BYPASS, MISS, hit_status
+from gateway.errors import RequestError
 from gateway.journey import Journey, Outcome
-from gateway.openai_error import RequestError
 from gateway.own_response import own_response
 from gateway.relay import relay
-from gateway.stored_answer import as_events, as_json
+from gateway.replayed import as_events, as_json
 from router.plan import Ask, Attempt, Plan
 from router.policies.fixed import Fixed
 from router.policy import Policy
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:
-    from gateway.semantic.stage import SemanticAnswers
+    from gateway.reuse.stage import SemanticAnswers
 
 
 class ExactAnswers(Protocol):
-    """What is needed of store.exact_cache.ExactCache."""
+    """What is needed of store.answers.exact_cache.ExactCache."""
 
     def get(self, key: bytes, now_s: float) -> ExactAnswer | None: ...
 

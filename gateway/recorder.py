@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from engines.chat import Usage, estimated_tokens, message_text
+from engines.finished import Assembled, from_events, from_json
 from gateway.answer import Answer
-from gateway.assemble import Assembled, from_events, from_json
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeper, decoded
 from gateway.log import log

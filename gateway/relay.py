@@ -11,8 +11,8 @@ from engines.engine import EngineReply
 from engines.errors import EngineError, StreamBroken
 from engines.sse import Tail
 from gateway.answer import Kept
+from gateway.errors import error_event
 from gateway.journey import Journey, Outcome
-from gateway.openai_error import error_event
 from gateway.own_response import SERVER
 
 _WHOLE_BYTES = 64 * 1024

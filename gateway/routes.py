@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.middleware import Handler
-from gateway.openai_error import RequestError
+from gateway.door import Handler
+from gateway.errors import RequestError
 
 
 class RouteTable:
@@ -29,7 +29,7 @@ class RouteTable:
         self._otherwise = otherwise
 
     def find(self, method: str, target: str) -> tuple[Handler, str, bool]:
-        """See gateway.middleware.Routes."""
+        """See gateway.door.Routes."""
         path, _, _ = target.partition("?")
         if (handler := self._own.get((method, path))) is not None:
             return handler, target, False

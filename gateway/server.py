@@ -14,9 +14,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
-from gateway.config import Listen
+from gateway.errors import error_response
 from gateway.log import log
-from gateway.openai_error import error_response
+from understudy.settings.config import Listen
 
 _BACKLOG = 4096
 

@@ -16,7 +16,7 @@ import orjson
 from aiohttp import web
 
 from engines.chat import ChatRequest
-from gateway.openai_error import RequestError
+from gateway.errors import RequestError
 from gateway.passthrough import too_large
 
 _LARGE_BYTES = 64 * 1024

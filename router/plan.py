@@ -82,14 +82,14 @@ class Weighed:
     latency_s: float
     """Expected to the last token, at the present load."""
     reward: float
-    """Expected, by router.reward, load included."""
+    """Expected, by router.choosing.reward, load included."""
     features: Mapping[str, float]
-    """Action-dependent features by name (router.features)."""
+    """Action-dependent features by name (router.choosing.features)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the router weighed when it chose an engine: kept with the decision (store.choices)."""
+    """What the router weighed when it chose an engine: kept with the decision (store.decisions.choices)."""
 
     weighed: tuple[Weighed, ...]
     chosen: int
@@ -115,7 +115,7 @@ class Helped:
     considered: tuple[Candidate, ...]
     """Scored candidates, best first."""
     features: npt.NDArray[np.float32] | None
-    """Scalars of `considered`, [candidates, router.scorer_features.NAMES]."""
+    """Scalars of `considered`, [candidates, router.examples.features.NAMES]."""
     quality_alone: float
     """Expected quality of the small engine without examples, 0 to 1."""
     quality_with: float
@@ -127,7 +127,7 @@ class Helped:
     probability: float = 1.0
     """Of what was sent, given that examples were sent at all."""
     left_out: Mapping[int, str] = field(default_factory=dict)
-    """Why candidates were not chosen, by the example's id: router.combiner.LeftOut."""
+    """Why candidates were not chosen, by the example's id: router.examples.combiner.LeftOut."""
 
 
 @dataclass(frozen=True, slots=True)

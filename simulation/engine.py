@@ -1,7 +1,7 @@
 """An engine without a model: answers questions about the simulated world, at a modelled pace, and says so in every reply.
 
 Each reply carries the header `x-simulated: true` and `"system_fingerprint": "simulated"`. What is said comes from
-engines.simulated_minds, simulated_judge or simulated_generator; here are the wire, the pace and the queue. It knows nothing
+simulation.minds, simulated_judge or simulated_generator; here are the wire, the pace and the queue. It knows nothing
 of policies, memory or who asks.
 """
 
@@ -21,10 +21,10 @@ from multidict import CIMultiDict
 
 from engines.chat import estimated_tokens, message_text
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
-from engines.simulated_generator import variations
-from engines.simulated_judge import verdict
-from engines.simulated_minds import Role, reply
-from engines.simulated_world import World, seeded
+from simulation.generator import variations
+from simulation.judge import verdict
+from simulation.minds import Role, reply
+from simulation.world import World, seeded
 
 FINGERPRINT = "simulated"
 TOKENS_PER_MESSAGE = 4

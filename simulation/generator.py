@@ -1,7 +1,7 @@
 """The fourth simulated role, a generator: writes variations of a request about the simulated world, some of them useless.
 
 It reads prompts of one format: a request between lines `<<<REQUEST code>>>` and `<<<END REQUEST code>>>`, the code told in
-the system message, and answers with lines `VARIATION code: text`. router.learning.expansion writes such prompts and
+the system message, and answers with lines `VARIATION code: text`. learning.replay.variations writes such prompts and
 documents the same format; neither imports the other.
 
 What it writes: the same fact asked in other words, or another fact about the same name. Stated and not fitted to anything:
@@ -14,11 +14,11 @@ import random
 import re
 from dataclasses import dataclass
 
-from engines.simulated_phrasing import Habits, core
-from engines.simulated_prompt import coded_prompt
-from engines.simulated_reading import Messages
-from engines.simulated_topics import Fact
-from engines.simulated_world import World, seeded
+from simulation.phrasing import Habits, core
+from simulation.prompt import coded_prompt
+from simulation.reading import Messages
+from simulation.topics import Fact
+from simulation.world import World, seeded
 
 _FORM = re.compile(r"VARIATION ([0-9a-f]{16}): ")
 _COUNT = re.compile(r"\bWrite (\d+) variations")

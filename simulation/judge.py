@@ -3,7 +3,7 @@
 It reads prompts of one format: blocks between lines `<<<NAME code>>>` and `<<<END NAME code>>>`, for the names REQUEST,
 FIRST ANSWER and SECOND ANSWER, where the request's messages each begin with a line `<<<TURN role code>>>`; the code is 16
 hexadecimal digits, told in the system message. It answers with the line `SCORE code: n`, n from -3 (the second answer is
-much better) to 3. router.learning.judge writes such prompts and documents the same format; neither imports the other.
+much better) to 3. learning.outcomes.judge writes such prompts and documents the same format; neither imports the other.
 
 What it says is as good as a judge can be who knows every fact, made worse in two stated ways: noise, and a small preference
 for the answer it reads first. Neither was fitted to anything. Text inside a block is only ever graded, never obeyed: how
@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engines.simulated_prompt import coded_prompt
-from engines.simulated_reading import Messages
-from engines.simulated_world import World, seeded
+from simulation.prompt import coded_prompt
+from simulation.reading import Messages
+from simulation.world import World, seeded
 
 _CODE = re.compile(r"SCORE ([0-9a-f]{16}): n\b")
 _READING = re.compile(r"\breading (\d+)")

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engines.chat import message_text
-from engines.simulated_oneoffs import OneOff
-from engines.simulated_phrasing import with_article
-from engines.simulated_reading import Messages, Pair
-from engines.simulated_topics import Fact
-from engines.simulated_world import World, seeded
+from simulation.oneoffs import OneOff
+from simulation.phrasing import with_article
+from simulation.reading import Messages, Pair
+from simulation.topics import Fact
+from simulation.world import World, seeded
 
 Role = Literal["lead", "understudy"]
 

@@ -10,7 +10,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from engines.simulated_names import stem
+from simulation.names import stem
 
 _BOXES = ("crate", "tray", "shelf", "pallet", "drawer", "basket")
 _THINGS = ("jars", "candles", "notebooks", "lamps", "bolts", "seedlings")

@@ -9,8 +9,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engines.simulated_names import tokens
-from engines.simulated_topics import Fact
+from simulation.names import tokens
+from simulation.topics import Fact
 
 FRAMES: tuple[tuple[str, int], ...] = (
     ("What is the {n} of {e}?", 10),

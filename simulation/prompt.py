@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from engines.chat import message_text
-from engines.simulated_reading import Messages
+from simulation.reading import Messages
 
 
 @dataclass(frozen=True, slots=True)

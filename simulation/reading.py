@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from engines import simulated_oneoffs
 from engines.chat import message_text
-from engines.simulated_names import tokens
-from engines.simulated_oneoffs import OneOff
-from engines.simulated_phrasing import plain_words
-from engines.simulated_topics import TOPICS, Fact, Relation
+from simulation import oneoffs as simulated_oneoffs
+from simulation.names import tokens
+from simulation.oneoffs import OneOff
+from simulation.phrasing import plain_words
+from simulation.topics import TOPICS, Fact, Relation
 
 _RECOUNTED = re.compile(r"\n\(earlier: (.*)\)\s*$", re.IGNORECASE | re.DOTALL)
 """A last line in brackets that recounts what was said before, as people and programs put it when they quote a follow-up."""

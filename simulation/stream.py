@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from engines import simulated_oneoffs
-from engines.simulated_phrasing import DISTRACTIONS, SYSTEM_PROMPTS, Habits, core, dress, follow_up, slip
-from engines.simulated_topics import TOPICS, Fact
-from engines.simulated_world import World, seeded
+from simulation import oneoffs as simulated_oneoffs
+from simulation.phrasing import DISTRACTIONS, SYSTEM_PROMPTS, Habits, core, dress, follow_up, slip
+from simulation.topics import TOPICS, Fact
+from simulation.world import World, seeded
 
 
 @dataclass(frozen=True, slots=True)

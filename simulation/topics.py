@@ -1,4 +1,4 @@
-"""What the simulated world has facts about: the table in simulated_topics.yaml, read and checked.
+"""What the simulated world has facts about: the table in topics.yaml, read and checked.
 
 A relation is something one can ask of every name of a kind. Most are facts to look up; a few are *rules*, conventions
 whose value follows from the name alone, so that examples about other names teach them.
@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from engines.simulated_names import person, town
+from simulation.names import person, town
 
 Draw = Callable[[random.Random], str]
 
@@ -78,7 +78,7 @@ def _drawer(spec: str) -> Draw:
         low, high, step = map(int, arguments[:3])
         unit = arguments[3]
         return lambda rng: f"{rng.randrange(low, high, step):,} {unit}"
-    raise ValueError(f"simulated_topics.yaml: no drawer called {spec!r}")
+    raise ValueError(f"topics.yaml: no drawer called {spec!r}")
 
 
 def _ticker(rng: random.Random) -> str:
@@ -124,7 +124,7 @@ def _relation(key: str, row: dict[str, Any]) -> Relation:
 
 
 def _topics() -> tuple[Topic, ...]:
-    rows = yaml.safe_load((Path(__file__).parent / "simulated_topics.yaml").read_text(encoding="utf-8"))
+    rows = yaml.safe_load((Path(__file__).parent / "topics.yaml").read_text(encoding="utf-8"))
     return tuple(
         Topic(
             row["kind"],

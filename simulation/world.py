@@ -9,9 +9,9 @@ import hashlib
 import random
 import re
 
-from engines import simulated_names
-from engines.simulated_reading import Messages, Reader, Reading
-from engines.simulated_topics import TOPICS, Fact
+from simulation import names as simulated_names
+from simulation.reading import Messages, Reader, Reading
+from simulation.topics import TOPICS, Fact
 
 SIBLING_SHARE = 0.3
 """How many names are made as near-identical siblings of another."""

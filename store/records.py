@@ -45,7 +45,8 @@ class NewExample:
     quality: float | None = None
     """A judgement of this answer, 0 to 1, if there is one already."""
     neighbours: tuple[tuple[int, float], ...] = ()
-    """(example id, cosine similarity) of the nearest of this tenant, among which a twin is looked for: see store.twins.
+    """(example id, cosine similarity) of the nearest of this tenant, among which a twin is looked for: see
+    store.examples.twins.
 
     Empty: the pair is kept as it is. Ids that are gone, or of another tenant or scope, are passed over.
     """
@@ -59,7 +60,7 @@ class NewExample:
 class Example:
     """One row of the bank. `seq` is its place in the log: workers fold rows into their index in this order.
 
-    What decays is given with the time it was true at: store.accounting.decayed brings it to now.
+    What decays is given with the time it was true at: store.examples.accounting.decayed brings it to now.
     """
 
     id: int
@@ -110,7 +111,8 @@ class Admitted:
     """The example that now stands for it."""
     outcome: Literal["added", "known", "merged", "replaced", "disagrees", "private"]
     """known: this request was kept before. merged: an agreeing twin stands for it. replaced: it took the place of its
-    twin's texts. disagrees: added, and flagged with its twin. private: put aside (store.private_bank), no example at all."""
+    twin's texts. disagrees: added, and flagged with its twin. private: put aside (store.examples.private_bank), no
+    example at all."""
 
 
 @dataclass(frozen=True, slots=True)

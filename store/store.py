@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from store import words
-from store.artifacts import Artifacts
-from store.choices import Choices
-from store.database import Database
-from store.decisions import DecisionLog
-from store.exact_cache import ExactCache
-from store.examples import ExampleBank
-from store.feedback import FeedbackLog
-from store.keys import KeyStore
-from store.operator_asks import OperatorAsks
-from store.outcomes import Outcomes
-from store.private_bank import PrivateBank
-from store.quality_floors import QualityFloors
-from store.replay_jobs import ReplayJobs
-from store.request_texts import RequestTextLog
-from store.secret import load_or_create_secret
-from store.semantic_entries import SemanticEntries
-from store.semantic_observations import SemanticObservations
-from store.twins import TwinRule
-from store.vector_index import IndexFollower, TenantIndexes
+from store.answers.exact_cache import ExactCache
+from store.answers.semantic_entries import SemanticEntries
+from store.answers.semantic_observations import SemanticObservations
+from store.decisions.choices import Choices
+from store.decisions.feedback import FeedbackLog
+from store.decisions.outcomes import Outcomes
+from store.decisions.requests import DecisionLog
+from store.decisions.texts import RequestTextLog
+from store.examples.bank import ExampleBank
+from store.examples.private_bank import PrivateBank
+from store.examples.twins import TwinRule
+from store.examples.vector_index import IndexFollower, TenantIndexes
+from store.jobs.operator_asks import OperatorAsks
+from store.jobs.replay_jobs import ReplayJobs
+from store.learned.artifacts import Artifacts
+from store.learned.quality_floors import QualityFloors
+from store.people.keys import KeyStore
+from store.people.secret import load_or_create_secret
+from store.sqlite import words
+from store.sqlite.database import Database
 
 _MIB = 1024 * 1024
 

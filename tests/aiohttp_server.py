@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from gateway.run import bind
+from understudy.processes.run import bind
 
 
 @asynccontextmanager

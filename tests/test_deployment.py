@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gateway.settings.file import parse_config
+from understudy.settings.file import parse_config
 
 ROOT = Path(__file__).parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.gpu.yaml").read_text(encoding="utf-8"))

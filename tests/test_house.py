@@ -16,31 +16,31 @@ ROOMS = ("gateway", "admin", "router", "engines", "store", "loadtest")
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 TESTED_BY = {
     # Wiring, and what only means something with sockets around it: tested by whole requests.
-    "gateway/__main__.py": "flow/process.py",
-    "gateway/build.py": "flow/line.py",
-    "gateway/run.py": "flow/line.py",
-    "gateway/supervisor.py": "flow/test_workers.py",
-    "gateway/memory.py": "flow/test_line_examples.py",
+    "understudy/__main__.py": "flow/process.py",
+    "understudy/build.py": "flow/line.py",
+    "understudy/processes/run.py": "flow/line.py",
+    "understudy/processes/supervisor.py": "flow/test_workers.py",
+    "understudy/memory.py": "flow/test_line_examples.py",
     "gateway/pipeline.py": "flow/test_line_examples.py",
     "gateway/handlers/chat.py": "flow/test_line_exact.py",
     "gateway/handlers/embeddings.py": "flow/test_line_exact.py",
     "gateway/handlers/models.py": "flow/test_line_examples.py",
     "gateway/handlers/health.py": "flow/test_workers.py",
     "gateway/keys.py": "flow/test_line_keys.py",
-    "gateway/setup/keepers.py": "flow/test_line_examples.py",
+    "understudy/setup/keepers.py": "flow/test_line_examples.py",
     "gateway/keepers/example.py": "flow/test_line_admission.py",
     "gateway/keepers/request.py": "flow/test_line_examples.py",
     "gateway/keepers/use.py": "flow/test_line_examples.py",
-    "gateway/feedback/correction.py": "gateway/handlers/test_feedback.py",
-    "gateway/setup/embedder.py": "gateway/commands/test_example_settings.py",
-    "gateway/setup/engines.py": "flow/line.py",
-    "gateway/setup/examples.py": "flow/test_line_demonstrations.py",
+    "learning/outcomes/correction.py": "gateway/handlers/test_feedback.py",
+    "understudy/setup/embedder.py": "understudy/commands/test_example_settings.py",
+    "understudy/setup/engines.py": "flow/line.py",
+    "understudy/setup/examples.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
-    "gateway/semantic/near_misses.py": "flow/test_line_near_misses.py",
+    "learning/reuse/near_misses.py": "flow/test_line_near_misses.py",
     "gateway/own_response.py": "flow/test_line_exact.py",
     "engines/registry.py": "flow/line.py",
-    "gateway/admin_pages/process.py": "flow/test_admin_process.py",
-    "gateway/settings/admin.py": "flow/test_admin_process.py",
+    "understudy/processes/admin.py": "flow/test_admin_process.py",
+    "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of the door asks for all of them.
     "admin/pages/audit.py": "admin/test_access.py",
     "admin/pages/overview.py": "admin/test_access.py",
@@ -133,10 +133,10 @@ def test_every_dependency_is_argued_for() -> None:
 
 
 def test_every_setting_is_in_the_example_configuration() -> None:
-    from gateway.settings.example import example
+    from understudy.settings.example import example
 
     assert (ROOT / "config.example.yaml").read_text(encoding="utf-8") == example(), (
-        "run: python -m gateway.settings.example"
+        "run: python -m understudy.settings.example"
     )
 
 
@@ -149,7 +149,7 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
         "onnxruntime",
         "tokenizers",
         "sqlite_utils",
-        "router.admission",
+        "store.admission",
     ]
     script = f"import sys, gateway.build; print([m for m in {heavy!r} if m in sys.modules])"
     ended = subprocess.run(

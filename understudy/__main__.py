@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import click
 
-from gateway.commands.lazy_group import lazy_group
+from understudy.commands.lazy_group import lazy_group
 
 _COMMANDS = {
-    "serve": ("gateway.commands.serve", "serve", "Run the gateway."),
-    "demo": ("gateway.commands.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
-    "check": ("gateway.commands.check", "check", "Validate a configuration and print what it comes to."),
+    "serve": ("understudy.commands.serve", "serve", "Run the gateway."),
+    "demo": ("understudy.commands.demo", "demo", "Watch it at work on a simulated world: no key, no GPU."),
+    "check": ("understudy.commands.check", "check", "Validate a configuration and print what it comes to."),
     "import": (
-        "gateway.commands.import_files",
+        "understudy.commands.import_files",
         "import_",
         "Read past requests and answers into the bank of examples.",
     ),
-    "export": ("gateway.commands.export", "export", "Write the bank of examples as JSON lines."),
+    "export": ("understudy.commands.export", "export", "Write the bank of examples as JSON lines."),
     "forget": (
-        "gateway.commands.forget",
+        "understudy.commands.forget",
         "forget",
         "Delete what is remembered of a tenant, a key or a user.",
     ),
-    "keys": ("gateway.commands.keys", "keys", "Create, list and revoke API keys."),
-    "learn": ("gateway.commands.learn", "learn", "Train from labels, or from what was logged."),
-    "replay": ("gateway.commands.replay", "replay", "Better the bank of examples, within a budget."),
+    "keys": ("understudy.commands.keys", "keys", "Create, list and revoke API keys."),
+    "learn": ("understudy.commands.learn", "learn", "Train from labels, or from what was logged."),
+    "replay": ("understudy.commands.replay", "replay", "Better the bank of examples, within a budget."),
     "evaluate": (
-        "gateway.commands.evaluate",
+        "understudy.commands.evaluate",
         "evaluate",
         "What would another policy, or another dial, have given? From the log.",
     ),
-    "models": ("gateway.commands.models", "models", "List, roll back, freeze and export what was learnt."),
-    "map": ("gateway.commands.map", "draw_map", "Draw the bank of examples on a plane, for the admin pages."),
-    "admin": ("gateway.commands.admin", "admin", "Who may sign in to the admin pages."),
-    "kv-plan": ("gateway.commands.kv_plan", "kv_plan", "Which prefixes engines keep warm."),
-    "private": ("gateway.commands.private", "private", "Differentially private banks: status, build."),
+    "models": ("understudy.commands.models", "models", "List, roll back, freeze and export what was learnt."),
+    "map": (
+        "understudy.commands.map",
+        "draw_map",
+        "Draw the bank of examples on a plane, for the admin pages.",
+    ),
+    "admin": ("understudy.commands.admin", "admin", "Who may sign in to the admin pages."),
+    "kv-plan": ("understudy.commands.kv_plan", "kv_plan", "Which prefixes engines keep warm."),
+    "private": ("understudy.commands.private", "private", "Differentially private banks: status, build."),
     "load": ("loadtest.__main__", "load", "Load-test any OpenAI-compatible endpoint."),
 }
 

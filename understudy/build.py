@@ -13,11 +13,7 @@ from aiohttp import web
 
 from engines.engine import Engine
 from engines.registry import Registry
-from gateway.app import RouteTable
-from gateway.config import (
-    Config,
-    ModelSettings,
-)
+from gateway.door import Door, Handler
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.health import Health
@@ -26,28 +22,29 @@ from gateway.journey import Journey
 from gateway.keys import Anybody, ByCredential, Gatekeeper, KeyCheck
 from gateway.log import RequestLog
 from gateway.metrics import Metrics
-from gateway.middleware import Door, Handler
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
-from gateway.settings.memory import MemorySettings
-from gateway.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
-from gateway.setup.keepers import keepers, keepers_at_once
+from gateway.routes import RouteTable
 from gateway.websocket import tunnel, wants_upgrade
 from router.policies.fixed import Fixed
 from router.policy import Policy
-from store.secret import tenant_id
+from store.people.secret import tenant_id
+from understudy.settings.config import Config, ModelSettings
+from understudy.settings.memory import MemorySettings
+from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
+from understudy.setup.keepers import keepers, keepers_at_once
 
 if TYPE_CHECKING:
-    from gateway.background.dial_follower import DialFollower, Turn
-    from gateway.background.engine_watch import EngineWatch
-    from gateway.background.load_report import LoadReporter
     from gateway.handlers.examples import Shelf
-    from gateway.judging.judging import Judging
-    from gateway.learning.learned import LearnedFollower
-    from gateway.learning.metrics import LearningMetrics
-    from gateway.memory import Memory
-    from gateway.setup.semantic import SemanticParts
+    from learning.outcomes.judging import Judging
+    from learning.training.dial_follower import DialFollower, Turn
+    from learning.training.metrics import LearningMetrics
+    from learning.training.published import LearnedFollower
+    from understudy.memory import Memory
+    from understudy.processes.engine_watch import EngineWatch
+    from understudy.processes.load_report import LoadReporter
+    from understudy.setup.semantic import SemanticParts
 
 _DRAIN_S = 20.0
 
@@ -169,16 +166,16 @@ class Gateway:
     def _make_engine_watch(self) -> EngineWatch | None:
         if self.memory is None or not self._config.engines:
             return None
-        from gateway.background.engine_watch import EngineWatch
-        from store.engine_states import EngineStates
+        from store.jobs.engine_states import EngineStates
+        from understudy.processes.engine_watch import EngineWatch
 
         return EngineWatch(EngineStates(self.memory.store.db), self._engines)
 
     def _make_dials(self) -> DialFollower | None:
         if self.memory is None or not self._turns:
             return None
-        from gateway.background.dial_follower import DialFollower
-        from store.dials import TurnedDialsLog
+        from learning.training.dial_follower import DialFollower
+        from store.learned.dials import TurnedDialsLog
 
         return DialFollower(TurnedDialsLog(self.memory.store.db), self._turns)
 
@@ -186,7 +183,7 @@ class Gateway:
         memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
             return None
-        from gateway.setup.semantic import near_misses, semantic_parts
+        from understudy.setup.semantic import near_misses, semantic_parts
 
         judged = near_misses(self._config, memory, self._engines, self.metrics)
         return semantic_parts(memory, settings, self.metrics, judged)
@@ -195,7 +192,7 @@ class Gateway:
         memory, settings = self.memory, self._config.judging
         if memory is None or settings is None:
             return None
-        from gateway.setup.judging import judging
+        from understudy.setup.judging import judging
 
         return judging(settings, self._config, memory.store, self._engines, self.metrics)
 
@@ -203,7 +200,7 @@ class Gateway:
         memory = self._config.memory
         if not self._config.replay.enabled or memory is None or memory.data_dir is None:
             return None
-        from gateway.background.load_report import LoadReporter
+        from understudy.processes.load_report import LoadReporter
 
         return LoadReporter(memory.data_dir)
 
@@ -293,9 +290,9 @@ class Gateway:
         return mounted(Examples(self._shelf()), otherwise)
 
     def _feedback(self, memory: Memory) -> Handler:
-        from gateway.feedback.known_quality import known_quality
         from gateway.handlers.feedback import Feedback
-        from gateway.setup.feedback import desk
+        from learning.outcomes.known_quality import known_quality
+        from understudy.setup.feedback import desk
 
         settings = self._config.feedback
         made = desk(
@@ -313,7 +310,7 @@ class Gateway:
         memory = self.memory
         if memory is None or memory.embedder is None or self._config.memory is None:
             return None
-        from gateway.setup.examples import shelf
+        from understudy.setup.examples import shelf
 
         return shelf(memory, self._config.memory.examples, int(self._config.listen.max_json_mib * 2**20))
 
@@ -352,15 +349,15 @@ class Gateway:
             return fixed
         if settings.policy == "in_context":
             return self._in_context(name, settings, memory)
-        from gateway.setup.few_shot import few_shot
+        from understudy.setup.few_shot import few_shot
 
         parts = few_shot(settings, self._config, memory, self._engines, self._threads)
         self._turns[name] = parts.turn
         return parts.policy
 
     def _in_context(self, name: str, settings: ModelSettings, memory: Memory) -> Policy:
-        from gateway.learning.metrics import LearningMetrics
-        from gateway.setup.in_context import in_context
+        from learning.training.metrics import LearningMetrics
+        from understudy.setup.in_context import in_context
 
         self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
         parts = in_context(
@@ -377,10 +374,10 @@ class Gateway:
 
 def _memory(settings: MemorySettings, config: Config) -> Memory:
     # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
-    from gateway.memory import Memory
-    from router.embedding_model import EmbeddingModelMissing
-    from store.schema import SchemaError
-    from store.secret import BadSecretFile
+    from router.embedding.model import EmbeddingModelMissing
+    from store.people.secret import BadSecretFile
+    from store.sqlite.schema import SchemaError
+    from understudy.memory import Memory
 
     try:
         return Memory.open(

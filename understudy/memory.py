@@ -6,24 +6,24 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from gateway.background.answer_embedder import AnswerEmbedder
-from gateway.background.housekeeper import Chore, Housekeeper
-from gateway.background.reembedder import Reembedder
 from gateway.log import log
-from gateway.private.tenants import make_private
-from gateway.settings.memory import ExampleSettings, MemorySettings, RequestTextSettings
-from gateway.settings.private import PrivateSettings
-from gateway.setup.embedder import open_embedder
-from router.embedder import Embedder
-from store.answer_vectors import AnswerVectors
-from store.capacity import make_room
-from store.compaction import compact
-from store.decisions import DecisionLog
-from store.exact_cache import ExactCache
-from store.memory import Memory as Store
-from store.private_bank import PrivateBank
-from store.secret import tenant_id
-from store.twins import TwinRule
+from learning.bank.answer_embedding import AnswerEmbedder
+from learning.bank.reembedding import Reembedder
+from learning.private.tenants import make_private
+from router.embedding.embedder import Embedder
+from store.answers.exact_cache import ExactCache
+from store.decisions.requests import DecisionLog
+from store.examples.answer_vectors import AnswerVectors
+from store.examples.capacity import make_room
+from store.examples.compaction import compact
+from store.examples.private_bank import PrivateBank
+from store.examples.twins import TwinRule
+from store.people.secret import tenant_id
+from store.store import Memory as Store
+from understudy.processes.housekeeping import Chore, Housekeeper
+from understudy.settings.memory import ExampleSettings, MemorySettings, RequestTextSettings
+from understudy.settings.private import PrivateSettings
+from understudy.setup.embedder import open_embedder
 
 _MIB = 2**20
 _REPLAYS_KEPT_S = 90 * 86_400.0
@@ -54,10 +54,11 @@ class Memory:
 
         `private`: tenants that are made private before anything is served of them.
 
-        Raises OSError, sqlite3.Error, what store.database.Database.open raises, and EmbeddingModelMissing with its remedy.
+        Raises OSError, sqlite3.Error, what store.sqlite.database.Database.open raises, and EmbeddingModelMissing with
+        its remedy.
         """
         folder = settings.data_dir
-        assert folder is not None, "gateway.run gives every memory a folder"
+        assert folder is not None, "understudy.processes.run gives every memory a folder"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         exact = settings.exact
         with contextlib.ExitStack() as undo:

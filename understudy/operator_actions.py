@@ -12,32 +12,32 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from admin.hands import Hands, NotDone, Reply, Verdict
+from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.engine import Engine
-from gateway.background.asking import Bill, NotAnswered, ask, chat_of
-from gateway.config import Config, ModelSettings
-from gateway.examples.forgetting import Forgetter
-from gateway.examples.sharing import lenders
-from gateway.feedback.feedback import read_feedback
-from gateway.feedback.known_quality import known_quality
-from gateway.feedback.rate import FeedbackRate
-from gateway.feedback.target import Targets
+from gateway.errors import RequestError
 from gateway.handlers.examples import Shelf
 from gateway.handlers.feedback import Desk, give
 from gateway.journey import Journey
-from gateway.openai_error import RequestError
-from gateway.settings.reach import out_of_reach
-from gateway.setup.admission import admission
-from gateway.setup.engines import Tenants, engines
+from gateway.limits.feedback_rate import FeedbackRate
+from learning.bank.forgetting import Forgetter
+from learning.bank.sharing import lenders
+from learning.outcomes.feedback import read_feedback
+from learning.outcomes.known_quality import known_quality
+from learning.outcomes.target import Targets
 from router.dials import Dials
-from store.contributors import Standings
-from store.example_rows import by_request
-from store.example_search import ExampleSearch
-from store.memory import Memory as Store
+from store.examples.contributors import Standings
+from store.examples.rows import by_request
+from store.examples.search import ExampleSearch
+from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import Example, Vector
-from store.replay_records import NewStep, ReplayBudget
+from store.store import Memory as Store
+from understudy.settings.config import Config, ModelSettings
+from understudy.settings.reach import out_of_reach
+from understudy.setup.admission import admission
+from understudy.setup.engines import Tenants, engines
 
 if TYPE_CHECKING:
-    from router.embedder import Embedder
+    from router.embedding.embedder import Embedder
 
 _PER_MINUTE = 10_000
 _MOST_TOKENS = 2048
@@ -153,8 +153,8 @@ class AdminHands:
     # ---- replay
 
     async def _plan_replay(self, tenant: str, budget: ReplayBudget) -> Sequence[NewStep]:
-        from gateway.setup.replay import CannotReplay, opened
-        from router.embedding_model import EmbeddingModelMissing
+        from router.embedding.model import EmbeddingModelMissing
+        from understudy.setup.replay import CannotReplay, opened
 
         async def plan() -> Sequence[NewStep]:
             # A memory with an index of its own, for as long as it takes.
@@ -168,8 +168,8 @@ class AdminHands:
             raise NotDone(str(error)) from error
 
     async def _take_back_replay(self, run_id: int) -> tuple[int, int, int]:
-        from gateway.replay.replay import take_back_run
-        from store.replay_jobs import NotThatRun
+        from learning.replay.replay import take_back_run
+        from store.jobs.replay_jobs import NotThatRun
 
         try:
             done = await take_back_run(self._store, run_id)
@@ -211,8 +211,8 @@ class AdminHands:
     # ---- embedding
 
     def _opened(self) -> Embedder:
-        from gateway.setup.embedder import open_embedder
-        from router.embedding_model import EmbeddingModelMissing
+        from router.embedding.model import EmbeddingModelMissing
+        from understudy.setup.embedder import open_embedder
 
         memory = self._config.memory
         assert memory is not None and memory.data_dir is not None

@@ -12,7 +12,7 @@ from admin.summaries.example import example, find
 from admin.summaries.example_map import example_map, shared
 from admin.summaries.examples import examples
 from router.digest import cut
-from store.example_edits import ExampleEdits
+from store.examples.edits import ExampleEdits
 from store.records import Example, Vector
 
 _WAIT_S = 30.0

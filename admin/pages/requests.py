@@ -11,7 +11,7 @@ from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.request import conversation, request
 from admin.summaries.requests import requests
-from store.operator_asks import OperatorAsk, OperatorAsks
+from store.jobs.operator_asks import OperatorAsk, OperatorAsks
 from store.records import RequestRecord
 
 _MOST_CORRECTION = 20_000

@@ -10,7 +10,7 @@ from admin.sources import Sources
 from admin.summaries.dials import dials
 from admin.summaries.router import router
 from admin.summaries.what_if import what_if
-from store.dials import TurnedDials, TurnedDialsLog
+from store.learned.dials import TurnedDials, TurnedDialsLog
 
 _WAIT_S = 30.0
 

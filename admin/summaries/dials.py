@@ -6,7 +6,7 @@ from typing import Any
 
 from admin.sources import Sources
 from router.dials import Dials
-from store.dials import TurnedDials, TurnedDialsLog
+from store.learned.dials import TurnedDials, TurnedDialsLog
 
 
 def dials(sources: Sources, model: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from admin.page import Summary
 from admin.sources import Sources
-from store.engine_states import EngineStateRow
+from store.jobs.engine_states import EngineStateRow
 
 
 def engine_load(sources: Sources, now_s: float) -> list[Summary]:

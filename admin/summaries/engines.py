@@ -5,8 +5,8 @@ from __future__ import annotations
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
-from store.request_rollups import DAY_S, HOUR_S, MINUTE_S, percentile
-from store.rollup_rows import LatencyCount
+from store.decisions.rollup_rows import LatencyCount
+from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, percentile
 
 _SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, DAY_S)}
 _WRITE_S = 30.0

@@ -9,10 +9,10 @@ from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.examples import shown
 from admin.summaries.requests import shown as shown_request
-from store.example_search import ExampleSearch
-from store.example_versions import ExampleVersions
+from store.decisions.search import RequestSearch, Wanted
+from store.examples.search import ExampleSearch
+from store.examples.versions import ExampleVersions
 from store.records import Example
-from store.request_search import RequestSearch, Wanted
 
 _USES = 20
 _LOOKED_THROUGH = 10_000

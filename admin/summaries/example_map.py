@@ -8,8 +8,8 @@ from admin.map_maker import MapMaker
 from admin.page import Asked, Summary
 from admin.roles import Content
 from admin.sources import Sources
-from store.accounting import decayed
-from store.example_places import ExamplePlaces, Place
+from store.examples.accounting import decayed
+from store.examples.places import ExamplePlaces, Place
 
 SHOWN = 3_000
 """Points that a browser draws without a stutter: as shapes: plotly's WebGL needs what our security policy forbids."""

@@ -9,9 +9,9 @@ from admin.hands import NotDone
 from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
-from store.accounting import decayed
-from store.example_search import ExampleSearch, FoundExamples, Sort, Which
-from store.held_back import by_hand
+from store.examples.accounting import decayed
+from store.examples.held_back import by_hand
+from store.examples.search import ExampleSearch, FoundExamples, Sort, Which
 from store.records import Example
 
 ROWS = 50

@@ -6,7 +6,7 @@ from typing import Any
 
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
-from store.artifacts import KINDS, ArtifactBroken
+from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord
 
 _MOST_SLOTS = 100

@@ -11,9 +11,9 @@ from admin.sources import Sources
 from admin.summaries.attention import attention
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, quality
-from store.operator_asks import OperatorAsks
-from store.request_rollups import DAY_S, HOUR_S, MINUTE_S, percentile
-from store.rollup_rows import LatencyCount, RequestSums, StageSums
+from store.decisions.rollup_rows import LatencyCount, RequestSums, StageSums
+from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, percentile
+from store.jobs.operator_asks import OperatorAsks
 
 SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
 """Name to seconds, and the width of a bar."""
@@ -37,7 +37,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     judged = sources.outcome_sums.judged(since_s, tenant)
     feedback_count, feedback_mean = sources.outcome_sums.feedback(since_s, tenant)
     names = sources.tenant_names()
-    # Of all tenants, whoever was chosen: see store.request_rollups.
+    # Of all tenants, whoever was chosen: see store.decisions.rollups.
     # A week of them is read by days, whole ones: their pictures say the same as by hours, in a tenth of the time.
     wide_s = DAY_S if span == "week" else width_s
     wide_since_s = since_s // wide_s * wide_s

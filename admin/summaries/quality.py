@@ -9,10 +9,10 @@ import numpy as np
 
 from admin.page import Summary
 from admin.sources import ServedFacts
-from router.learning.intervals import Ratio, bootstrap, few
-from router.quality_floor import FloorSettings, QualityFloor
-from store.outcome_sums import JudgedAnswer
-from store.quality_floors import FloorRow
+from learning.evaluation.intervals import Ratio, bootstrap, few
+from router.choosing.floor import FloorSettings, QualityFloor
+from store.decisions.outcome_sums import JudgedAnswer
+from store.learned.quality_floors import FloorRow
 
 _RESAMPLES = 400
 _FEWEST = 5

@@ -9,7 +9,7 @@ from typing import Any
 from admin.hands import NotDone
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
 from admin.sources import Sources
-from store.replay_records import ReplayBudget, ReplayRun, ReplayStep
+from store.jobs.replay_records import ReplayBudget, ReplayRun, ReplayStep
 
 _RUNS = 30
 _STEPS = 500

@@ -11,9 +11,9 @@ from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.requests import shown
 from admin.words import LEFT_OUT, SOURCES, STAGES
-from store.example_rows import by_request
+from store.decisions.texts import RequestTexts, digest_of
+from store.examples.rows import by_request
 from store.records import ChoiceRecord, Example, OutcomeRecord, RequestRecord
-from store.request_texts import RequestTexts, digest_of
 
 _PREVIEW_CHARACTERS = 200
 

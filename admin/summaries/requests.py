@@ -10,8 +10,8 @@ from admin.page import Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from admin.words import REASONS
+from store.decisions.search import Found, Place, RequestSearch, Wanted, Way
 from store.records import RequestRecord
-from store.request_search import Found, Place, RequestSearch, Wanted, Way
 
 ROWS = 50
 SPANS = {"": None, "hour": 3600.0, "day": 86_400.0, "week": 7 * 86_400.0}
@@ -97,7 +97,7 @@ def shown(record: RequestRecord, names: dict[str, str]) -> dict[str, Any]:
 
 
 def way_of(record: RequestRecord) -> Way:
-    """How it was answered: see store.request_search.Way."""
+    """How it was answered: see store.decisions.search.Way."""
     if record.outcome == "hit":
         return "semantic" if record.policy == "semantic" else "exact"
     if record.outcome != "answered":

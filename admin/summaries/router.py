@@ -10,8 +10,8 @@ from admin.sources import Sources
 from admin.summaries.dials import dials
 from admin.summaries.what_if import prepare
 from admin.words import REASONS
-from store.request_rollups import HOUR_S, MINUTE_S, RequestRollups
-from store.rollup_rows import RequestSums
+from store.decisions.rollup_rows import RequestSums
+from store.decisions.rollups import HOUR_S, MINUTE_S, RequestRollups
 
 SPANS = {"hour": (3600.0, MINUTE_S), "day": (86_400.0, HOUR_S), "week": (7 * 86_400.0, HOUR_S)}
 _LATEST = 3_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
-from store.keys import NoSuchKey
+from store.people.keys import NoSuchKey
 
 _DAYS = {"day": 1, "week": 7, "month": 30}
 _MOST = 500

@@ -12,13 +12,13 @@ from engines.chat import ChatRequest
 from engines.engine import EngineRequest
 from gateway.answer import Answer, Kept
 from gateway.controls import Controls, read_controls
+from gateway.errors import RequestError
 from gateway.journey import Journey
 from gateway.keys import Gatekeeper, outgoing_headers
-from gateway.openai_error import RequestError
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.wire import is_json, read_body, read_chat_request, read_json
-from store.exact_key import exact_key
+from store.answers.exact_key import exact_key
 
 _READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip", "*"})
 
@@ -54,7 +54,7 @@ class ChatCompletions:
         self._exact = exact
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.middleware.Handler. Raises RequestError for a body that is not a chat request."""
+        """See gateway.door.Handler. Raises RequestError for a body that is not a chat request."""
         headers = outgoing_headers(request, self._keys)
         body = await read_body(request, self._limits.max_json_bytes)
         fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None

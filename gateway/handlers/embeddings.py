@@ -17,8 +17,8 @@ from gateway.log import log
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.wire import is_json, read_body, read_json
-from store.exact_cache import ExactCache
-from store.exact_key import exact_key
+from store.answers.exact_cache import ExactCache
+from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
 
@@ -41,7 +41,7 @@ class Embeddings:
         self._max_kept_bytes = max_kept_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.middleware.Handler."""
+        """See gateway.door.Handler."""
         headers = outgoing_headers(request, self._keys)
         body = await read_body(request, self._max_json_bytes)
         fields = await read_json(request, body, self._max_json_bytes) if is_json(request) else None

@@ -17,22 +17,22 @@ from urllib.parse import parse_qs, unquote
 from aiohttp import web
 
 from engines.chat import ChatRequest
-from gateway.examples.contributor import contributor, user_of
-from gateway.examples.demonstration import Digested, NotAdmitted, as_chat, content_id, demonstration, digested
+from gateway.door import Handler
+from gateway.errors import RequestError
 from gateway.journey import Journey, Outcome
 from gateway.log import log
-from gateway.middleware import Handler
-from gateway.openai_error import RequestError
 from gateway.own_response import json_response
 from gateway.wire import read_body, read_chat_request, read_json
-from router.admission import Admission, Contributor
-from store.contributors import Standing
-from store.database import StoreBusy
+from learning.bank.contributor import contributor, user_of
+from learning.bank.demonstrations import Digested, NotAdmitted, as_chat, content_id, demonstration, digested
+from store.admission import Admission, Contributor
+from store.examples.contributors import Standing
+from store.people.secret import derive
 from store.records import Admitted, Example, Kind, NewExample, Vector
-from store.secret import derive
+from store.sqlite.database import StoreBusy
 
 if TYPE_CHECKING:
-    from gateway.examples.forgetting import Forgetter
+    from learning.bank.forgetting import Forgetter
 
 PATH = "/examples"
 _MAX_PAGE = 100
@@ -42,7 +42,7 @@ _ID_CHARACTERS = 32
 
 
 class Bank(Protocol):
-    """What is needed of store.examples.ExampleBank."""
+    """What is needed of store.examples.bank.ExampleBank."""
 
     def admit(self, new: NewExample) -> Future[Admitted]: ...
 
@@ -65,7 +65,7 @@ class Bank(Protocol):
 
 
 class Embedder(Protocol):
-    """What is needed of router.embedder.Embedder."""
+    """What is needed of router.embedding.embedder.Embedder."""
 
     @property
     def version(self) -> str: ...
@@ -99,7 +99,7 @@ class Examples:
         self._shelf = shelf
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.middleware.Handler. Raises RequestError."""
+        """See gateway.door.Handler. Raises RequestError."""
         if self._shelf is None:
             raise RequestError(
                 "This gateway keeps no examples: memory.examples.enabled is off.",

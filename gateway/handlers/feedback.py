@@ -15,21 +15,21 @@ from typing import Any, Protocol
 import orjson
 from aiohttp import web
 
-from gateway.examples.contributor import USER_FIELDS, contributor, user_of
-from gateway.feedback.correction import correct
-from gateway.feedback.feedback import Said, read_feedback
-from gateway.feedback.known_quality import Known
-from gateway.feedback.rate import Allowance
-from gateway.feedback.target import Target
+from gateway.errors import RequestError, error_response
 from gateway.handlers.examples import Shelf
 from gateway.journey import Journey, Outcome
-from gateway.openai_error import RequestError, error_response
+from gateway.limits.feedback_rate import Allowance
 from gateway.own_response import json_response
 from gateway.wire import read_body, read_json
-from store.database import StoreBusy
-from store.feedback import FeedbackRecord
+from learning.bank.contributor import USER_FIELDS, contributor, user_of
+from learning.outcomes.correction import correct
+from learning.outcomes.feedback import Said, read_feedback
+from learning.outcomes.known_quality import Known
+from learning.outcomes.target import Target
+from store.decisions.feedback import FeedbackRecord
+from store.people.secret import derive
 from store.records import Example, OutcomeRecord
-from store.secret import derive
+from store.sqlite.database import StoreBusy
 
 PATH = "/feedback"
 _MAX_KEY_CHARACTERS = 255
@@ -39,7 +39,7 @@ _MAX_PER_ANSWER = 16
 
 
 class Log(Protocol):
-    """What is needed of store.feedback.FeedbackLog."""
+    """What is needed of store.decisions.feedback.FeedbackLog."""
 
     def give(
         self, feedback: FeedbackRecord, follows: Sequence[OutcomeRecord]
@@ -51,25 +51,25 @@ class Log(Protocol):
 
 
 class Answers(Protocol):
-    """What is needed of gateway.feedback.target.Targets."""
+    """What is needed of learning.outcomes.target.Targets."""
 
     async def wait_for(self, tenant: str, id: str, *, completion: bool | None) -> Target | None: ...
 
 
 class Rate(Protocol):
-    """What is needed of gateway.feedback.rate.FeedbackRate."""
+    """What is needed of gateway.limits.feedback_rate.FeedbackRate."""
 
     def take(self, giver: str) -> Allowance: ...
 
 
 class Examples(Protocol):
-    """What is needed of store.examples.ExampleBank."""
+    """What is needed of store.examples.bank.ExampleBank."""
 
     def by_ids(self, tenant: str, ids: Sequence[int], *, serving: bool = ...) -> Sequence[Example]: ...
 
 
 class Judgements(Protocol):
-    """What is needed of store.accounting.Ledger."""
+    """What is needed of store.examples.accounting.Ledger."""
 
     def note_quality(self, id: int, quality: float) -> None: ...
 
@@ -94,7 +94,7 @@ class Desk:
     known: Known | None = None
     """Told what became known of an answer, once that is committed. Blocks."""
     sync: Callable[[], None] | None = None
-    """Makes what is committed survive a power cut, too: store.power_cut. Blocks."""
+    """Makes what is committed survive a power cut, too: store.sqlite.power_cut. Blocks."""
 
 
 class Feedback:
@@ -104,7 +104,7 @@ class Feedback:
         self._desk = desk
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.middleware.Handler. Raises RequestError."""
+        """See gateway.door.Handler. Raises RequestError."""
         desk = self._desk
         if desk is None:
             raise RequestError(

@@ -30,7 +30,7 @@ class Models:
         self._since_s = int(time.time())
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.middleware.Handler. An upstream that cannot be reached leaves our own names."""
+        """See gateway.door.Handler. An upstream that cannot be reached leaves our own names."""
         headers = outgoing_headers(request, self._keys)
         headers["Accept-Encoding"] = "identity"
         listing = await self._upstreams(target, headers, journey)

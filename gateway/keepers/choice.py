@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
-from gateway.examples.contributor import contributor, user_of
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
+from learning.bank.contributor import contributor, user_of
 from router.plan import Action, Attempt, Candidate, Helped, Plan, Weighed
 from store.records import ChoiceRecord
 
@@ -18,7 +18,7 @@ _MAX_ID_CHARACTERS = 200
 
 
 class ChoiceSink(Protocol):
-    """What is needed of store.choices.Choices."""
+    """What is needed of store.decisions.choices.Choices."""
 
     def record(self, record: ChoiceRecord) -> Future[Any]: ...
 

@@ -9,15 +9,15 @@ from typing import Any, Protocol
 
 import orjson
 
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping, decoded
 from store.records import ExactAnswer
 
 
 class ExactSink(Protocol):
-    """What is needed of store.exact_cache.ExactCache."""
+    """What is needed of store.answers.exact_cache.ExactCache."""
 
     def put(self, key: bytes, tenant: str, answer: ExactAnswer) -> Future[Any]: ...
 

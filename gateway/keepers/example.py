@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 from cachetools import LRUCache
 
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
-from gateway.examples.contributor import contributor, user_of
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from gateway.log import log
-from router.admission import Admission, Contributor, Finished
+from learning.bank.contributor import contributor, user_of
 from router.digest import cut, instructions, question, scope_of
-from store.contributors import Standing
+from store.admission import Admission, Contributor, Finished
+from store.examples.contributors import Standing
 from store.records import NewExample, Vector
 
 _TWIN_CANDIDATES = 4
@@ -26,13 +26,13 @@ _SCOPES = 1000
 
 
 class Bank(Protocol):
-    """What is needed of store.examples.ExampleBank."""
+    """What is needed of store.examples.bank.ExampleBank."""
 
     def admit(self, new: NewExample) -> Future[Any]: ...
 
 
 class BlockingEmbedder(Protocol):
-    """What is needed of router.embedder.Embedder."""
+    """What is needed of router.embedding.embedder.Embedder."""
 
     @property
     def version(self) -> str: ...
@@ -132,7 +132,7 @@ class ExampleKeeper:
         try:
             return self._embedder.embed_blocking(cut(text, self._embedded_characters))
         except Exception as error:
-            # Kept without a vector: gateway.background.reembedder gives it one later.
+            # Kept without a vector: learning.bank.reembedding gives it one later.
             log("warning", "embedding_failed", error=error)
             return None
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
 from gateway.journey import Journey
 
 _GZIP_OR_ZLIB = 47

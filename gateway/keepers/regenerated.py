@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import orjson
 from cachetools import TTLCache
 
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
-from gateway.examples.contributor import user_of
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
+from learning.bank.contributor import user_of
 from store.records import OutcomeRecord
 
 QUALITY = 0.4
@@ -25,7 +25,7 @@ _REMEMBERED = 10_000
 
 
 class OutcomeSink(Protocol):
-    """What is needed of store.outcomes.Outcomes."""
+    """What is needed of store.decisions.outcomes.Outcomes."""
 
     def note(self, outcome: OutcomeRecord) -> Future[Any]: ...
 

@@ -8,15 +8,15 @@ from typing import Any, Protocol
 
 import orjson
 
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from store.records import RequestRecord
 
 
 class RequestSink(Protocol):
-    """What is needed of store.decisions.DecisionLog."""
+    """What is needed of store.decisions.requests.DecisionLog."""
 
     def record(self, record: RequestRecord) -> Future[Any]: ...
 

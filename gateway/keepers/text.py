@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import orjson
 
 from engines.chat import message_text
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
-from gateway.examples.contributor import contributor, user_of
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
-from router.admission import Admission
+from learning.bank.contributor import contributor, user_of
 from router.plan import Attempt
-from store.request_texts import RequestTexts, SentExample, digest_of
+from store.admission import Admission
+from store.decisions.texts import RequestTexts, SentExample, digest_of
 
 _BETWEEN = "\x1e"
 """Stands between messages while they are searched as one text: so that the same value gets the same placeholder in all."""
@@ -28,7 +28,7 @@ _BURST_S = 1.0
 
 
 class TextSink(Protocol):
-    """What is needed of store.request_texts.RequestTextLog."""
+    """What is needed of store.decisions.texts.RequestTextLog."""
 
     def keep(self, texts: RequestTexts) -> Future[Any]: ...
 

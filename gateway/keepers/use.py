@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
-from router.learning.gain import UNJUDGED, gain, model_cost
+from learning.replay.gain import UNJUDGED, gain, model_cost
 
 
 class Ledger(Protocol):
-    """What is needed of store.accounting.Ledger."""
+    """What is needed of store.examples.accounting.Ledger."""
 
     def note_use(self, ids: Sequence[int]) -> None: ...
 
@@ -23,7 +23,7 @@ class Ledger(Protocol):
 class UseKeeper:
     """Keeps count of what examples were good for. Only counted here; housekeeping writes it.
 
-    Nobody knows yet how good the answer was: gateway.feedback.known_quality corrects the gain when somebody does.
+    Nobody knows yet how good the answer was: learning.outcomes.known_quality corrects the gain when somebody does.
     """
 
     def __init__(self, ledger: Ledger, dearest_usd_per_mtok: float) -> None:

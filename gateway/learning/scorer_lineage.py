@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from store.artifacts import ArtifactBroken, Artifacts
+from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
 
 _MOST_STEPS = 20
 
 
 def is_cross_encoder(model: bytes) -> bool:
-    """Whether a scorer's file declares that signature (router.scorer_artifact)."""
+    """Whether a scorer's file declares that signature (router.examples.scorer_artifact)."""
     # The metadata stands in the model in the clear; loading it merely to ask would cost a second session.
     return b"cross_encoder" in model
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from router.digest import question
-from router.embedding_model import locate
-from store.example_texts import ExampleTexts
-from store.memory import Memory
-from store.outcomes import Experience
+from router.embedding.model import locate
+from store.decisions.outcomes import Experience
+from store.examples.texts import ExampleTexts
+from store.store import Memory
 
 if TYPE_CHECKING:
+    from learning.training.scorer.rows import Row, VectorsOf
+    from learning.training.scorer.training import Trained
     from router.learning.cross_encoder_texts import QuestionsOf, TextsOf
-    from router.learning.scorer_rows import Row, VectorsOf
-    from router.learning.scorer_training import Trained
 
 Tell = Callable[[str], None]
 
@@ -62,7 +62,7 @@ class Lesson:
     incumbent: bytes
     """The scorer to beat, with the `features` signature."""
     embedder: str
-    """Where the embedder's weights come from (router.embedding_model.locate): the cross-encoder starts from them."""
+    """Where the embedder's weights come from (router.embedding.model.locate): the cross-encoder starts from them."""
     seed: int
     tell: Tell
 
@@ -87,7 +87,8 @@ class Lesson:
         )
 
     def soft_labels(self, rows: Sequence[Row]) -> list[Row]:
-        """What a cross-encoder thinks of candidates that nobody tried: `taught` of router.learning.scorer_training.trained.
+        """What a cross-encoder thinks of candidates that nobody tried: `taught` of
+        learning.training.scorer.training.trained.
 
         `rows`: the outcomes that the student will be trained on. The teacher neither learns from nor is asked about
         anything as late as those that will decide over it. Raises as `cross_encoder` does.

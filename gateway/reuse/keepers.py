@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import orjson
 
+from engines.finished import Assembled
 from gateway.answer import Answer
-from gateway.assemble import Assembled
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeper, Keeping, decoded
-from gateway.semantic.metrics import SemanticMetrics
-from gateway.semantic.near_misses import NearMiss, Take
-from router.semantic_equivalence import Equivalence
+from gateway.reuse.metrics import SemanticMetrics
+from learning.reuse.equivalence import Equivalence
+from learning.reuse.near_misses import NearMiss, Take
 from store.records import ExactAnswer
 
 
@@ -66,7 +66,7 @@ class UnlessAgreed:
 
 
 class Entries(Protocol):
-    """What is needed of store.semantic_entries.SemanticEntries."""
+    """What is needed of store.answers.semantic_entries.SemanticEntries."""
 
     def add(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engines.chat import ChatRequest
 from gateway.controls import Controls
 from router.digest import carries_tools, is_plain_text, question
-from store.exact_key import exact_key
+from store.answers.exact_key import exact_key
 
 KEYLESS = "default"
 """In the settings: clients that come without one of the gateway's own keys."""

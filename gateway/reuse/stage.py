@@ -1,7 +1,7 @@
 """The stage that may answer with a similar question's answer: find a candidate, ask the gates, ask for a decision.
 
 Off the event loop but for embedding's wait, within a deadline; late or broken means that the model is asked. What comes of
-asking is handed to gateway.semantic.keepers by way of `Answer.semantic`. The rules are in docs/semantic-reuse.md.
+asking is handed to gateway.reuse.keepers by way of `Answer.semantic`. The rules are in docs/semantic-reuse.md.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from cachetools import LRUCache
 
 from gateway.answer import Answer
 from gateway.journey import Journey
-from gateway.semantic.ask import SemanticAsk, semantic_ask
-from gateway.semantic.metrics import SemanticMetrics
-from gateway.semantic.proofs import Observations, Proofs
-from router.lexical_gates import blocked
+from gateway.reuse.metrics import SemanticMetrics
+from gateway.reuse.request import SemanticAsk, semantic_ask
+from learning.reuse.decision import Explore, Reuse, ReuseSettings
+from learning.reuse.proofs import Observations, Proofs
+from router.examples.lexical_gates import blocked
 from router.plan import Attempt, Plan
-from router.semantic_reuse import Explore, Reuse, ReuseSettings
+from store.answers.semantic_entries import SemanticEntry
+from store.answers.semantic_observations import SemanticScope
 from store.records import ExactAnswer, Vector
-from store.semantic_entries import SemanticEntry
-from store.semantic_observations import SemanticScope
 
 _SCOPES = 10_000
 """Proofs held in memory. Those not used for longest go, and come back from the store."""
 
 
 class Index(Protocol):
-    """What is needed of store.vector_index.TenantIndexes."""
+    """What is needed of store.examples.vector_index.TenantIndexes."""
 
     def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]: ...
 
 
 class Entries(Protocol):
-    """What is needed of store.semantic_entries.SemanticEntries."""
+    """What is needed of store.answers.semantic_entries.SemanticEntries."""
 
     def among(
         self, tenant: str, same_otherwise: bytes, example_ids: Sequence[int], now_s: float
@@ -48,7 +48,7 @@ class Entries(Protocol):
 
 
 class Embed(Protocol):
-    """What is needed of router.embedder.Embedder."""
+    """What is needed of router.embedding.embedder.Embedder."""
 
     @property
     def version(self) -> str: ...
@@ -61,7 +61,7 @@ class Knobs:
     """What the operator set."""
 
     deltas: Mapping[str, float]
-    """By key id, and gateway.semantic.ask.KEYLESS: the share of reused answers that may be wrong."""
+    """By key id, and gateway.reuse.request.KEYLESS: the share of reused answers that may be wrong."""
     audit_share: float
     deadline_s: float
     neighbours: int

@@ -13,10 +13,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
-from gateway.background.alone import again_while_alone
-from gateway.background.reembedder import BlockingEmbedder
 from gateway.log import log
-from store.answer_vectors import WaitingAnswer
+from learning.bank.reembedding import BlockingEmbedder
+from store.examples.answer_vectors import WaitingAnswer
+from store.jobs.exclusive import again_while_alone
 from store.records import Vector
 
 _PAGE = 50
@@ -24,7 +24,7 @@ _LOOK_AGAIN_S = 30.0
 
 
 class Answers(Protocol):
-    """What is needed of store.answer_vectors.AnswerVectors."""
+    """What is needed of store.examples.answer_vectors.AnswerVectors."""
 
     def missing(self, version: str, limit: int, after_id: int) -> Sequence[WaitingAnswer]: ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from store.secret import derive
+from store.people.secret import derive
 
 _DIGEST_CHARACTERS = 24
 USER_FIELDS = ("safety_identifier", "user")

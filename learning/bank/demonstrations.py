@@ -12,16 +12,16 @@ from typing import Any
 import orjson
 
 from engines.chat import ChatRequest, estimated_tokens, message_text
-from router.admission import Admission, Contributor, Finished, Origin
 from router.digest import instructions, question, scope_of
+from store.admission import Admission, Contributor, Finished, Origin
+from store.people.secret import derive
 from store.records import NewExample
-from store.secret import derive
 
 _ID_CHARACTERS = 32
 
 
 class NotAdmitted(Exception):
-    """The pair may not become an example; `reason` is the code that router.admission gives, `detail` what kind was found."""
+    """The pair may not become an example; `reason` is the code that store.admission gives, `detail` what kind was found."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(

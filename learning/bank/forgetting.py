@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from gateway.examples.contributor import is_from, user_digest
-from store.contributors import contributors
-from store.imports import ImportCursors
-from store.memory import Memory as Store
-from store.snapshots import Snapshots
+from learning.bank.contributor import is_from, user_digest
+from store.examples.contributors import contributors
+from store.examples.imports import ImportCursors
+from store.examples.snapshots import Snapshots
+from store.store import Memory as Store
 
 _AGAIN_S = 0.2
 

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
-from gateway.background.alone import again_while_alone
 from gateway.log import log
+from store.jobs.exclusive import again_while_alone
 from store.records import Unembedded, Vector
 
 _PAGE = 50
@@ -23,7 +23,7 @@ _LOOK_AGAIN_S = 30.0
 
 
 class Bank(Protocol):
-    """What is needed of store.examples.ExampleBank."""
+    """What is needed of store.examples.bank.ExampleBank."""
 
     def without_vector(self, version: str, limit: int, after_id: int) -> Sequence[Unembedded]: ...
 
@@ -31,7 +31,7 @@ class Bank(Protocol):
 
 
 class BlockingEmbedder(Protocol):
-    """What is needed of router.embedder.Embedder."""
+    """What is needed of router.embedding.embedder.Embedder."""
 
     @property
     def version(self) -> str: ...

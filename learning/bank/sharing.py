@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Granted(Protocol):
-    """What is needed of gateway.config.Grant."""
+    """What is needed of understudy.settings.config.Grant."""
 
     @property
     def source(self) -> str: ...

@@ -1,6 +1,6 @@
 """Brings the quality floor's account of a tenant's served model up to date with the log. Blocks: for the learner.
 
-What the floor promises and how is router.quality_floor's; here is only which rows are what.
+What the floor promises and how is router.choosing.floor's; here is only which rows are what.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from router.quality_floor import FloorSettings, Judged, QualityFloor
-from store.quality_floors import FloorRow
+from router.choosing.floor import FloorSettings, Judged, QualityFloor
+from store.learned.quality_floors import FloorRow
 from store.records import ChoiceRecord, OutcomeRecord
 
 _BATCH = 2000
 
 
 class Choices(Protocol):
-    """What is needed of store.choices.Choices."""
+    """What is needed of store.decisions.choices.Choices."""
 
     def after(
         self, row_id: int, limit: int = ..., *, tenant: str | None = ..., model: str | None = ...
@@ -26,7 +26,7 @@ class Choices(Protocol):
 
 
 class Outcomes(Protocol):
-    """What is needed of store.outcomes.Outcomes."""
+    """What is needed of store.decisions.outcomes.Outcomes."""
 
     def after(
         self, id: int, limit: int = ..., *, tenant: str | None = ..., model: str | None = ...

@@ -1,6 +1,6 @@
 """Quality against cost, policy by policy and dial by dial, from one log: as data for JSON and as a table in plain text.
 
-A point is what a policy would have brought, with its intervals. Pictures of it: router.learning.frontier_page.
+A point is what a policy would have brought, with its intervals. Pictures of it: learning.evaluation.frontier_page.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from router.learning.logged import Logged
-from router.learning.off_policy import METHODS, Estimate, Method, estimate, with_prediction
-from router.learning.target_policies import TargetPolicy
+from learning.evaluation.logged import Logged
+from learning.evaluation.off_policy import METHODS, Estimate, Method, estimate, with_prediction
+from learning.evaluation.target_policies import TargetPolicy
 
 DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from router.learning.frontier import cautions
-from router.learning.off_policy import METHODS, Method
+from learning.evaluation.frontier import cautions
+from learning.evaluation.off_policy import METHODS, Method
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 900, 460, 70, 20, 20, 50
 _COLOURS = ("#1f6feb", "#c8321f", "#2c9a4b", "#8a4fd3", "#b58900", "#0b8f96", "#d6428c", "#5a6675")
@@ -24,7 +24,7 @@ svg text{font-size:12px;fill:#1c2430}
 
 
 def page(data: dict[str, Any], title: str, method: Method = "dr") -> str:
-    """The document for router.learning.frontier.frontier's data, showing one method's estimates."""
+    """The document for learning.evaluation.frontier.frontier's data, showing one method's estimates."""
     notes = "".join(f"<p class=note>{escape(line)}</p>" for line in cautions(data))
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"

@@ -14,9 +14,9 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from router.learning.off_policy import Figure, Log, checked_log, looked_estimated
+from learning.evaluation.off_policy import Figure, Log, checked_log, looked_estimated
+from router.choosing.reward import reward, weights
 from router.plan import Action
-from router.reward import reward, weights
 from store.records import ChoiceRecord, OutcomeRecord
 
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ class NothingLogged(Exception):
 
 
 class Experience(Protocol):
-    """What is needed of store.outcomes.Experience."""
+    """What is needed of store.decisions.outcomes.Experience."""
 
     @property
     def choice(self) -> ChoiceRecord: ...
@@ -68,7 +68,7 @@ class Logged:
     """Why rows were not used: other (a stand-in answered), impossible (chosen with probability 0, or not finite)."""
 
     def rewards(self, preference: float) -> Floats:
-        """[n]: reward of what was chosen, by router.reward at this dial; nan where quality is unknown.
+        """[n]: reward of what was chosen, by router.choosing.reward at this dial; nan where quality is unknown.
 
         Cost and latency are what they came to, as shares of the dearest and slowest action as it was expected.
         """
@@ -87,7 +87,7 @@ class Logged:
         )
 
     def figures(self, preference: float) -> dict[str, Figure]:
-        """quality, cost_usd, latency_s, and the reward at this dial, for router.learning.off_policy.estimate."""
+        """quality, cost_usd, latency_s, and the reward at this dial, for learning.evaluation.off_policy.estimate."""
         known = np.isfinite(self.log.quality)
         return {
             "quality": Figure(self.log.quality, known, (0.0, 1.0)),

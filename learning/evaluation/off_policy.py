@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from router.learning.intervals import Interval, Ratio, bootstrap, few
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, few
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from router import features
-from router.bandit import Bandit, BanditOutdated, Option, Scene
-from router.chooser import Knobs
-from router.learning.logged import Floats, Logged
+from learning.evaluation.logged import Floats, Logged
+from router.choosing import features
+from router.choosing.bandit import Bandit, BanditOutdated, Option, Scene
+from router.choosing.chooser import Knobs
+from router.choosing.reward import reward, weights
 from router.plan import Action
-from router.reward import reward, weights
 
 
 class NoSuchPolicy(ValueError):
@@ -101,7 +101,7 @@ def expected() -> TargetPolicy:
 def learnt(
     name: str, bandit: Bandit, *, unfamiliar_penalty: float = Knobs().unfamiliar_penalty
 ) -> TargetPolicy:
-    """An artifact of the bandit, at any dial, as router.chooser would use it without exploring and without load.
+    """An artifact of the bandit, at any dial, as router.choosing.chooser would use it without exploring and without load.
 
     Raises BanditError, when it decides, for a log whose features are of another version than this code's.
     """
@@ -128,7 +128,7 @@ def learnt(
 
 
 def rewards(logged: Logged, qualities: Floats, dial: float) -> Floats:
-    """[n, K]: expected reward of every action by router.reward, from these qualities and the logged cost and latency."""
+    """[n, K]: expected reward of every action (router.choosing.reward), from qualities and the logged cost and latency."""
     weighed = weights(dial)
     cost = _relative(logged.expected_cost_usd)
     latency = _relative(logged.expected_latency_s)

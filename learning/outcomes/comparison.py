@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engines.asking import Bill, NotAnswered, ask, chat_of, most_usd
 from engines.chat import ChatRequest, message_text
 from engines.engine import Engine
-from gateway.assemble import Assembled
-from gateway.background.asking import Bill, NotAnswered, ask, chat_of, most_usd
-from gateway.judging.limits import JudgingLimits
-from gateway.judging.metrics import JudgingMetrics
-from gateway.judging.sample import Sample, asked_again, most_tokens
-from router.learning.judge import Judgement, Vote, judge_prompt, judgement, read_verdict, vote
+from engines.finished import Assembled
+from learning.outcomes.judge import Judgement, Vote, judge_prompt, judgement, read_verdict, vote
+from learning.outcomes.judging_limits import JudgingLimits
+from learning.outcomes.judging_metrics import JudgingMetrics
+from learning.outcomes.judging_sample import Sample, asked_again, most_tokens
 from router.plan import Attempt
 from store.records import OutcomeRecord
 
@@ -25,7 +25,7 @@ _PROMPT_BYTES = 3000
 """Instructions and markers of one prompt for the judge, generously."""
 _TURN_BYTES = 64
 _BAD_BELOW = 0.5
-"""Quality below which an answer counts as bad, as in store.contributors."""
+"""Quality below which an answer counts as bad, as in store.examples.contributors."""
 _OTHER_TOKENIZER = 1.5
 """How many tokens of the judge's an answer may have per token of the engine that gave it."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from engines.chat import ChatRequest
-from gateway.examples.contributor import contributor, user_of
-from gateway.examples.demonstration import Digested, NotAdmitted, as_chat, content_id, demonstration
+from gateway.errors import RequestError
 from gateway.handlers.examples import Shelf, judged, keep
 from gateway.journey import Journey
-from gateway.openai_error import RequestError
 from gateway.wire import read_chat_request
+from learning.bank.contributor import contributor, user_of
+from learning.bank.demonstrations import Digested, NotAdmitted, as_chat, content_id, demonstration
 from store.records import Example
 
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import orjson
 
-from gateway.openai_error import RequestError
-from store.secret import derive
+from gateway.errors import RequestError
+from store.people.secret import derive
 
 MAX_COMMENT_CHARACTERS = 4000
 _MAX_ID_CHARACTERS = 200

@@ -2,9 +2,9 @@
 
 A large model compares two answers on a seven-point scale, -3 to 3 (EchoLM, arXiv 2501.12689, §2.1 and §6.1). Each pair is
 shown in both orders and the orders are averaged, which cancels whatever preference a judge has for the answer it reads
-first; a score within 0.3 of zero is a tie. Pure: who is asked, when and at what price is gateway.judging.judging's.
+first; a score within 0.3 of zero is a tie. Pure: who is asked, when and at what price is learning.outcomes.judging's.
 
-The format of the prompt, which engines.simulated_judge reads as well. Every marker stands on a line of its own and carries
+The format of the prompt, which simulation.judge reads as well. Every marker stands on a line of its own and carries
 the code of this one prompt, 16 random hexadecimal digits that no text in it contains:
 
     <<<REQUEST code>>>

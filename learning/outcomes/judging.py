@@ -14,30 +14,30 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from engines.asking import Bill, NotAnswered
 from engines.engine import Engine
-from gateway.assemble import Assembled
-from gateway.background.asking import Bill, NotAnswered
-from gateway.feedback.known_quality import Known
+from engines.finished import Assembled
 from gateway.journey import Journey
-from gateway.judging.comparison import Comparison, example_qualities
-from gateway.judging.limits import JudgingLimits
-from gateway.judging.metrics import JudgingMetrics
-from gateway.judging.sample import Sample, sample, served_answer, size_bytes, why_not
-from gateway.judging.spend import Spend
 from gateway.log import log
+from learning.outcomes.comparison import Comparison, example_qualities
+from learning.outcomes.judging_limits import JudgingLimits
+from learning.outcomes.judging_metrics import JudgingMetrics
+from learning.outcomes.judging_sample import Sample, sample, served_answer, size_bytes, why_not
+from learning.outcomes.known_quality import Known
+from learning.outcomes.spend import Spend
 from store.records import OutcomeRecord
 
 _LOOK_AGAIN_S = 0.25
 
 
 class Outcomes(Protocol):
-    """What is needed of store.outcomes.Outcomes."""
+    """What is needed of store.decisions.outcomes.Outcomes."""
 
     def note_many(self, outcomes: Sequence[OutcomeRecord]) -> Future[Any]: ...
 
 
 class ExampleQualities(Protocol):
-    """What is needed of store.accounting.Ledger."""
+    """What is needed of store.examples.accounting.Ledger."""
 
     def note_quality(self, id: int, quality: float) -> None: ...
 

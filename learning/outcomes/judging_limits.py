@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from router.learning.judge import TIE_BAND
+from learning.outcomes.judge import TIE_BAND
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import deque
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from router.learning.judge import Judgement, position_bias, win_rate
+from learning.outcomes.judge import Judgement, position_bias, win_rate
 
 _RECENT = 500
 

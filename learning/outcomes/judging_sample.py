@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engines.asking import chat_of
 from engines.chat import ChatRequest
+from engines.finished import Assembled, from_events, from_json
 from gateway.answer import Answer
-from gateway.assemble import Assembled, from_events, from_json
-from gateway.background.asking import chat_of
 from gateway.journey import Journey, Outcome
 from gateway.keepers.keeper import decoded
 from router.digest import carries_tools, is_plain_text

@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from router.learning.gain import correction, model_cost
+from learning.replay.gain import correction, model_cost
 from store.records import Example, OutcomeRecord
 
 if TYPE_CHECKING:
-    from gateway.config import Config
-    from store.memory import Memory
+    from store.store import Memory
+    from understudy.settings.config import Config
 
 Known = Callable[[str, str, Sequence[OutcomeRecord]], None]
 """(tenant, request id, outcomes of it that were just committed)."""
 
 
 class Outcomes(Protocol):
-    """What is needed of store.outcomes.Outcomes."""
+    """What is needed of store.decisions.outcomes.Outcomes."""
 
     def of(self, tenant: str, request_id: str) -> list[OutcomeRecord]: ...
 
 
 class Ledger(Protocol):
-    """What is needed of store.accounting.Ledger."""
+    """What is needed of store.examples.accounting.Ledger."""
 
     def note_gain(self, ids: Sequence[int], amount: float) -> None: ...
 
 
 class Bank(Protocol):
-    """What is needed of store.examples.ExampleBank."""
+    """What is needed of store.examples.bank.ExampleBank."""
 
     def by_ids(self, tenant: str, ids: Sequence[int], *, serving: bool = ...) -> Sequence[Example]: ...
 

@@ -14,7 +14,7 @@ _ANSWERED = frozenset({"answered", "aborted", "hit"})
 
 
 class ChoiceLookUp(Protocol):
-    """What is needed of store.choices.Choices."""
+    """What is needed of store.decisions.choices.Choices."""
 
     def get(self, tenant: str, request_id: str) -> ChoiceRecord | None: ...
 
@@ -22,7 +22,7 @@ class ChoiceLookUp(Protocol):
 
 
 class RequestLookUp(Protocol):
-    """What is needed of store.decisions.DecisionLog."""
+    """What is needed of store.decisions.requests.DecisionLog."""
 
     def get(self, id: str, tenant: str | None = None) -> RequestRecord | None: ...
 

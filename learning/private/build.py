@@ -13,12 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engines.asking import Bill, NotAnswered, ask, chat_of, most_usd
 from engines.engine import Engine
-from gateway.background.asking import Bill, NotAnswered, ask, chat_of, most_usd
 from gateway.log import log
-from router.admission import Admission, Finished
-from router.digest import scope
-from router.private.budget import (
+from learning.private.budget import (
     Promise,
     Spent,
     epsilon_of,
@@ -28,9 +26,11 @@ from router.private.budget import (
     together,
     variance_for,
 )
-from router.private.words import Bin, Bounds, Cells, bins_of, counted, released, topics
-from store.examples import ExampleBank
-from store.private_bank import PrivateBank, PrivateQuestion, Release
+from learning.private.words import Bin, Bounds, Cells, bins_of, counted, released, topics
+from router.digest import scope
+from store.admission import Admission, Finished
+from store.examples.bank import ExampleBank
+from store.examples.private_bank import PrivateBank, PrivateQuestion, Release
 from store.records import NewExample, Vector
 
 _WRITE = """\
@@ -96,7 +96,7 @@ class PrivateBuilder:
         sync: Callable[[], None],
     ) -> None:
         """`is_common`: whether a word says nothing of a subject; it must not depend on anybody's requests. `sync`: makes
-        what was booked survive a power cut (store.power_cut)."""
+        what was booked survive a power cut (store.sqlite.power_cut)."""
         self._private = private
         self._mechanism = mechanism
         self._embed = embed

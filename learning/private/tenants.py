@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 
 from gateway.log import log
-from store.example_rows import remove
-from store.memory import Memory as Store
-from store.private_bank import PrivateBank
+from store.examples.private_bank import PrivateBank
+from store.examples.rows import remove
+from store.store import Memory as Store
 
 
 def make_private(store: Store, names: Iterable[str]) -> None:

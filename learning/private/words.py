@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from router.private.discrete_gaussian import Below, discrete_gaussian
+from learning.private.discrete_gaussian import Below, discrete_gaussian
 from store.records import Vector
 
 _WORD = re.compile(r"[^\W\d_][\w'-]{2,29}")
@@ -84,7 +84,7 @@ def released(
 ) -> dict[Bin, int]:
     """The counts with noise, those that reach the threshold, in an order that tells nothing.
 
-    The privacy of it: router.private.budget. What is done with the result costs nothing more.
+    The privacy of it: learning.private.budget. What is done with the result costs nothing more.
     """
     noisy = {each: count + discrete_gaussian(variance, below) for each, count in sorted(counts.items())}
     return {each: count for each, count in noisy.items() if count >= threshold}

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engines.asking import Bill, NotAnswered, Said, ask, most_usd
 from engines.chat import ChatRequest
 from engines.engine import Engine
-from gateway.background.asking import Bill, NotAnswered, Said, ask, most_usd
-from gateway.replay.metrics import ReplayMetrics
-from store.replay_jobs import ReplayJobs
-from store.replay_records import AskState, NewAsk, ReplayStep
+from learning.replay.metrics import ReplayMetrics
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import AskState, NewAsk, ReplayStep
 
 _LOOK_AGAIN_S = 0.25
 _BYTES_PER_TOKEN_AT_LEAST = 2

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engines.engine import Engine
-from gateway.replay.judging import Judge
-from gateway.replay.material import Engines, Material
-from router.learning.gain import companion_gain
-from router.learning.replay_plan import Candidate, Cost, Way, chance, chance_of_better
-from store.gains import GainRow, gain_rows, highest_gains, vectors_of
+from learning.replay.gain import companion_gain
+from learning.replay.material import Engines, Material
+from learning.replay.plan import Candidate, Cost, Way, chance, chance_of_better
+from learning.replay.verdicts import Judge
+from store.examples.gains import GainRow, gain_rows, highest_gains, vectors_of
+from store.examples.vectors import from_blob
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import StepKind
 from store.records import Example
-from store.replay_jobs import ReplayJobs
-from store.replay_records import StepKind
-from store.vectors import from_blob
 
 _VERDICT_PROMPT_TOKENS = 600
 _GENERATE_PROMPT_TOKENS = 300

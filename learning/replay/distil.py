@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.chat import estimated_tokens
-from gateway.replay.asking import Asking
-from gateway.replay.judging import Judge
-from gateway.replay.material import Engines, Material, request
+from learning.outcomes.judge import quality
+from learning.replay.asking import Asking
+from learning.replay.material import Engines, Material, request
+from learning.replay.verdicts import Judge
 from router.digest import asked_under
-from router.learning.judge import quality
-from store.example_versions import Replacement, replace_answer, replaceable
+from store.examples.twins import agrees
+from store.examples.versions import Replacement, replace_answer, replaceable
+from store.jobs.replay_jobs import ReplayJobs, finish_step
+from store.jobs.replay_records import ReplayStep, StepState
 from store.records import Example
-from store.replay_jobs import ReplayJobs, finish_step
-from store.replay_records import ReplayStep, StepState
-from store.twins import agrees
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class _Champion:
 
 
 class Distil:
-    """Work of kind `distil` (gateway.replay.run.StepWork)."""
+    """Work of kind `distil` (learning.replay.run.StepWork)."""
 
     def __init__(
         self,

@@ -16,26 +16,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from engines.asking import Said, chat_of
 from engines.chat import estimated_tokens
-from gateway.background.asking import Said, chat_of
-from gateway.replay.asking import Asking
-from gateway.replay.judging import Judge
-from gateway.replay.material import Engines, Material, request
+from learning.replay.asking import Asking
+from learning.replay.material import Engines, Material, request
+from learning.replay.variations import expansion_prompt, fit, read_variations
+from learning.replay.verdicts import Judge
 from router.digest import asked_under, cut
-from router.learning.expansion import expansion_prompt, fit, read_variations
-from store.example_versions import add_variation
-from store.gains import vectors_of
+from store.examples.gains import vectors_of
+from store.examples.vectors import from_blob
+from store.examples.versions import add_variation
+from store.jobs.replay_jobs import ReplayJobs, finish_step
+from store.jobs.replay_records import ReplayStep
 from store.records import Example, NewExample, Vector
-from store.replay_jobs import ReplayJobs, finish_step
-from store.replay_records import ReplayStep
-from store.vectors import from_blob
 
 _GENERATED_TOKENS = 120
 """Per variation asked for."""
 
 
 class Embedder(Protocol):
-    """What is needed of router.embedder.Embedder."""
+    """What is needed of router.embedding.embedder.Embedder."""
 
     @property
     def version(self) -> str: ...
@@ -44,7 +44,7 @@ class Embedder(Protocol):
 
 
 class Expand:
-    """Work of kind `expand` (gateway.replay.run.StepWork)."""
+    """Work of kind `expand` (learning.replay.run.StepWork)."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Expand:
         max_tokens: int = 1024,
         embedded_characters: int = 1500,
     ) -> None:
-        """Similarities are cosines of questions: see router.learning.expansion.fit."""
+        """Similarities are cosines of questions: see learning.replay.variations.fit."""
         self._material = material
         self._jobs = jobs
         self._judge = judge

@@ -1,6 +1,6 @@
 """How much there is to gain from improving an example, or from writing one beside it (EchoLM, arXiv 2501.12689, §4.3.1).
 
-Pure figures: where they are gathered is store.accounting's, who spends money on them router.learning.replay_plan's.
+Pure figures: where they are gathered is store.examples.accounting's, who spends money on them learning.replay.plan's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ def gain(model_cost: float, quality: float) -> float:
     """What improving an example might have brought at one use: cost of the model that had to answer x (1 - quality).
 
     G(e) of EchoLM §4.3.1. Both between 0 and 1: the model's cost over the dearest model's, and the quality of the
-    answer that was given with the example's help. Accumulated per use and decayed (store.accounting.accumulated), so that
-    what is used often, needs a dear model and is answered badly comes first. Raises ValueError outside 0 to 1.
+    answer that was given with the example's help. Accumulated per use and decayed
+    (store.examples.accounting.accumulated), so that what is used often, needs a dear model and is answered badly
+    comes first. Raises ValueError outside 0 to 1.
     """
     for name, value in (("model cost", model_cost), ("quality", quality)):
         if not 0.0 <= value <= 1.0:

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engines.asking import chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine
-from gateway.background.asking import chat_of
-from gateway.examples.demonstration import as_chat
-from router.admission import Admission, Finished, Verdict
+from learning.bank.demonstrations import as_chat
 from router.digest import NO_INSTRUCTIONS, asked_under, question, scope_of
-from store.example_instructions import instructions_of
-from store.memory import Memory as Store
+from store.admission import Admission, Finished, Verdict
+from store.examples.instructions import instructions_of
+from store.examples.twins import TwinRule, same_question
 from store.records import Example
-from store.twins import TwinRule, same_question
+from store.store import Memory as Store
 
 _TWINS = 4
 
@@ -117,8 +117,8 @@ class Material:
         )
 
     def _vector(self, example: Example) -> Any:
-        from store.gains import vectors_of
-        from store.vectors import from_blob
+        from store.examples.gains import vectors_of
+        from store.examples.vectors import from_blob
 
         blobs = vectors_of(self.store.db, example.tenant, [example.id], example.embedding_version)
         return from_blob(blobs[example.id]) if example.id in blobs else None

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class ReplayMetrics:
-    """Series of one process. What a command on the side spends is in the store only (store.replay_jobs)."""
+    """Series of one process. What a command on the side spends is in the store only (store.jobs.replay_jobs)."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.asks = Counter(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.log import log
-from store.live_load import LiveLoad
+from store.jobs.live_load import LiveLoad
 
 _LOOK_S = 0.2
 

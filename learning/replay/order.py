@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.learning.replay_plan import chance_of_better
-from router.lexical_things import Things, about_other_things, things
-from store.gains import vectors_of
-from store.memory import Memory as Store
-from store.replay_records import ReplayStep
-from store.vectors import from_blob
+from learning.replay.plan import chance_of_better
+from router.examples.lexical_things import Things, about_other_things, things
+from store.examples.gains import vectors_of
+from store.examples.vectors import from_blob
+from store.jobs.replay_records import ReplayStep
+from store.store import Memory as Store
 
 _NEAR = 0.75
 """Cosine from which a question is of the like of another, if they name the same things."""

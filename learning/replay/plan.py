@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from store.replay_records import NewStep, ReplayBudget, StepKind
+from store.jobs.replay_records import NewStep, ReplayBudget, StepKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Candidate:
     gain: float
     """G(e), as of now."""
     companion_gain: float
-    """G(e+), as of now (router.learning.gain.companion_gain)."""
+    """G(e+), as of now (learning.replay.gain.companion_gain)."""
     nearest: float
     """Cosine similarity of the nearest other example; 0 without any."""
     distil: Way | None

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from gateway.background.alone import NotAlone, alone
 from gateway.log import log
-from gateway.replay.asking import MayGoOn, always
-from gateway.replay.candidates import Candidates
-from gateway.replay.run import Progress, ReplayRunner
-from router.learning.replay_plan import Candidate, Line, plan
-from store.example_versions import Undone, undo_example, undo_run
-from store.memory import Memory as Store
-from store.replay_jobs import AnotherReplayRuns, NotThatRun
-from store.replay_records import ReplayBudget, ReplayRun, RunState
+from learning.replay.asking import MayGoOn, always
+from learning.replay.candidates import Candidates
+from learning.replay.plan import Candidate, Line, plan
+from learning.replay.run import Progress, ReplayRunner
+from store.examples.versions import Undone, undo_example, undo_run
+from store.jobs.exclusive import NotAlone, alone
+from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
+from store.jobs.replay_records import ReplayBudget, ReplayRun, RunState
+from store.store import Memory as Store
 
 _UNFINISHED: tuple[RunState, ...] = ("interrupted", "stopped", "failed", "running", "paused")
 """A run that goes on is told from one whose process was killed by its lock alone: see `take_up`."""

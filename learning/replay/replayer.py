@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gateway.background.alone import NotAlone, alone
-from gateway.config import Config
 from gateway.log import log
-from gateway.replay.asking import MayGoOn
-from gateway.schedule import Schedule, Window
-from store.replay_jobs import AnotherReplayRuns, ReplayJobs
-from store.replay_records import ReplayBudget, ReplayRun
+from learning.replay.asking import MayGoOn
+from learning.replay.schedule import Schedule, Window
+from store.jobs.exclusive import NotAlone, alone
+from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
+from store.jobs.replay_records import ReplayBudget, ReplayRun
+from understudy.settings.config import Config
 
 _LOOK_S = 1.0
 _SCHEDULE, _ADMIN = "schedule", "admin"
@@ -140,7 +140,7 @@ class Replayer:
 
 def replay(config: Config) -> int:
     """The process: replays what is due until SIGTERM or SIGINT. Returns its exit status."""
-    from gateway.setup.replayer import replayer
+    from understudy.setup.replayer import replayer
 
     async def main() -> None:
         stop = asyncio.Event()

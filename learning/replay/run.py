@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gateway.background.asking import NotAnswered
+from engines.asking import NotAnswered
 from gateway.log import log
-from gateway.replay.asking import Asking, Gate, MayGoOn, always
-from gateway.replay.metrics import ReplayMetrics
-from store.replay_asks import BudgetSpent, StopAsked
-from store.replay_jobs import ReplayJobs
-from store.replay_records import ReplayRun, ReplaySpent, ReplayStep, RunState, StepKind
+from learning.replay.asking import Asking, Gate, MayGoOn, always
+from learning.replay.metrics import ReplayMetrics
+from store.jobs.replay_asks import BudgetSpent, StopAsked
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import ReplayRun, ReplaySpent, ReplayStep, RunState, StepKind
 
 _HEARTBEAT_S = 5.0
 _PAUSED_AFTER_S = 0.25
@@ -49,7 +49,7 @@ class StepWork(Protocol):
 
 
 class Order(Protocol):
-    """Which step comes next; see gateway.replay.order. Its methods may block."""
+    """Which step comes next; see learning.replay.order. Its methods may block."""
 
     def __len__(self) -> int: ...
 
@@ -77,7 +77,7 @@ class AsPlanned:
 
 
 class ReplayRunner:
-    """`run` one run at a time, on the event loop. Whoever calls it holds the lock of replay (gateway.background.alone)."""
+    """`run` one run at a time, on the event loop. Whoever calls it holds the lock of replay (store.jobs.exclusive)."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """Variations of a request: how a generator is asked for them, how its reply is read, and which of them are worth answering.
 
-The format of the prompt, which engines.simulated_generator reads as well: the request stands between the lines
+The format of the prompt, which simulation.generator reads as well: the request stands between the lines
 `<<<REQUEST code>>>` and `<<<END REQUEST code>>>`, and each variation comes back on a line of its own,
 `VARIATION code: text`; the code is 16 random hexadecimal digits that the request does not contain. Pure: who is asked, when
-and at what price is gateway.replay.expand's.
+and at what price is learning.replay.expand's.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from router.learning.judge import cut_middle, fresh_code
-from store.twins import normalised
+from learning.outcomes.judge import cut_middle, fresh_code
+from store.examples.twins import normalised
 
 _INSTRUCTIONS = """\
 You write new requests that the person who made a request might well make next, so that a help desk can prepare for them.

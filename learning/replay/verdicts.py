@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engines.asking import NotAnswered, Said, chat_of
 from engines.engine import Engine
-from gateway.background.asking import NotAnswered, Said, chat_of
-from gateway.replay.asking import Asking
-from router.learning.judge import TIE_BAND, Judgement, Vote, judge_prompt, judgement, read_verdict, vote
+from learning.outcomes.judge import TIE_BAND, Judgement, Vote, judge_prompt, judgement, read_verdict, vote
+from learning.replay.asking import Asking
 
 _UNREAD = "unread"
 

@@ -1,8 +1,8 @@
 """May a remembered answer be given to a question that is merely similar? Reuse, or explore: ask, compare, learn.
 
 The user's knob is delta, the share of reused answers that may be wrong; a similarity is nobody's knob. Three walls stand
-one behind the other: a line per entry ranks candidates (router/semantic_curve.py), a ladder of ranks opens a rung
-only while labelled candidates prove its error (router/semantic_evidence.py), and a monitor on random audits stops
+one behind the other: a line per entry ranks candidates (learning/reuse/curve.py), a ladder of ranks opens a rung
+only while labelled candidates prove its error (learning/reuse/evidence.py), and a monitor on random audits stops
 everything. It refuses to know texts, engines and the store: whoever carries a decision out reports what came of it.
 """
 
@@ -13,8 +13,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from router.semantic_curve import Line, fit
-from router.semantic_ledger import Ledger, Standing, Written
+from learning.reuse.curve import Line, fit
+from learning.reuse.ledger import Ledger, Standing, Written
 
 _SLOPE_SD = 0.5
 """How much entries differ in slope: small, so that one odd comparison cannot turn "nearer is safer" round."""

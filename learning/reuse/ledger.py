@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from router.semantic_curve import SCEPTICAL, Line, fit
-from router.semantic_evidence import certified, hidden_wrong_bound
+from learning.reuse.curve import SCEPTICAL, Line, fit
+from learning.reuse.evidence import certified, hidden_wrong_bound
 
 Counts = Mapping[tuple[str, int], int]
 """(kind, slot) to how many. Kinds: right and wrong per hundredth of similarity, labelled and mistaken per rung, and reused,

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 
+from engines.asking import Bill, NotAnswered, ask, chat_of, most_usd
 from engines.engine import Engine
-from gateway.background.asking import Bill, NotAnswered, ask, chat_of, most_usd
-from gateway.judging.spend import Spend
 from gateway.log import log
-from router.learning.judge import TIE_BAND, Vote, judge_prompt, judgement, read_verdict, vote
+from learning.outcomes.judge import TIE_BAND, Vote, judge_prompt, judgement, read_verdict, vote
+from learning.outcomes.spend import Spend
 
 _MAX_QUEUED = 100
 _VERDICT_TOKENS = 300
@@ -43,7 +43,7 @@ class NearMiss:
 
 
 class Aliases(Protocol):
-    """What is needed of store.semantic_aliases.SemanticAliases."""
+    """What is needed of store.answers.semantic_aliases.SemanticAliases."""
 
     def add(
         self, tenant: str, request_id: str, question: str, same_otherwise: bytes, entry_id: int
@@ -54,7 +54,7 @@ PURPOSE = "near_miss"
 """What its requests are called in the report of costs."""
 
 Book = Callable[[str, str, str, float], object]
-"""(tenant, engine, purpose, US dollars): a row of store.replay_side_costs, written behind."""
+"""(tenant, engine, purpose, US dollars): a row of store.jobs.side_costs, written behind."""
 
 
 class NearMisses:

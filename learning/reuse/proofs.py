@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Protocol
 
-from router.semantic_reuse import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
-from store.semantic_observations import ComparedRow, SemanticScope
+from learning.reuse.decision import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
+from store.answers.semantic_observations import ComparedRow, SemanticScope
 
 _REFRESH_S = 1.0
 _OVERDUE_S = 5.0
@@ -23,7 +23,7 @@ Counts = Mapping[tuple[str, int], int]
 
 
 class Observations(Protocol):
-    """What is needed of store.semantic_observations.SemanticObservations."""
+    """What is needed of store.answers.semantic_observations.SemanticObservations."""
 
     def add(
         self,

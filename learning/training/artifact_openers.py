@@ -10,22 +10,22 @@ import tempfile
 from pathlib import Path
 
 from gateway.learning.scorer_lineage import features_behind, is_cross_encoder
-from router.bandit import Bandit, BanditOutdated
-from router.example_count import ExampleCounts
-from router.scorer import FallBack, Scorer, ScorerBroken, Scoring
-from router.scorer_features import VERSION, Features
-from store.artifacts import Artifacts
+from router.choosing.bandit import Bandit, BanditOutdated
+from router.examples.count import ExampleCounts
+from router.examples.features import VERSION, Features
+from router.examples.scorer import FallBack, Scorer, ScorerBroken, Scoring
+from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _BUILD_S = 60.0
 _WRITE_PRIOR = (
-    "import sys; from router.scorer_prior import prior_model; sys.stdout.buffer.write(prior_model())"
+    "import sys; from router.examples.prior import prior_model; sys.stdout.buffer.write(prior_model())"
 )
 
 
 class ArtifactOpeners:
-    """See gateway.learning.learned.Openers. For one served model of a gateway that embeds."""
+    """See learning.training.published.Openers. For one served model of a gateway that embeds."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ArtifactOpeners:
 
     def bandit(self, record: ArtifactRecord) -> Bandit:
         """Raises ArtifactBroken, BanditError."""
-        from router.bandit_vw import VowpalBandit
+        from router.choosing.bandit_vw import VowpalBandit
 
         bandit = VowpalBandit.load(self._artifacts.read(record))
         made_for = bandit.settings.embedding_version

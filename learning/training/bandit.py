@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from router import features
-from router.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
-from router.bandit_vw import BanditSettings, VowpalBandit, action_key
-from router.reward import Weights, reward
+from router.choosing import features
+from router.choosing.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
+from router.choosing.bandit_vw import BanditSettings, VowpalBandit, action_key
+from router.choosing.reward import Weights, reward
 from store.records import ChoiceRecord, OutcomeRecord
 
 

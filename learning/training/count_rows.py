@@ -1,10 +1,10 @@
-"""From the log of choices and outcomes to what the number of examples is learnt from (router.example_count)."""
+"""From the log of choices and outcomes to what the number of examples is learnt from (router.examples.count)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.example_count import RUNGS, Observed
+from router.examples.count import RUNGS, Observed
 from store.records import ChoiceRecord, OutcomeRecord
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from gateway.log import log
 from router.dials import Dials
-from store.dials import TurnedDials
+from store.learned.dials import TurnedDials
 
 _LOOK_EVERY_S = 0.25
 
@@ -16,7 +16,7 @@ Turn = Callable[[Dials], None]
 
 
 class Turned(Protocol):
-    """What is needed of store.dials.TurnedDialsLog."""
+    """What is needed of store.learned.dials.TurnedDialsLog."""
 
     def in_force(self, model: str) -> TurnedDials | None: ...
 

@@ -1,7 +1,7 @@
 """What sending at most so many examples would have brought, from a log in which the cap itself was drawn now and then.
 
 Requests that were sent fewer than the cap k, or none, are what they would have been. Of those that were sent k or more, the
-ones whose own cap was k stand for all: inverse to the probability with which that cap was drawn (router.example_count), and
+ones whose own cap was k stand for all: inverse to the probability with which that cap was drawn (router.examples.count), and
 self-normalised within these requests (Swaminathan & Joachims 2015, "The self-normalized estimator for counterfactual
 learning"; that is Hajek's ratio within a stratum). Engines are taken to be chosen as they were.
 """
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from router.example_count import RUNGS
-from router.learning.intervals import Interval, Ratio, bootstrap, few
-from router.learning.logged import Floats, Logged
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, few
+from learning.evaluation.logged import Floats, Logged
+from router.examples.count import RUNGS
 from store.records import ChoiceRecord
 
 _FEWEST = 10
 """Requests with that cap below which they stand for nobody."""
 _BOUNDS = {"quality": (0.0, 1.0)}
 _OF_A_SET = ("drop", "swap")
-"""What was sent then is no set that any cap makes (router.label_exploration)."""
+"""What was sent then is no set that any cap makes (router.choosing.label_exploration)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ def at_most(
 ) -> Capped:
     """The log's requests, sent at most `most` examples each. Raises CapUnknown, and ValueError for a cap below 1.
 
-    Without any example engines are chosen otherwise: that is a matter of policies (router.learning.target_policies.always).
+    Without any example engines are chosen otherwise: that is a matter of policies
+    (learning.evaluation.target_policies.always).
     """
     if most < 1:
         raise ValueError(f"a cap of {most}: at least 1 is right")

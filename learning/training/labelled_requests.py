@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from router import features
-from router.bandit import Lesson, Option, Scene
+from learning.training.bandit import Row
+from router.choosing import features
+from router.choosing.bandit import Lesson, Option, Scene
+from router.choosing.features import Examples, Request
 from router.digest import cut, question
-from router.features import Examples, Request
-from router.learning.bandit_training import Row
 from store.records import Vector
 
 _CHARACTERS_PER_TOKEN = 4

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gateway.config import Config
 from gateway.log import log
-from store.artifacts import ArtifactBroken, Artifacts
-from store.outcomes import Experience, Outcomes
+from store.decisions.outcomes import Experience, Outcomes
+from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
+from understudy.settings.config import Config
 
 _FLOORS_EVERY_S = 0.5
 
@@ -178,7 +178,7 @@ class Learner:
 
 def learn(config: Config) -> int:
     """The process: opens the store, learns until SIGTERM or SIGINT. Returns its exit status."""
-    from gateway.setup.learner import learning
+    from understudy.setup.learner import learning
 
     stopping = threading.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):

@@ -16,10 +16,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from cachetools import LRUCache
 
 from gateway.log import log
-from router.bandit import Bandit
-from router.example_count import ExampleCounts
-from router.learned import Learned
-from router.scorer import Scoring
+from router.choosing.bandit import Bandit
+from router.choosing.learned import Learned
+from router.examples.count import ExampleCounts
+from router.examples.scorer import Scoring
 from store.records import ArtifactRecord
 
 _LOOK_EVERY_S = 0.25
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Artifacts(Protocol):
-    """What is needed of store.artifacts.Artifacts."""
+    """What is needed of store.learned.artifacts.Artifacts."""
 
     def generation(self) -> int: ...
 
@@ -129,7 +129,7 @@ class LearnedFollower:
             self._prior.close()
 
     def of(self, tenant: str, model: str) -> Learned:
-        """See router.learned.LearnedBooks."""
+        """See router.choosing.learned.LearnedBooks."""
         key = (tenant, model)
         with self._lock:
             slot = self._slots.get(key)
@@ -258,11 +258,11 @@ class LearnedFollower:
 
 @dataclass(frozen=True, slots=True)
 class ModelBooks:
-    """What was learnt for one served model: router.learned.LearnedBooks."""
+    """What was learnt for one served model: router.choosing.learned.LearnedBooks."""
 
     follower: LearnedFollower
     model: str
 
     def of(self, tenant: str) -> Learned:
-        """See router.learned.LearnedBooks."""
+        """See router.choosing.learned.LearnedBooks."""
         return self.follower.of(tenant, self.model)

@@ -1,4 +1,4 @@
-"""From a tenant's stored examples to lessons for its scorer: what its own answers agree on (router.learning.bank_lessons).
+"""From a tenant's stored examples to lessons for its scorer: what its own answers agree on (see bank_lessons).
 
 A bank that cannot be read that way, for want of the embedder's vocabulary, teaches nothing; outcomes still do.
 """
@@ -12,16 +12,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from gateway.log import log
-from router.embedding_model import EmbeddingModelMissing, locate
-from router.learning.bank_lessons import MOST_EXAMPLES, Lesson, lessons
+from learning.training.scorer.bank_lessons import MOST_EXAMPLES, Lesson, lessons
+from router.embedding.model import EmbeddingModelMissing, locate
+from router.examples.features import PLACE, VERSION, Features, RequestView
+from router.examples.rarity import Rarity
 from router.plan import Candidate
-from router.rarity import Rarity
-from router.scorer_features import PLACE, VERSION, Features, RequestView
-from store.memory import Memory as Store
 from store.records import ChoiceRecord, Example
+from store.store import Memory as Store
 
 if TYPE_CHECKING:
-    from router.learning.scorer_rows import VectorsOf
+    from learning.training.scorer.rows import VectorsOf
 
 LessonsOf = Callable[[str, ChoiceRecord], list[Lesson]]
 """By tenant, and a request of the served model as it was logged: its engines and its embeddings are those to learn for."""
@@ -29,7 +29,7 @@ _PAGE = 500
 
 
 def lessons_of(store: Store, embedder: str, vectors_of: Callable[[str, str], VectorsOf]) -> LessonsOf:
-    """`embedder`: where its weights and its vocabulary come from (router.embedding_model.locate).
+    """`embedder`: where its weights and its vocabulary come from (router.embedding.model.locate).
 
     `vectors_of`: by tenant and embedding version.
     """

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.learning.learner import Incumbent, Trained
-from router.example_count import learnt
-from router.learning import bandit_training
-from router.learning.count_rows import observed_from_log
-from router.learning.scorer_rows import VectorsOf, rows_from_log
-from store.outcomes import Experience
+from learning.training import bandit as bandit_training
+from learning.training.count_rows import observed_from_log
+from learning.training.learner import Incumbent, Trained
+from learning.training.scorer.rows import VectorsOf, rows_from_log
+from router.examples.count import learnt
+from store.decisions.outcomes import Experience
 from store.records import ChoiceRecord
 
 if TYPE_CHECKING:
-    from gateway.learning.bank_lessons import LessonsOf
+    from learning.training.stored_lessons import LessonsOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class BanditTrainer:
     kind: str = "bandit"
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
-        """See gateway.learning.learner.Trainer."""
-        from router.bandit_vw import BanditSettings
+        """See learning.training.learner.Trainer."""
+        from router.choosing.bandit_vw import BanditSettings
 
         latest = _latest_embedded(experiences)
         if latest is None or latest.vector is None:
@@ -64,7 +64,7 @@ class CountsTrainer:
     kind: str = "counts"
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
-        """See gateway.learning.learner.Trainer. Nothing is compared: it is a sum over the log, always taken into use."""
+        """See learning.training.learner.Trainer. Nothing is compared: it is a sum over the log, always taken into use."""
         rows = observed_from_log((each.choice, each.outcomes) for each in experiences)
         if not rows:
             return None
@@ -90,8 +90,8 @@ class ScorerTrainer:
         return importlib.util.find_spec("torch") is not None
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
-        """See gateway.learning.learner.Trainer."""
-        from router.learning.scorer_training import LEAST_ROWS, TooFewOutcomes, trained
+        """See learning.training.learner.Trainer."""
+        from learning.training.scorer.training import LEAST_ROWS, TooFewOutcomes, trained
 
         latest = _latest_embedded(experiences)
         if latest is None:

@@ -44,7 +44,7 @@ class Option:
     engine: str
     with_examples: bool
     features: Mapping[str, float]
-    """Of router.features.action_features."""
+    """Of router.choosing.features.action_features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Scene:
     vector: Vector | None
     """Its embedding; None when the embedder was late. Estimates are worse without."""
     context: Mapping[str, float]
-    """Of router.features.context_features."""
+    """Of router.choosing.features.context_features."""
     options: Sequence[Option]
     """2 to 16, engines small to large."""
 

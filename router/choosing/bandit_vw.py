@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from router import features
-from router.bandit import (
+from router.choosing import features
+from router.choosing.bandit import (
     BanditBroken,
     BanditInput,
     BanditMissing,
@@ -33,8 +33,8 @@ from router.bandit import (
     check_lesson,
     check_scene,
 )
-from router.example_fit import ExampleFit
-from router.landmarks import LandmarkKnobs, Landmarks
+from router.choosing.example_fit import ExampleFit
+from router.choosing.landmarks import LandmarkKnobs, Landmarks
 
 if TYPE_CHECKING:
     import vowpal_wabbit_next as vw
@@ -64,7 +64,7 @@ class BanditSettings:
 
 
 class VowpalBandit:
-    """See router.bandit.Bandit."""
+    """See router.choosing.bandit.Bandit."""
 
     def __init__(self, settings: BanditSettings | None = None, *, version: str = "untrained") -> None:
         """An untaught one: it expects what the scorer expects. Raises BanditMissing."""
@@ -111,7 +111,7 @@ class VowpalBandit:
         return self._learned
 
     def estimate(self, scene: Scene) -> Estimate:
-        """See router.bandit.Bandit."""
+        """See router.choosing.bandit.Bandit."""
         check_scene(scene, self.settings.dimensions)
         with self._lock:
             reach, familiarity = self._near(scene)
@@ -121,7 +121,7 @@ class VowpalBandit:
         return Estimate(tuple(found), familiarity)
 
     def learn(self, lessons: Sequence[Lesson]) -> int:
-        """See router.bandit.Bandit."""
+        """See router.choosing.bandit.Bandit."""
         for lesson in lessons:
             check_lesson(lesson, self.settings.dimensions)
         for lesson in lessons:
@@ -147,7 +147,7 @@ class VowpalBandit:
         return count
 
     def save(self) -> bytes:
-        """See router.bandit.Bandit."""
+        """See router.choosing.bandit.Bandit."""
         with self._lock:
             arrays, actions = self._landmarks.arrays()
             arrays |= self._fit.arrays(actions)
@@ -173,7 +173,7 @@ class VowpalBandit:
 
     @classmethod
     def load(cls, data: bytes) -> Self:
-        """See router.bandit.Bandit. The version is the first 12 digits of the bytes' SHA-256."""
+        """See router.choosing.bandit.Bandit. The version is the first 12 digits of the bytes' SHA-256."""
         header, payload = _unframed(data)
         if header.get("features") != features.VERSION:
             raise BanditOutdated(f"features {header.get('features')!r}; {features.VERSION!r} is needed")
@@ -321,7 +321,7 @@ _ENOUGH_TO_SCALE = 50
 
 
 def _looks(scene: Scene) -> npt.NDArray[np.float32]:
-    """[numbers]: what the text looks like, in the order of router.features.TEXT_NAMES."""
+    """[numbers]: what the text looks like, in the order of router.choosing.features.TEXT_NAMES."""
     context = scene.context
     return np.array([context.get(name, 0.0) for name in features.TEXT_NAMES], np.float32)
 

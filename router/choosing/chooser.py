@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from router import features
-from router.bandit import Bandit, Option, Scene
-from router.features import Examples, Request
-from router.load_bias import EngineState, LoadKnobs, bias
+from router.choosing import features
+from router.choosing.bandit import Bandit, Option, Scene
+from router.choosing.features import Examples, Request
+from router.choosing.load import EngineState, LoadKnobs, bias
+from router.choosing.reward import Weights, reward, weights
 from router.plan import Action, Choice, Weighed
-from router.reward import Weights, reward, weights
 from store.records import Vector
 
 Number = TypeVar("Number", int, float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engines.engine import EngineInfo, EngineLoad
-from router.load_bias import EngineState
+from router.choosing.load import EngineState
 
 _TYPICAL_TOKENS = 256
 

@@ -21,7 +21,8 @@ SCALES: Mapping[str, tuple[float, float]] = {
     "gain": (0.3, 0.25),
     "examples": (0.5, 0.3),
 }
-"""Context features (router.features), each with what is about its middle and its deviation. Fixed, so that what was learnt
+"""Context features (router.choosing.features), each with what is about its middle and its deviation. Fixed, so that
+what was learnt
 keeps its meaning."""
 _SIZE = len(SCALES) + 1
 _CAUTION = 20.0

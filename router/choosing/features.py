@@ -145,7 +145,7 @@ def context_features(
 ) -> dict[str, float]:
     """Everything about the request that does not depend on the action, by name.
 
-    `weights` are the dials (quality, cost, latency) of router.reward; `familiarity` is 0..1. Values that are not
+    `weights` are the dials (quality, cost, latency) of router.choosing.reward; `familiarity` is 0..1. Values that are not
     finite become 0: a broken upstream stage must not poison what is learnt.
     """
     features = text_features(request.text)

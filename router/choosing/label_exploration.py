@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from router.combiner import Combination
+from router.examples.combiner import Combination
 from router.plan import Candidate
 from router.prompt import example_tokens
 

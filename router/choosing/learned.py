@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from router.bandit import Bandit
-from router.example_count import ExampleCounts
-from router.scorer import Scoring
+from router.choosing.bandit import Bandit
+from router.examples.count import ExampleCounts
+from router.examples.scorer import Scoring
 
 
 @dataclass(frozen=True, slots=True)

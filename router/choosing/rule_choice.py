@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from router.chooser import capped, drawn, with_floor
+from router.choosing.chooser import capped, drawn, with_floor
 from router.plan import Action, Choice
 
 

@@ -3,7 +3,7 @@
 Batching is refused on purpose: int8 scales depend on everything in the batch, so a vector would depend on its
 neighbours. Each text is embedded once however many ask for it at the same time, and recent vectors are kept.
 A caller that waits longer than the deadline gets EmbedderLate and goes on without. It refuses to know where
-weights come from (router/embedding_model.py) and who asks why.
+weights come from (router/embedding/model.py) and who asks why.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
-from router import embedding_model
-from router.embedding_model import EmbeddingModel, EmbeddingModelMissing
-from router.onnx_session import OnnxSession, SessionBusy
+from router.embedding import model as embedding_model
+from router.embedding.model import EmbeddingModel, EmbeddingModelMissing
+from router.embedding.onnx_session import OnnxSession, SessionBusy
 
 if TYPE_CHECKING:
-    from router.onnx_session import Infer
+    from router.embedding.onnx_session import Infer
     from store.records import Vector
 
 __all__ = ["Embedder", "EmbedderBroken", "EmbedderError", "EmbedderLate", "EmbeddingModelMissing"]
@@ -77,7 +77,7 @@ class Embedder:
         self.dimensions = model.dimensions
         self.deadline_ms = deadline_ms
         self.tokenizer_file = model.tokenizer
-        """A `tokenizer.json`: its vocabulary says how rare words are (router.rarity)."""
+        """A `tokenizer.json`: its vocabulary says how rare words are (router.examples.rarity)."""
         self._max_characters = max_characters
         self._tokenizer = _load_tokenizer(model.tokenizer, max_tokens)
         self._recent: LRUCache[bytes, Vector] = LRUCache(cache_entries)

@@ -5,7 +5,7 @@ tokens) goes in, `embedding` float32 (1, hidden) of unit length comes out. Two n
 reference, and int8 with one scale per output channel for what is served. Network: Devlin et al. 2018, "BERT",
 section 3 (post-norm encoder, exact GELU); sentence vector: Reimers & Gurevych 2019, "Sentence-BERT", section
 3 (mean of the token vectors). It refuses to know where weights live and where models are kept:
-router/embedding_model.py does, and runs this file as a program (`python -m router.minilm_onnx FOLDER OUT`),
+router/embedding/model.py does, and runs this file as a program (`python -m router.embedding.minilm_onnx FOLDER OUT`),
 so that the f32 weights are gone with the process that needed them.
 """
 

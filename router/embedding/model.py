@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from router import minilm_onnx
+from router.embedding import minilm_onnx
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ def _build(folder: Path, cache_dir: Path, sidecar: Path) -> Path:
 
 def _build_in_child(folder: Path, out: Path) -> None:
     command = [sys.executable, "-m", minilm_onnx.__name__, str(folder), str(out)]
-    here = str(Path(__file__).resolve().parent.parent)
+    here = str(Path(__file__).resolve().parent.parent.parent)
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     }

@@ -10,19 +10,19 @@ from store.records import Example, Vector
 
 
 class Index(Protocol):
-    """What is needed of store.vector_index.TenantIndexes."""
+    """What is needed of store.examples.vector_index.TenantIndexes."""
 
     def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]: ...
 
 
 class Bank(Protocol):
-    """What is needed of store.examples.ExampleBank."""
+    """What is needed of store.examples.bank.ExampleBank."""
 
     def by_ids(self, tenant: str, ids: Sequence[int]) -> list[Example]: ...
 
 
 class VectorsOf(Protocol):
-    """What is needed of store.answer_vectors.CandidateVectors."""
+    """What is needed of store.examples.answer_vectors.CandidateVectors."""
 
     def pairs(self, tenant: str, ids: Sequence[int]) -> Mapping[int, tuple[Vector | None, Vector | None]]: ...
 

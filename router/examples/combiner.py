@@ -1,8 +1,8 @@
 """Which examples together, in what order: the set that promises the most quality for its tokens, often the empty one.
 
 Greedy: each step takes the example that adds most to the expected quality of the set, less the price of its tokens, and
-stops when none adds enough. That quality is the one of router.set_quality, with what a scorer says of help (h) and of harm
-(k) kept apart, and with `distraction`:
+stops when none adds enough. That quality is the one of router.examples.set_quality, with what a scorer says of help
+(h) and of harm (k) kept apart, and with `distraction`:
 
     (1 - M) * product(1 - distraction * (1 - h_i)) + M * alone * product(1 - k_i / 2),  M = product(1 - h_i)
 
@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engines.chat import ChatRequest
-from router.hot_examples import hot_first
+from router.examples.hot_examples import hot_first
+from router.examples.set_quality import EPSILON
 from router.plan import Candidate
 from router.prompt import example_tokens, tokens_needed
-from router.set_quality import EPSILON
 
 Order = Literal["helpful_last", "stable"]
 LeftOut = Literal[
@@ -41,8 +41,8 @@ LeftOut = Literal[
 """not_scored: nobody knows what it would do. helps_too_little: by itself, against `min_gain`, and beside others.
 unfamiliar: no candidate mentions what the request names, and none helps enough for that. enough: as many as wanted were
 chosen. no_room: its tokens would not have fitted. redundant: it is like one that was chosen. adds_too_little: beside the
-chosen ones, for its tokens, or in a bank that so seldom helps (router.help_rates). promises_too_little: it would have been
-sent, but even the best set was not worth the risk."""
+chosen ones, for its tokens, or in a bank that so seldom helps (router.examples.help_rates). promises_too_little: it
+would have been sent, but even the best set was not worth the risk."""
 
 
 HARM_BELIEVED = 0.5
@@ -102,7 +102,7 @@ def combine(
 
     `quality_alone` is the expected quality without any. Candidates that were not scored, or are expected to help less than
     is asked for, are passed over. `familiar`: whether any mentions what the request names
-    (router.scorer_features.names_met). `hot`: places of examples that the engine keeps warm, for the stable
+    (router.examples.features.names_met). `hot`: places of examples that the engine keeps warm, for the stable
     order. Takes some 0.05 ms of CPU for 20 candidates.
     """
     left_out: dict[int, LeftOut] = {

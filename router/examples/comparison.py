@@ -9,11 +9,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from router import unlisted_words
-from router.lexical_words import CALENDAR
-from router.scorer_reading import ANSWER, MAY_BE_NAMED, QUESTION, Pair, Text
-from router.slips import KINDS, kind_of_slip, near_forms
-from router.spelled_codes import spelled_by
+from router.examples import unlisted_words
+from router.examples.lexical_words import CALENDAR
+from router.examples.reading import ANSWER, MAY_BE_NAMED, QUESTION, Pair, Text
+from router.examples.slips import KINDS, kind_of_slip, near_forms
+from router.examples.spelled_codes import spelled_by
 
 NAMES: tuple[str, ...] = (
     "request_covered",  # share of the request's words, weighted by rarity, that the example's question says
@@ -33,7 +33,7 @@ NAMES: tuple[str, ...] = (
     "numbers_equal",  # both say numbers, and the same
     "numbers_conflict",  # both say numbers, and others
     "numbers_one_sided",
-    "other_things",  # router.lexical_things.about_other_things
+    "other_things",  # router.examples.lexical_things.about_other_things
     "names_disagree",  # each names what the other does not
     "asks_alike",  # the same kinds of question word
     "request_in_answer",  # share of the request's words, weighted by excess rarity, that the answer says
@@ -52,7 +52,7 @@ NAMES: tuple[str, ...] = (
     *(f"name_{kind}" for kind in KINDS),  # ... lacks it, has one more, has another vowel, another letter
     *unlisted_words.NAMES,
 )
-"""One name per number, in order (router.scorer_features.NAMES has them among others)."""
+"""One name per number, in order (router.examples.features.NAMES has them among others)."""
 
 _PACK_TEXTS = struct.Struct(f"{len(NAMES) - len(KINDS) - len(unlisted_words.NAMES)}f").pack
 _PACK_KINDS = struct.Struct(f"{len(KINDS)}f").pack
@@ -171,7 +171,7 @@ def in_common(asked: Text, pairs: Sequence[Pair], resembled: frozenset[str] = fr
                 pair.spelled,
                 pair.spelled * covered_words,
                 spelled_by(asked.words, pair.codes) if pair.codes else 0.0,
-                # For these two all candidates must have been looked at (router.scorer_features).
+                # For these two all candidates must have been looked at (router.examples.features).
                 0.0,
                 0.0,
                 slips / (1.0 + slips),

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from router import scorer_comparison
+from router.examples import comparison as scorer_comparison
+from router.examples.comparison import in_common
+from router.examples.rarity import Rarity
+from router.examples.reading import QUESTION, Pair, Readings, Text, read
+from router.examples.slips import kind_of_slip, swapped_or_doubled
 from router.plan import Candidate
-from router.rarity import Rarity
-from router.scorer_comparison import in_common
-from router.scorer_reading import QUESTION, Pair, Readings, Text, read
-from router.slips import kind_of_slip, swapped_or_doubled
-from store.accounting import decayed
+from store.examples.accounting import decayed
 from store.records import Example, Vector
 
 if TYPE_CHECKING:

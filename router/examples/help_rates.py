@@ -66,7 +66,7 @@ class HelpRates:
         """A request's predictions, brought to how often this tenant's requests were helped until now; and counts them.
 
         `scorer`: the version that made them. `familiar`: whether a candidate mentions what is named
-        (router.scorer_features.names_met).
+        (router.examples.features.names_met).
         """
         if not effects:
             return effects

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from router.lexical_things import APOSTROPHES, LONGEST, TOKEN, Things, names_differ, number, things
-from router.lexical_words import (
+from router.examples.lexical_things import APOSTROPHES, LONGEST, TOKEN, Things, names_differ, number, things
+from router.examples.lexical_words import (
     AUXILIARIES,
     BESIDE_NUMBERS,
     CALENDAR,

@@ -1,8 +1,8 @@
 """Word lists: closed classes of words whose change turns a question into another, behind the lexical gates; and what the
 scorer reads past, and takes words apart by.
 
-Data only, for the languages named. What needs no list (numbers, names, symbols, order) is in router/lexical_gates.py
-and works in any script.
+Data only, for the languages named. What needs no list (numbers, names, symbols, order) is in
+router/examples/lexical_gates.py and works in any script.
 """
 
 from __future__ import annotations
@@ -146,11 +146,11 @@ CONTRACTIONS = _words("""
     shouldve thats thatll theres theyd theyll theyre theyve wasnt werent whats wheres whens whos whod wont wouldnt wouldve
     youd youll youre youve
 """)
-"""Without their apostrophes, as router.lexical_things reads them. Vocabularies of encoders list none of them."""
+"""Without their apostrophes, as router.examples.lexical_things reads them. Vocabularies of encoders list none of them."""
 
 WORD_PREFIXES = _words("anti co de dis inter mis multi non out over pre re semi sub un under")
 WORD_ENDINGS = _words("""
     able age al ance ancy ation ed ee ence ency er ers es ful ible ing ings ion ish ism ist ity ive ize izer less ling ly
     ment ness or ous r s ship y
 """)
-"""English: what makes a word of another (router.word_parts)."""
+"""English: what makes a word of another (router.examples.word_parts)."""

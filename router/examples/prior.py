@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.scorer_artifact import Declared
-from router.scorer_features import NAMES, PLACE, VERSION
+from router.examples.features import NAMES, PLACE, VERSION
+from router.examples.scorer_artifact import Declared
 
 ALONE = 0.3
 """Quality assumed of a small engine without help."""

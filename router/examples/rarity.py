@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from router.slips import Slips
-from router.word_parts import WordParts
+from router.examples.slips import Slips
+from router.examples.word_parts import WordParts
 
 FEWEST_WORDS = 1000
 """A vocabulary with fewer whole words says nothing about frequency: then length stands for rarity."""
@@ -51,7 +51,7 @@ class Rarity:
         return cls(_whole_words(pieces))
 
     def __call__(self, word: str) -> float:
-        """Rarity of a word in lower case, apostrophes gone, as router.lexical_things.Things.words are."""
+        """Rarity of a word in lower case, apostrophes gone, as router.examples.lexical_things.Things.words are."""
         if len(word) == 1 and word.isascii() and word.isalpha():
             return 0.0
         if self.by_length:

@@ -13,12 +13,12 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from router.lexical_things import LONGEST, things, words_of
-from router.lexical_words import CALENDAR, CHAT_WORDS, CONTRACTIONS, FUNCTION_WORDS, QUESTION_WORDS
-from router.rarity import Rarity
-from router.slips import Slips, near_forms
-from router.spelled_codes import codes, forms, spelled_from
-from router.unlisted_words import Spelling, unlisted
+from router.examples.lexical_things import LONGEST, things, words_of
+from router.examples.lexical_words import CALENDAR, CHAT_WORDS, CONTRACTIONS, FUNCTION_WORDS, QUESTION_WORDS
+from router.examples.rarity import Rarity
+from router.examples.slips import Slips, near_forms
+from router.examples.spelled_codes import codes, forms, spelled_from
+from router.examples.unlisted_words import Spelling, unlisted
 from store.records import Example
 
 _EARLIER = "\n(Earlier: "
@@ -42,7 +42,8 @@ _NO_NAMES = FUNCTION_WORDS | CHAT_WORDS | QUESTION_WORDS.keys()
 _JOINING = frozenset(("and", "both", "also"))
 
 MAY_BE_NAMED = 0.7
-"""Excess rarity a little below that of words that are made of listed ones (router.rarity.MADE_OF_LISTED): "Flatbread"."""
+"""Excess rarity a little below that of words that are made of listed ones (router.examples.rarity.MADE_OF_LISTED):
+"Flatbread"."""
 RARE_FROM = 0.6
 """Rarity from which a word begins to count as one that tells things apart; below are some four hundred words."""
 
@@ -75,7 +76,7 @@ class Text:
     turn_words: frozenset[str]
     every_word: frozenset[str]
     unlisted: tuple[Spelling, ...]
-    """router.unlisted_words.unlisted of them."""
+    """router.examples.unlisted_words.unlisted of them."""
     numbers: tuple[str, ...]
     machine: tuple[str, ...]
     """Sorted."""
@@ -95,7 +96,7 @@ _NO_SLIPS: Mapping[str, str] = {}
 
 
 def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Text:
-    """Linear in the text, of which router.lexical_things.LONGEST characters are looked at.
+    """Linear in the text, of which router.examples.lexical_things.LONGEST characters are looked at.
 
     `meant`: words to be read as others (some of `Text.slips` of an earlier reading).
     """
@@ -297,13 +298,13 @@ class Pair:
     joins: bool
     """All as Text has them of the question."""
     near: frozenset[int]
-    """router.slips.near_forms of its names and of words that may be parts of names."""
+    """router.examples.slips.near_forms of its names and of words that may be parts of names."""
 
 
 class Readings:
     """Examples read lately. Any thread may ask.
 
-    An example whose texts were replaced (store.twins) keeps its id: the texts' hash is part of the key.
+    An example whose texts were replaced (store.examples.twins) keeps its id: the texts' hash is part of the key.
     """
 
     def __init__(self, rarity: Rarity, entries: int) -> None:

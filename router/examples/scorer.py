@@ -1,8 +1,9 @@
 """How much would each example help this engine with this request? One ONNX model, asked in time or not at all.
 
-The model's own metadata says which of two signatures it has (router.scorer_artifact): `features` looks at embeddings
-and named scalars and costs a tenth of a millisecond; `cross_encoder` reads request and example together and wants a
-GPU. Blocks: for the executor's threads. It does not choose examples (router.combiner does) and knows no tenant.
+The model's own metadata says which of two signatures it has (router.examples.scorer_artifact): `features` looks at
+embeddings and named scalars and costs a tenth of a millisecond; `cross_encoder` reads request and example together
+and wants a GPU. Blocks: for the executor's threads. It does not choose examples (router.examples.combiner does) and
+knows no tenant.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from router.onnx_session import OnnxSession, ProviderMissing, SessionBusy
+from router.embedding.onnx_session import OnnxSession, ProviderMissing, SessionBusy
+from router.examples.features import NAMES, VERSION, Features, RequestView, most_help, vector_rows
+from router.examples.scorer_artifact import EFFECTS, OUTPUTS, Declared, WrongArtifact, check_ports, declared
+from router.examples.set_quality import EPSILON
 from router.plan import Candidate
-from router.scorer_artifact import EFFECTS, OUTPUTS, Declared, WrongArtifact, check_ports, declared
-from router.scorer_features import NAMES, VERSION, Features, RequestView, most_help, vector_rows
-from router.set_quality import EPSILON
 from store.records import Example
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from router.onnx_session import Infer
+    from router.embedding.onnx_session import Infer
 
     Floats = npt.NDArray[np.float32]
 
@@ -57,7 +58,7 @@ class Scores:
     quality_alone: float
     """0..1."""
     features: Floats
-    """(candidates, router.scorer_features.NAMES): to be logged, and so trained on."""
+    """(candidates, router.examples.features.NAMES): to be logged, and so trained on."""
     scorer: str
     """Version of the model that answered."""
     bypassed: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ OUTPUTS: Mapping[str, tuple[str, ...]] = {
 }
 
 EFFECTS = ("helps", "harms")
-"""Outputs that a features model may have besides: shares mended and spoilt by each example (router.set_quality)."""
+"""Outputs that a features model may have besides: shares mended and spoilt by each example (router.examples.set_quality)."""
 
 
 class WrongArtifact(ValueError):

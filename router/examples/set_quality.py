@@ -10,8 +10,8 @@ are too many to be scored, so their quality is put together from these:
 
     quality(S) = (1 - (1 - a) * prod(1 - h_i)) * prod(w_j / a),  i over those that help, j over those that harm
 
-With one example this is its own w, with none it is a. Training (router.learning.scorer_training) fits this formula. Choosing
-(router.combiner) keeps help and harm of one example apart and adds what it distracts from others.
+With one example this is its own w, with none it is a. Training (learning.training.scorer.training) fits this formula.
+Choosing (router.examples.combiner) keeps help and harm of one example apart and adds what it distracts from others.
 """
 
 from __future__ import annotations

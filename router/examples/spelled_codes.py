@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from router.lexical_things import LONGEST
+from router.examples.lexical_things import LONGEST
 
 _RUN = re.compile(r"[^\s,;:!?\"\u201c\u201d()]+")
 _LETTERS = re.compile(r"[^\W\d_]+")

@@ -32,11 +32,12 @@ class Spelling(NamedTuple):
     """How many there are; 0 for what is no name: an identifier with another letter or digit is another thing."""
     letters: str = ""
     """Which letters it has, in order of the alphabet: the same for words that differ by a swap or a doubled letter
-    (router.slips.swapped_or_doubled). Empty for words too short to tell."""
+    (router.examples.slips.swapped_or_doubled). Empty for words too short to tell."""
 
 
 def unlisted(rare: Iterable[tuple[str, float]]) -> tuple[Spelling, ...]:
-    """Of a text's words with their excess rarity (router.scorer_reading.Text.rare), those that the vocabulary does not list.
+    """Of a text's words with their excess rarity (router.examples.reading.Text.rare), those that the vocabulary does
+    not list.
 
     Without numbers, which are not misspelt into each other, and no more than a dozen.
     """

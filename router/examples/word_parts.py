@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
 
-from router.lexical_words import WORD_ENDINGS, WORD_PREFIXES
+from router.examples.lexical_words import WORD_ENDINGS, WORD_PREFIXES
 
 MOST_WORDS, MOST_SHORT_WORDS = 20_000, 5_000
 """Of the vocabulary, commonest first, how many may be parts; and of those with three letters, which names are full of."""

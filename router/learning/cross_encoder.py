@@ -1,7 +1,7 @@
 """Trains a cross-encoder on outcomes with their texts: a scorer for a GPU, or a teacher for the one that runs on a CPU.
 
 It starts from the gateway's own sentence encoder. The split by time, the quality of a set and the calibration are those of
-router.learning.scorer_training, so figures of both may be compared. Needs torch (extra `train`).
+learning.training.scorer.training, so figures of both may be compared. Needs torch (extra `train`).
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from router.learning import scorer_training
+from learning.training.scorer import training as scorer_training
+from learning.training.scorer.metrics import comparable_pairs, figures
+from learning.training.scorer.rows import Row
+from learning.training.scorer.training import MOST_DISAGREEMENT, Trained
+from router.embedding.onnx_session import OnnxSession
+from router.examples.prior import prior_model
+from router.examples.set_quality import set_quality
 from router.learning.cross_encoder_graph import cross_encoder_model
 from router.learning.cross_encoder_texts import PairReader, TextRow, padded
-from router.learning.scorer_metrics import comparable_pairs, figures
-from router.learning.scorer_rows import Row
-from router.learning.scorer_training import MOST_DISAGREEMENT, Trained
-from router.onnx_session import OnnxSession
-from router.scorer_prior import prior_model
-from router.set_quality import set_quality
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from router.embedding.onnx_session import Infer
     from router.learning.cross_encoder_network import Network, Reading
-    from router.onnx_session import Infer
 
     Floats = npt.NDArray[np.float64]
 
 LAYERS = 2
 MOST_TOKENS = 256
-"""Of a pair; what router.scorer.Scorer cuts to as well."""
+"""Of a pair; what router.examples.scorer.Scorer cuts to as well."""
 MOST_EPOCHS, PATIENCE = 5, 1
 BATCH_ROWS = 16
 RATE, HEAD_RATE = 2e-4, 1e-3
@@ -102,11 +102,11 @@ def trained_cross_encoder(
 ) -> Trained:
     """A cross-encoder trained on `rows`, against `incumbent` (a scorer with the `features` signature). Takes minutes.
 
-    `encoder`: the folder of a sentence encoder's weights and tokenizer, as router.embedding_model.locate gives it; its
+    `encoder`: the folder of a sentence encoder's weights and tokenizer, as router.embedding.model.locate gives it; its
     first `layers` layers are taken. The latest rows decide whether it is better, and are neither fitted nor stopped by.
     The same rows, incumbent and seed give the same weights on the same machine. Raises
-    router.learning.scorer_training.TooFewOutcomes and TorchMissing, router.minilm_onnx.UnsuitableModel, and RuntimeError
-    should the written model not agree with the trained one.
+    learning.training.scorer.training.TooFewOutcomes and TorchMissing, router.embedding.minilm_onnx.UnsuitableModel,
+    and RuntimeError should the written model not agree with the trained one.
     """
     torch = scorer_training._torch()
     ordered = sorted(rows, key=lambda one: (one.row.at_s, one.row.request_id))
@@ -240,7 +240,7 @@ def _fitted(
 def _loss(network: Network, reading: Reading, rows: Sequence[int], *, dropout: bool) -> Any:
     import torch
 
-    from router.learning.scorer_network import set_quality_of
+    from learning.training.scorer.network import set_quality_of
 
     alone, with_one, owner = network.qualities(reading, rows, dropout=dropout)
     quality = set_quality_of(alone, with_one, owner).clamp(1e-5, 1 - 1e-5)
@@ -263,7 +263,7 @@ def _mean_loss(network: Network, reading: Reading) -> float:
 def _calibration(network: Network, reading: Reading) -> tuple[float, float]:
     import torch
 
-    from router.learning.calibration import fitted_line
+    from learning.training.scorer.calibration import fitted_line
 
     with torch.no_grad():
         alone, with_one, owner = network.qualities(reading, range(len(reading.shown)))
@@ -276,8 +276,8 @@ def _require_parity(
     """Raises RuntimeError unless the written model says what torch says."""
     import torch
 
+    from learning.training.scorer.network import calibrated
     from router.learning.cross_encoder_network import read_rows
-    from router.learning.scorer_network import calibrated
 
     with torch.no_grad():
         alone, with_one, owner = network.qualities(read_rows(rows, reader), range(len(rows)))

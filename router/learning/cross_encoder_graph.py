@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from router.minilm_onnx import IR_VERSION, OPSET, Shape, _encoder_layer, _Graph
-from router.scorer_artifact import Declared
-from router.set_quality import EPSILON
+from router.embedding.minilm_onnx import IR_VERSION, OPSET, Shape, _encoder_layer, _Graph
+from router.examples.scorer_artifact import Declared
+from router.examples.set_quality import EPSILON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ def cross_encoder_model(weights: Weights, shape: Shape, layers: int, separator: 
     """The model as bytes, with its metadata. `weights`: the encoder's by the names of its checkpoint, and HEAD's.
 
     `separator`: the id of the token between the texts, which both have and which therefore matches nothing. Raises
-    router.minilm_onnx.UnsuitableModel for a missing tensor.
+    router.embedding.minilm_onnx.UnsuitableModel for a missing tensor.
     """
     from onnx import TensorProto, helper
 

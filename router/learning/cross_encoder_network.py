@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from learning.training.scorer.network import UNKNOWN_EFFECTS
+from router.embedding.minilm_onnx import Shape, UnsuitableModel, read_shape
 from router.learning.cross_encoder_graph import NOWHERE
 from router.learning.cross_encoder_texts import PairReader, TextRow, padded
-from router.learning.scorer_network import UNKNOWN_EFFECTS
-from router.minilm_onnx import Shape, UnsuitableModel, read_shape
 
 HIDDEN = 64
 DROPOUT = 0.1
@@ -66,7 +66,7 @@ class Network:
     """Weights and how they are used. The tables of words and positions stay as they came."""
 
     def __init__(self, encoder: Path, layers: int, separator: int, starts_at: float, seed: int) -> None:
-        """`encoder`: a folder as router.embedding_model.locate gives it; its first `layers` layers are taken.
+        """`encoder`: a folder as router.embedding.model.locate gives it; its first `layers` layers are taken.
 
         `starts_at`: quality without examples before anything is learnt. Raises UnsuitableModel.
         """

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from router.learning.scorer_rows import Row, VectorsOf, rows_from_log
+from learning.training.scorer.rows import Row, VectorsOf, rows_from_log
 from store.records import ChoiceRecord, OutcomeRecord
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ QuestionsOf = Callable[[Sequence[str]], Mapping[str, str]]
 
 
 def shown(question: str, answer: str) -> str:
-    """An example as the cross-encoder reads it; what router.scorer shows it."""
+    """An example as the cross-encoder reads it; what router.examples.scorer shows it."""
     return f"{question}\n{answer}"
 
 
@@ -56,7 +56,7 @@ def text_rows_from_log(
     *,
     embedding_version: str = "",
 ) -> list[TextRow]:
-    """The rows of router.learning.scorer_rows.rows_from_log whose texts are all known, oldest first."""
+    """The rows of learning.training.scorer.rows.rows_from_log whose texts are all known, oldest first."""
     logged = list(choices)
     asked = questions_of([choice.request_id for choice, _ in logged])
     found: list[TextRow] = []
@@ -115,7 +115,7 @@ def candidate_rows_from_log(
 
 
 class PairReader:
-    """From texts to token ids, exactly as router.scorer.Scorer reads them when it serves. Any thread may ask."""
+    """From texts to token ids, exactly as router.examples.scorer.Scorer reads them when it serves. Any thread may ask."""
 
     def __init__(self, tokenizer: Path, max_tokens: int) -> None:
         """`tokenizer`: a `tokenizer.json`. Pairs are cut to `max_tokens`, the longer text first."""

@@ -3,7 +3,7 @@
 A student learns from a teacher's probabilities on more cases than were observed (Hinton, Vinyals, Dean 2015, "Distilling the
 Knowledge in a Neural Network", section 2; for rankers: Hofstaetter et al. 2020, "Improving Efficient Neural Ranking Models
 with Cross-Architecture Knowledge Distillation", section 3). The rows are ordinary ones of one example each and, once per
-request, of none. They are for fitting only: `taught` of router.learning.scorer_training.trained, which never decides or
+request, of none. They are for fitting only: `taught` of learning.training.scorer.training.trained, which never decides or
 calibrates by them. Needs no torch.
 """
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from learning.training.scorer.rows import Row
 from router.learning.cross_encoder_texts import TextRow
-from router.learning.scorer_rows import Row
 
 if TYPE_CHECKING:
     import numpy.typing as npt

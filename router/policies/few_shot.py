@@ -15,14 +15,14 @@ from typing import Protocol
 
 from router.digest import scope
 from router.plan import Ask, Attempt, Candidate, Plan
-from router.policies.looking import Embed, Looker
 from router.policies.nearest_examples import familiar, that_fit
+from router.policies.question import Embed, Looker
 from router.prompt import tokens_needed, with_examples
 from store.records import Vector
 
 
 class Retrieve(Protocol):
-    """What is needed of router.retriever.Retriever."""
+    """What is needed of router.embedding.retriever.Retriever."""
 
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]: ...
 
@@ -91,7 +91,7 @@ class FewShot:
         began = time.perf_counter()
         chosen = self._within_budget(near_enough, ask)
         stages["combine"] = time.perf_counter() - began
-        # Pairs that were merged into one example (store.twins) are still that many past answers.
+        # Pairs that were merged into one example (store.examples.twins) are still that many past answers.
         novel = sum(1 + c.example.merged for c in near_enough) < self.knobs.m
         if novel or not chosen:
             reason = "novel" if novel else "no_example_fits"

@@ -16,34 +16,34 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from engines.engine import EngineInfo, EngineLoad
-from router import scorer_features
-from router.bandit import Bandit, BanditError
-from router.chooser import Chooser, Situation
-from router.combiner import Combination, combine, room_tokens, with_gains
-from router.combiner import Knobs as CombinerKnobs
+from router.choosing.bandit import Bandit, BanditError
+from router.choosing.chooser import Chooser, Situation
+from router.choosing.engine_state import engine_state
+from router.choosing.exploration_budget import ExplorationBudget
+from router.choosing.features import Examples, Request, spread
+from router.choosing.label_exploration import Explored, explored
+from router.choosing.learned import Learned, LearnedBooks
+from router.choosing.load import EngineState
+from router.choosing.rule_choice import following
 from router.digest import carries_tools, scope
-from router.engine_state import engine_state
-from router.example_count import Knobs as CountKnobs
-from router.exploration_budget import ExplorationBudget
-from router.features import Examples, Request, spread
-from router.help_rates import HelpRates
-from router.label_exploration import Explored, explored
-from router.learned import Learned, LearnedBooks
-from router.load_bias import EngineState
+from router.examples import features as scorer_features
+from router.examples.combiner import Combination, combine, room_tokens, with_gains
+from router.examples.combiner import Knobs as CombinerKnobs
+from router.examples.count import Knobs as CountKnobs
+from router.examples.features import RequestView
+from router.examples.help_rates import HelpRates
+from router.examples.scorer import Scores
 from router.plan import Action, Ask, Attempt, Candidate, Choice, Helped, Plan
-from router.policies.looking import Embed, Looked, Looker
 from router.policies.nearest_examples import familiar, that_fit
+from router.policies.question import Embed, Looked, Looker
 from router.prompt import example_tokens, tokens_needed, with_examples
-from router.rule_choice import following
-from router.scorer import Scores
-from router.scorer_features import RequestView
 from store.records import Vector
 
 _UNSCORED_QUALITY = 0.5
 
 
 class Retrieve(Protocol):
-    """What is needed of router.retriever.Retriever."""
+    """What is needed of router.embedding.retriever.Retriever."""
 
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]: ...
 
@@ -59,7 +59,7 @@ class LoadedEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """theta, m, same_names: the rule until a bandit takes over (few_shot). The rest: see gateway.settings.learning."""
+    """theta, m, same_names: the rule until a bandit takes over (few_shot). The rest: see understudy.settings.learning."""
 
     theta: float = 0.8
     m: int = 3
@@ -139,7 +139,7 @@ class InContext:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`hot`: places of a tenant's examples that the smallest engine keeps warm (router.hot_examples); must not raise."""
+        """`hot`: places of a tenant's examples that the smallest engine keeps warm (see HotExamples); must not raise."""
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
         self._looker = Looker(embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters)
@@ -314,7 +314,7 @@ class InContext:
 
     def _by_rule(self, thinking: _Thinking, situation: Situation, chosen: _Chosen) -> tuple[Choice, str]:
         """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose."""
-        # Pairs that were merged into one example (store.twins) are still that many past answers.
+        # Pairs that were merged into one example (store.examples.twins) are still that many past answers.
         novel = sum(1 + c.example.merged for c in self._familiar(thinking)) < self.knobs.m
         # The only example was left out on purpose: what the engine does without it is what is to be learnt.
         dropped = chosen.helped is not None and chosen.helped.explored == "drop"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.lexical_things import about_other_things, things
+from router.examples.lexical_things import about_other_things, things
 from router.plan import Candidate
 from router.prompt import example_tokens
 

@@ -12,7 +12,7 @@ from store.records import Vector
 
 
 class Embed(Protocol):
-    """What is needed of router.embedder.Embedder."""
+    """What is needed of router.embedding.embedder.Embedder."""
 
     async def embed(self, text: str) -> Vector: ...
 

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.demo.stage import Running, announced
-from store.admin_users import AdminUsers
-from store.memory import Memory
+from simulation.demo.stage import Running, announced
+from store.people.operators import AdminUsers
+from store.store import Memory
 
 USER = "operator"
 _WAIT_S = 10.0

@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.simulated_stream import Ask
-from engines.simulated_world import World, seeded
-from gateway.demo.stage import LARGE, MODEL, SMALL, Stage
-from gateway.demo.tally import Played, Route, Tally
+from simulation.demo.stage import LARGE, MODEL, SMALL, Stage
+from simulation.demo.tally import Played, Route, Tally
+from simulation.stream import Ask
+from simulation.world import World, seeded
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

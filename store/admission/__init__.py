@@ -1,8 +1,8 @@
 """Which answers may become examples, and with what text. The entry is Admission.judge; everything else serves it."""
 
-from router.admission.chain import FORM_RULES, REASONS, Admission, form_refusal
-from router.admission.contributors import Contributor, ContributorLimits
-from router.admission.finished import AdmissionSettings, Finished, Mode, Origin, Twin, TwinOf, Verdict
+from store.admission.chain import FORM_RULES, REASONS, Admission, form_refusal
+from store.admission.contributors import Contributor, ContributorLimits
+from store.admission.finished import AdmissionSettings, Finished, Mode, Origin, Twin, TwinOf, Verdict
 
 __all__ = [
     "FORM_RULES",

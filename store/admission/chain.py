@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from router.admission import contributors
-from router.admission.credentials import credentials
-from router.admission.finished import AdmissionSettings, Finished, TwinOf, Verdict
-from router.admission.instructions import instructions
-from router.admission.private_data import private_data
-from router.admission.spans import Redacted, Span, TooMany, redacted
 from router.digest import carries_tools, cut, is_plain_text
+from store.admission import contributors
+from store.admission.credentials import credentials
+from store.admission.finished import AdmissionSettings, Finished, TwinOf, Verdict
+from store.admission.instructions import instructions
+from store.admission.private_data import private_data
+from store.admission.spans import Redacted, Span, TooMany, redacted
 
 Rule = Callable[[Finished, AdmissionSettings], bool]
 """Whether to refuse."""

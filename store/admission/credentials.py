@@ -11,8 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from router.admission.patterns import Pattern, before
-from router.admission.spans import Span, apart
+from store.admission.patterns import Pattern, before
+from store.admission.spans import Span, apart
 
 _T = r"[A-Za-z0-9_-]"
 _PREFIXED = (

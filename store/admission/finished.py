@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engines.chat import ChatRequest
-from router.admission.contributors import Contributor, ContributorLimits
+from store.admission.contributors import Contributor, ContributorLimits
 
 Mode = Literal["refuse", "redact", "off"]
 """What becomes of a pair in which something was found."""

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from urllib.parse import unquote_plus
 
-from router.admission.patterns import Pattern
+from store.admission.patterns import Pattern
 
 _DIRECTION = Pattern(r"[\x{202D}\x{202E}]")
 _TAGS = Pattern(r"(?:\x{1F3F4})?[\x{E0000}-\x{E007F}]+")

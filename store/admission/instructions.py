@@ -7,8 +7,8 @@ Every function is pure and linear in the text.
 
 from __future__ import annotations
 
-from router.admission.hidden_text import ciphers, hides, readings
-from router.admission.patterns import Pattern
+from store.admission.hidden_text import ciphers, hides, readings
+from store.admission.patterns import Pattern
 
 _PAST = (
     r"(?:all|any|the|your|my|of|these|those|every|everything|whatever|previous(?:ly)?|prior|above"

@@ -29,8 +29,8 @@ from stdnum.pl import pesel
 from stdnum.se import personnummer
 from stdnum.us import itin, rtn, ssn
 
-from router.admission.patterns import Pattern, before, touches_word
-from router.admission.spans import Span
+from store.admission.patterns import Pattern, before, touches_word
+from store.admission.spans import Span
 
 _REACH = 48
 

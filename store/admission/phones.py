@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import phonenumbers
 
-from router.admission.patterns import Pattern, before
-from router.admission.spans import Span
+from store.admission.patterns import Pattern, before
+from store.admission.spans import Span
 
 REGIONS = ("US", "GB", "DE", "FR", "ES", "IT", "NL", "AU", "IN", "BR", "JP", "CH")
 """Whose national formats are tried for a number without a country code."""

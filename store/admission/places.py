@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from router.admission.patterns import Pattern, touches_word
-from router.admission.spans import Span
+from store.admission.patterns import Pattern, touches_word
+from store.admission.spans import Span
 
 _STREETS = (
     "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Place|Pl|Square|Sq|Terrace|Ter|Way|Parkway|"

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 
 from stdnum import iban, luhn
 
-from router.admission.national_ids import national_ids
-from router.admission.patterns import Pattern, before, touches_word
-from router.admission.phones import phones
-from router.admission.places import places
-from router.admission.spans import Span, apart
+from store.admission.national_ids import national_ids
+from store.admission.patterns import Pattern, before, touches_word
+from store.admission.phones import phones
+from store.admission.places import places
+from store.admission.spans import Span, apart
 
 _EMAIL = Pattern(
     r"[\pL\pN][\pL\pN._%+'-]*@[\pL\pN](?:[\pL\pN-]*[\pL\pN])?(?:\.[\pL\pN](?:[\pL\pN-]*[\pL\pN])?)*\.[\pL]{2,}",

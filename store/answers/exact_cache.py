@@ -9,9 +9,9 @@ from concurrent.futures import Future
 
 from cachetools import LRUCache
 
-from store.database import Database, StoreBusy, StoreClosed
-from store.generation import Generation
 from store.records import ExactAnswer
+from store.sqlite.database import Database, StoreBusy, StoreClosed
+from store.sqlite.generation import Generation
 
 _GENERATION = "exact_answers"
 _ENTRY_OVERHEAD_BYTES = 512

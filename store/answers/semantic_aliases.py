@@ -1,6 +1,6 @@
 """Questions that share another question's remembered answer, each hanging on its own example.
 
-Which pairs may, is decided elsewhere (gateway.semantic.near_misses). An alias goes with its example, with its entry, and
+Which pairs may, is decided elsewhere (learning.reuse.near_misses). An alias goes with its example, with its entry, and
 with any change of the example's texts.
 """
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 class SemanticAliases:

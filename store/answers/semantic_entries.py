@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from store.database import Database
+from store.answers.semantic_aliases import SemanticAliases
 from store.records import ExactAnswer
-from store.semantic_aliases import SemanticAliases
+from store.sqlite.database import Database
 
 _TRIMMED_AT_ONCE = 64
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from store.database import Database
+from store.sqlite.database import Database
 
 Counts = Mapping[tuple[str, int], int]
 """(kind, slot) to how many."""
@@ -107,7 +107,7 @@ class SemanticObservations:
         return {entry_id: tuple(rows) for entry_id, rows in found.items()}
 
     def counts(self, scope: SemanticScope) -> dict[int, dict[tuple[str, int], int]]:
-        """All counts of a scope by phase, as `router.semantic_ledger.Ledger.restored` takes them."""
+        """All counts of a scope by phase, as `learning.reuse.ledger.Ledger.restored` takes them."""
         rows = self._db.read().execute(
             "SELECT phase, kind, slot, total FROM semantic_counts WHERE tenant = ? AND embedding_version = ? AND policy = ?",
             (scope.tenant, scope.embedding_version, scope.policy),

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from store.database import Database
+from store.examples.vectors import from_blob, to_blob
 from store.records import ChoiceRecord
-from store.vectors import from_blob, to_blob
+from store.sqlite.database import Database
 
 _COLUMNS = (
     "tenant",

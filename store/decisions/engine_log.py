@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 def uses_of_examples(

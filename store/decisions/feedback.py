@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import Any
 
-from store import outcomes
-from store.database import Database
+from store.decisions import outcomes
 from store.records import OutcomeRecord
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.database import Database
+from store.sqlite.database import Database
 
 HOUR_S = 3600
 _CHUNK_S = 24 * HOUR_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

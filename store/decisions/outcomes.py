@@ -1,7 +1,7 @@
 """How good answers turned out to be: a log that feedback, judges and labels append to and learners read, joined to choices.
 
 The future of a write resolves after its commit, so whoever acknowledges an outcome then can be killed at any moment and
-has lost nothing. What a power cut may take, and how not to let it: store/power_cut.py.
+has lost nothing. What a power cut may take, and how not to let it: store/sqlite/power_cut.py.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from store.choices import rows_where
-from store.database import Database
+from store.decisions.choices import rows_where
 from store.records import ChoiceRecord, OutcomeRecord
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from store.database import Database
+from store.decisions.rollups import forget_sums, requests_deleted
 from store.records import RequestRecord
-from store.request_rollups import forget_sums, requests_deleted
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

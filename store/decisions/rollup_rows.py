@@ -1,4 +1,4 @@
-"""Sums over requests, as values: see store.request_rollups."""
+"""Sums over requests, as values: see store.decisions.rollups."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from store.database import Database
-from store.rollup_rows import LatencyCount, RequestSums, StageSums
+from store.decisions.rollup_rows import LatencyCount, RequestSums, StageSums
+from store.sqlite.database import Database
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 _KEPT_S = {MINUTE_S: 3 * HOUR_S, HOUR_S: 40 * DAY_S, DAY_S: 400 * DAY_S}

@@ -16,8 +16,8 @@ from typing import Any
 
 import orjson
 
-from store import words
-from store.database import Database
+from store.sqlite import words
+from store.sqlite.database import Database
 
 _DEFLATE_LEVEL = 1
 _ROW_BYTES = 256

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from store.database import Database
+from store.sqlite.database import Database
 
 DECAY_PER_HOUR = 0.9
 DECAY_RATE_PER_S = -math.log(DECAY_PER_HOUR) / 3600.0
@@ -90,7 +90,7 @@ class Ledger:
                 noted.used, noted.used_at_s = accumulated(noted.used, noted.used_at_s, 1.0, now_s)
 
     def note_gain(self, ids: Sequence[int], amount: float) -> None:
-        """Add to the gain of these examples: what a use of them left to improve, or a correction (router.learning.gain)."""
+        """Add to the gain of these examples: what a use of them left to improve, or a correction (learning.replay.gain)."""
         now_s = self._clock()
         with self._lock:
             for id in ids:

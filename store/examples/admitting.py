@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 
-from store import example_rows, held_back
-from store.private_bank import put_aside
+from store.examples import held_back
+from store.examples import rows as example_rows
+from store.examples.private_bank import put_aside
+from store.examples.twins import TwinRule, agrees, same_question
 from store.records import Admitted, Example, NewExample
-from store.twins import TwinRule, agrees, same_question
 
 _TWINS_READ = 5
 """Neighbours whose texts are read, nearest first: reading takes up to some milliseconds, for which other writes wait."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from store import example_rows
-from store.database import Database
+from store.examples import rows as example_rows
+from store.examples.vectors import from_blob, to_blob
 from store.records import Vector
-from store.vectors import from_blob, to_blob
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from store import example_rows, words
-from store.accounting import Ledger
-from store.admitting import admit
-from store.database import Database
-from store.example_rows import SELECT, as_example
-from store.private_bank import is_private
+from store.examples import rows as example_rows
+from store.examples.accounting import Ledger
+from store.examples.admitting import admit
+from store.examples.private_bank import is_private
+from store.examples.rows import SELECT, as_example
+from store.examples.twins import TwinRule
+from store.examples.vectors import from_blob, to_blob
 from store.records import Admitted, Change, Example, Kind, NewExample, Totals, Unembedded, Vector
-from store.twins import TwinRule
-from store.vectors import from_blob, to_blob
+from store.sqlite import words
+from store.sqlite.database import Database
 
 _CHUNK_IN_FLIGHT = 2
 T = TypeVar("T")

@@ -13,8 +13,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store import example_rows
-from store.examples import ExampleBank
+from store.examples import rows as example_rows
+from store.examples.bank import ExampleBank
 from store.records import Totals
 
 _BATCH = 500
@@ -22,7 +22,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An example that may be evicted. `worth` is the logarithm of its utility: see store.accounting.worth."""
+    """An example that may be evicted. `worth` is the logarithm of its utility: see store.examples.accounting.worth."""
 
     id: int
     size_bytes: int

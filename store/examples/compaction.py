@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.database import Database
+from store.sqlite.database import Database
 
 _Job = Callable[[sqlite3.Connection], int]
 _DAY_S = 86_400.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from cachetools import TTLCache
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 def contributors(db: Database, tenant: str) -> list[str]:

@@ -6,12 +6,13 @@ import sqlite3
 import time
 from concurrent.futures import Future
 
-from store import example_rows, words
-from store.database import Database
-from store.examples import ExampleBank
-from store.held_back import HELD_BACK_S
+from store.examples import rows as example_rows
+from store.examples.bank import ExampleBank
+from store.examples.held_back import HELD_BACK_S
+from store.examples.vectors import to_blob
 from store.records import Example, Vector
-from store.vectors import to_blob
+from store.sqlite import words
+from store.sqlite.database import Database
 
 
 class ExampleEdits:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from store.database import Database
-from store.example_rows import these
+from store.examples.rows import these
+from store.examples.vectors import from_blob
 from store.records import Example, Vector
-from store.vectors import from_blob
+from store.sqlite.database import Database
 
 _PAGE = 500
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from store.accounting import decayed
-from store.database import Database
+from store.examples.accounting import decayed
+from store.sqlite.database import Database
 
 _PAGE = 20_000
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from store import example_rows
+from store.examples import rows as example_rows
+from store.examples.twins import TwinRule, agrees, same_question
+from store.examples.vectors import from_blob
 from store.records import Example, NewExample
-from store.twins import TwinRule, agrees, same_question
-from store.vectors import from_blob
 
 HELD_BACK_S = 4_102_444_800.0
 """An example that is served from here on (the year 2100) is quarantined by a person, until a person lets it go."""

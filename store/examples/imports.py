@@ -6,7 +6,7 @@ import sqlite3
 import time
 from concurrent.futures import Future
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 class ImportCursors:

@@ -7,11 +7,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from store.database import StoreClosed
 from store.records import Change
+from store.sqlite.database import StoreClosed
 
 if TYPE_CHECKING:
-    from store.vector_index import TenantIndexes
+    from store.examples.vector_index import TenantIndexes
 
 _log = logging.getLogger(__name__)
 

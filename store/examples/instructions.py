@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 def keep(connection: sqlite3.Connection, tenant: str, scope: str, instructions: str) -> None:

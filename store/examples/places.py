@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

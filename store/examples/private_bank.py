@@ -1,6 +1,6 @@
 """Private tenants: their questions are put aside instead of becoming examples, and what is told of them is booked for ever.
 
-The one door to the bank (store.admitting) asks `put_aside` first. Questions are read by `questions` alone, for the
+The one door to the bank (store.examples.admitting) asks `put_aside` first. Questions are read by `questions` alone, for the
 mechanism of router.private; nothing that serves, indexes, exports or shows anything calls that.
 """
 
@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from store.database import Database
 from store.records import Admitted, Example, NewExample
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

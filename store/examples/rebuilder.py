@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from store.tenant_index import TenantIndex
+from store.examples.tenant_index import TenantIndex
 
 _log = logging.getLogger(__name__)
 

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass
 
-from store.admitting import admit
-from store.database import Database
-from store.example_rows import refresh_worth
+from store.examples.admitting import admit
+from store.examples.rows import refresh_worth
+from store.examples.twins import TwinRule
+from store.examples.vectors import to_blob
 from store.records import Admitted, Example, NewExample
-from store.twins import TwinRule
-from store.vectors import to_blob
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What an example went through before: times in Unix seconds, sums as in store.accounting."""
+    """What an example went through before: times in Unix seconds, sums as in store.examples.accounting."""
 
     flagged: bool
     merged: int

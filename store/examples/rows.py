@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from store import example_instructions
-from store.accounting import worth
+from store.examples import instructions as example_instructions
+from store.examples.accounting import worth
 from store.records import Example, NewExample
 
 FIXED_BYTES = 1024

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from store import words
-from store.accounting import DECAY_RATE_PER_S
-from store.database import Database
-from store.example_rows import SELECT, as_example, these
+from store.examples.accounting import DECAY_RATE_PER_S
+from store.examples.rows import SELECT, as_example, these
+from store.examples.vectors import from_blob
 from store.records import Example, Vector
-from store.vectors import from_blob
+from store.sqlite import words
+from store.sqlite.database import Database
 
 Sort = Literal["gain", "uses", "newest", "oldest"]
 Which = Literal["", "demonstration", "observed", "pinned", "flagged", "held_back"]

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from store.secret import sync_folder
+from store.people.secret import sync_folder
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 class ExampleTexts:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from store.index_follower import ChangeSource, IndexFollower
-from store.rebuilder import Rebuilder
+from store.examples.index_follower import ChangeSource, IndexFollower
+from store.examples.rebuilder import Rebuilder
+from store.examples.snapshots import Seal, Snapshots
+from store.examples.tenant_index import CONNECTIVITY, EXPANSION_ADD, TenantIndex, new_usearch_index
+from store.examples.vectors import BadVector, checked
 from store.records import Change
-from store.snapshots import Seal, Snapshots
-from store.tenant_index import CONNECTIVITY, EXPANSION_ADD, TenantIndex, new_usearch_index
-from store.vectors import BadVector, checked
 
 __all__ = ["BadVector", "IndexFollower", "TenantIndexes"]
 

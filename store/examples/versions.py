@@ -11,10 +11,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store import example_rows
-from store.database import Database
+from store.examples import rows as example_rows
+from store.examples.vectors import to_blob
 from store.records import Example, NewExample
-from store.vectors import to_blob
+from store.sqlite.database import Database
 
 _KEPT = 4
 """Old answers per example; the oldest go."""

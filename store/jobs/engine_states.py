@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass, fields
 
-from store.database import Database
-from store.generation import Generation
+from store.sqlite.database import Database
+from store.sqlite.generation import Generation
 
 _BELIEVED_S = 15.0
 _GENERATION = "drained_engines"

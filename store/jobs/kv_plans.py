@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from store.database import Database
-from store.generation import Generation
+from store.sqlite.database import Database
+from store.sqlite.generation import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +101,5 @@ class KvPlans:
         return [KvPlanRow(row[0], row[1], json.loads(row[2]), *row[3:]) for row in rows.fetchall()]
 
     def changed(self) -> bool:
-        """Whether a plan was put since this was last asked: see store.generation.Generation."""
+        """Whether a plan was put since this was last asked: see store.sqlite.generation.Generation."""
         return self._generation.changed()

@@ -6,7 +6,7 @@ import sqlite3
 from concurrent.futures import Future
 from dataclasses import astuple, dataclass
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)

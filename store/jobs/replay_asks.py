@@ -10,8 +10,8 @@ import sqlite3
 import time
 from concurrent.futures import Future
 
-from store.database import Database
-from store.replay_records import AskState, NewAsk, ReplayBudget, ReplaySpent, SpendLine
+from store.jobs.replay_records import AskState, NewAsk, ReplayBudget, ReplaySpent, SpendLine
+from store.sqlite.database import Database
 
 
 class BudgetSpent(Exception):

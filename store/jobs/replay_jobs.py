@@ -1,7 +1,7 @@
 """Replay's runs and the steps of their plans: who asked for them, how far they are, what came of them.
 
 Two never go on at once: the database forbids it, whatever becomes of the lock file. What was asked of engines on the way is
-store.replay_asks'. Knows no engine and no example.
+store.jobs.replay_asks'. Knows no engine and no example.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from store.database import Database
-from store.replay_asks import ReplayAsks
-from store.replay_records import (
+from store.jobs.replay_asks import ReplayAsks
+from store.jobs.replay_records import (
     NewStep,
     ReplayBudget,
     ReplayRun,
@@ -25,7 +24,8 @@ from store.replay_records import (
     StepKind,
     StepState,
 )
-from store.replay_side_costs import ReplaySideCosts
+from store.jobs.side_costs import ReplaySideCosts
+from store.sqlite.database import Database
 
 _GOES_ON = ("running", "paused")
 

@@ -18,11 +18,11 @@ from typing import Any, Literal
 
 import orjson
 
-from store.artifact_rows import SELECT, as_record, files_of, of_slot, prune
-from store.database import Database
-from store.generation import Generation
+from store.learned.artifact_rows import SELECT, as_record, files_of, of_slot, prune
+from store.people.secret import sync_folder
 from store.records import ArtifactRecord
-from store.secret import sync_folder
+from store.sqlite.database import Database
+from store.sqlite.generation import Generation
 
 KINDS = ("scorer", "bandit", "counts")
 _GENERATION = "artifacts"

@@ -11,8 +11,8 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from store.database import Database
-from store.generation import Generation
+from store.sqlite.database import Database
+from store.sqlite.generation import Generation
 
 _GENERATION = "dials"
 _LOOK_EVERY_S = 0.25

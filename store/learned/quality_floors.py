@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FloorRow:
     last_outcome: int
     """Id of the last outcome that is in it."""
     state: str
-    """JSON of router.quality_floor; no text of anybody's."""
+    """JSON of router.choosing.floor; no text of anybody's."""
 
 
 class QualityFloors:

@@ -8,10 +8,10 @@ import threading
 import time
 from concurrent.futures import Future
 
-from store.database import Database
-from store.generation import Generation
+from store.people.secret import derive
 from store.records import Key
-from store.secret import derive
+from store.sqlite.database import Database
+from store.sqlite.generation import Generation
 
 _PREFIX = "us-"
 _SHOWN_CHARACTERS = 8

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from dataclasses import dataclass
 
-from store.database import Database
+from store.sqlite.database import Database
 
 ROLES = ("viewer", "viewer-content", "operator")
 

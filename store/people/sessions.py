@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.database import Database
-from store.secret import derive
+from store.people.secret import derive
+from store.sqlite.database import Database
 
 _SEEN_EVERY_S = 30.0
 """How exactly it is known when a session was last used: a write per page view would be too much."""

@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-from store.schema import MIGRATIONS_FOLDER, DatabaseTooNew, SchemaError, migrate
-from store.writer import StoreBusy, StoreClosed, Writer, WritingConnection
+from store.sqlite.schema import MIGRATIONS_FOLDER, DatabaseTooNew, SchemaError, migrate
+from store.sqlite.writer import StoreBusy, StoreClosed, Writer, WritingConnection
 
 __all__ = ["Database", "DatabaseTooNew", "SchemaError", "StoreBusy", "StoreClosed"]
 

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 
-from store.database import Database
+from store.sqlite.database import Database
 
 CHECK_EVERY_S = 1.0
 

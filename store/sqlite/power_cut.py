@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 def sync_log(db: Database) -> None:

@@ -17,9 +17,9 @@ from yarl import URL
 from admin.app import AdminApp
 from admin.passwords import hashed
 from admin.sources import Sources
-from gateway.run import bind
-from gateway.settings.file import parse_config
-from gateway.setup.admin import admin
+from understudy.processes.run import bind
+from understudy.settings.file import parse_config
+from understudy.setup.admin import admin
 
 PASSWORD = "correct horse battery staple"
 _HASH: list[str] = []

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from router.learning.flat_map import MapExtraMissing, flat_map
+from admin.flat_map import MapExtraMissing, flat_map
 
 
 def groups(count: int, each: int, seed: int = 0) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:

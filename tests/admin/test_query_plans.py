@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from admin.pages import PAGES
-from store import database
+from store.sqlite import database
 from tests.admin.site import Site, site
 from tests.store.rows import request_record
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from admin.summaries.attention import attention
-from store.quality_floors import FloorRow
-from store.replay_records import ReplayBudget
+from store.jobs.replay_records import ReplayBudget
+from store.learned.quality_floors import FloorRow
 from tests.admin.site import Site, site
 from tests.admin.test_summaries_engines import say
 from tests.admin.test_summaries_overview import note

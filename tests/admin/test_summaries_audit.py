@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admin.summaries import audit
-from store.audit_log import AuditRecord
+from store.people.audit_log import AuditRecord
 from tests.admin.site import Site, site
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from admin.summaries.engine_load import engine_load
 from admin.summaries.engines import engines
-from store.engine_states import EngineStateRow
+from store.jobs.engine_states import EngineStateRow
 from tests.admin.site import Site, site
 from tests.store.rows import request_record
 

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 
 from admin.map_maker import MapMaker, draw
 from admin.summaries.example_map import SHOWN, shared
-from gateway.commands.map import draw_map
-from store.memory import Memory
+from store.store import Memory
 from tests.admin.traffic import QUESTION, UNLIKE, house
 from tests.patience import eventually
 from tests.store.rows import new_example
+from understudy.commands.map import draw_map
 
 
 async def test_a_map_is_drawn_on_request_and_opens_examples(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from admin.summaries.learning import learning
-from store.artifacts import Artifacts
+from store.learned.artifacts import Artifacts
 from tests.admin.site import Site, site
 
 assert learning, "asked for over HTTP below"

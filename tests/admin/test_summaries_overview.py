@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from admin.summaries.overview import SPANS
-from store.operator_asks import OperatorAsk, OperatorAsks
+from store.jobs.operator_asks import OperatorAsk, OperatorAsks
 from store.records import OutcomeRecord
 from tests.admin.site import Site, site
 from tests.store.rows import request_record

@@ -7,9 +7,9 @@ import pytest
 
 from admin.sources import ServedFacts
 from admin.summaries.quality import floors, quality
-from router.quality_floor import FloorSettings, QualityFloor
-from store.outcome_sums import JudgedAnswer
-from store.quality_floors import FloorRow
+from router.choosing.floor import FloorSettings, QualityFloor
+from store.decisions.outcome_sums import JudgedAnswer
+from store.learned.quality_floors import FloorRow
 
 MODELS = [ServedFacts("demo", ("small", "large"), "in_context")]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from admin.summaries.replay import replay
-from store.replay_records import NewAsk, NewStep, ReplayBudget
+from store.jobs.replay_records import NewAsk, NewStep, ReplayBudget
 from tests.admin.site import ENGINES, Site, site
 from tests.flow.line import MODELS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from aiohttp import web
 
 from admin.words import LEFT_OUT
-from store.operator_asks import OperatorAsks
+from store.jobs.operator_asks import OperatorAsks
 from tests.admin.traffic import ALIKE, QUESTION, UNLIKE, house
 from tests.flow.line import Asked, completion
 from tests.flow.test_line_keys import new_key

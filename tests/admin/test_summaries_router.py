@@ -12,8 +12,8 @@ from admin.pages.router import ROUTER, WHAT_IF
 from admin.roles import Role
 from admin.summaries.router import LATEST_REASONS, router
 from admin.summaries.what_if import what_if
-from store.memory import Memory
-from store.request_rollups import RequestRollups
+from store.decisions.rollups import RequestRollups
+from store.store import Memory
 from tests.admin.traffic import ALIKE, QUESTION, UNLIKE, house
 
 

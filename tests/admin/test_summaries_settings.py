@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from admin.summaries.settings import settings
-from gateway.admin_pages.settings import EffectiveSettings
-from gateway.settings.file import load_config
 from tests.admin.site import ENGINES, Site, site
+from understudy.settings.effective import EffectiveSettings
+from understudy.settings.file import load_config
 
 assert settings, "asked for over HTTP below"
 FILE = """

@@ -13,7 +13,7 @@ from admin.computing import Computations, Told
 from admin.sources import Sources
 from admin.summaries.what_if import shared
 from admin.what_if import Question, by_count, compute
-from store.memory import Memory
+from store.store import Memory
 from tests.admin.site import Got, Person, site
 from tests.store.rows import choice_record, outcome_record
 

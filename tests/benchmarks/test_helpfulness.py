@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engines.simulated_world import World, seeded
 
 from benchmarks.helpfulness import closed_in_all
 from benchmarks.helpfulness_world import (
@@ -16,7 +17,6 @@ from benchmarks.helpfulness_world import (
     remembered,
     scope_of,
 )
-from engines.simulated_world import World, seeded
 from store.records import Vector
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from router.combiner import Knobs
 
 from benchmarks import helpfulness_engines
 from benchmarks.tiny_models.world import World
-from router.combiner import Knobs
 
 WORLD = World()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engines.simulated_world import World
+from router.scorer_features import Features
+from tests.router.scoring import rarity
 
 from benchmarks.helpfulness import SEED, WARM_UP, collected
 from benchmarks.helpfulness_teacher import Truth, candidates, costs, with_texts
 from benchmarks.helpfulness_world import SECONDS_APART, Bank, Played, expected_quality, is_remembered, play
-from engines.simulated_world import World
 from router.learning.cross_encoder_texts import UNKNOWN_QUALITY, shown
-from router.scorer_features import Features
 from tests.benchmarks.test_helpfulness import bag_of_words
-from tests.router.scoring import rarity
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
-
 from router.quality_floor import FloorSettings, QualityFloor
 
 

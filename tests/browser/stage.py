@@ -20,15 +20,15 @@ from typing import Any
 import yaml
 
 from admin.passwords import hashed
-from engines.simulated_stream import Stream
-from engines.simulated_world import World
-from store.admin_sessions import AdminSessions
-from store.admin_users import AdminUsers
-from store.artifacts import Artifacts
-from store.database import Database
-from store.replay_jobs import ReplayJobs
-from store.replay_records import NewStep, ReplayBudget
-from store.secret import load_or_create_secret
+from simulation.stream import Stream
+from simulation.world import World
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import NewStep, ReplayBudget
+from store.learned.artifacts import Artifacts
+from store.people.operators import AdminUsers
+from store.people.secret import load_or_create_secret
+from store.people.sessions import AdminSessions
+from store.sqlite.database import Database
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.chat import ChatRequest, Usage
+from engines.finished import from_events, from_json, usage_of
 from engines.sse import DONE, encode
-from gateway.assemble import from_events, from_json, usage_of
-from gateway.stored_answer import as_events, as_json
+from gateway.replayed import as_events, as_json
 
 HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "system_fingerprint": "fp"}
 CHAT = ChatRequest(b"", {}, "m", [{"role": "user", "content": "Q?"}], stream=True, include_usage=True)

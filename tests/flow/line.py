@@ -17,12 +17,12 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from gateway.build import Gateway
-from gateway.run import bind
 from gateway.server import serve
-from gateway.settings.file import parse_config
 from tests.aiohttp_server import aiohttp_server
 from tests.patience import until
+from understudy.build import Gateway
+from understudy.processes.run import bind
+from understudy.settings.file import parse_config
 
 MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "understudy" / "models"
 """Shared by all tests: building the embedding model takes seconds."""

@@ -146,7 +146,7 @@ def test_the_command_line_has_the_last_word(option: str, tmp_path: Path) -> None
 
 _SHOW = """
 from pathlib import Path
-from gateway.commands.serve import _with_listen
-from gateway.settings.file import load_config
+from understudy.commands.serve import _with_listen
+from understudy.settings.file import load_config
 print(_with_listen(load_config(Path({path!r})), {{"admin": {option!r}}}).admin.enabled)
 """

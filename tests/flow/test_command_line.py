@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gateway.__main__ import main
 from tests.flow.client import once
 from tests.flow.process import ran, running
 from tests.flow.upstream import Upstream
+from understudy.__main__ import main
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"]])
@@ -23,7 +23,7 @@ def test_help_says_what_there_is_without_loading_the_gateway(arguments: list[str
         [
             sys.executable,
             "-c",
-            "import sys; from gateway.__main__ import main\n"
+            "import sys; from understudy.__main__ import main\n"
             f"try: main({arguments!r})\nexcept SystemExit: pass\n"
             "print([m for m in ('aiohttp', 'onnxruntime', 'usearch', 'sqlite_utils', 'numpy') if m in sys.modules])",
         ],

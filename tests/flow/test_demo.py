@@ -16,14 +16,14 @@ import aiohttp
 import pytest
 from rich.console import Console
 
-from engines.simulated_stream import Stream
-from engines.simulated_world import World
-from gateway.commands.demo import perform
-from gateway.demo.pages import pages
-from gateway.demo.play import Audience, _route
-from gateway.demo.show import Screen
-from gateway.demo.stage import GatewayDidNotStart, Running, Stage, demo_config, running_gateway
-from gateway.demo.tally import Played, Tally, summary
+from simulation.demo.pages import pages
+from simulation.demo.play import Audience, _route
+from simulation.demo.show import Screen
+from simulation.demo.stage import GatewayDidNotStart, Running, Stage, demo_config, running_gateway
+from simulation.demo.tally import Played, Tally, summary
+from simulation.stream import Stream
+from simulation.world import World
+from understudy.commands.demo import perform
 
 STAGE = Stage(requests=150, rate_per_s=None, pace=0, baseline=24)
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from engines.simulated_stream import Stream, Traffic
-from engines.simulated_world import World
-from gateway.demo.stage import model_cache
 from router.digest import question
-from router.embedder import Embedder
+from router.embedding.embedder import Embedder
+from simulation.demo.stage import model_cache
+from simulation.stream import Stream, Traffic
+from simulation.world import World
 
 PLAIN = Traffic(exact_repeat=0, one_off=0, small_talk=0, follow_up=0, compound=0, look_alike=0.3)
 

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.forget import forget
-from gateway.commands.keys import keys
-from gateway.examples.contributor import contributor, is_from, user_digest, user_of
-from store.feedback import FeedbackRecord
-from store.memory import Memory
-from store.vectors import from_blob
+from learning.bank.contributor import contributor, is_from, user_digest, user_of
+from store.decisions.feedback import FeedbackRecord
+from store.examples.vectors import from_blob
+from store.store import Memory
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import stage
 from tests.flow.test_line_keys import new_key
 from tests.patience import PATIENCE_S
 from tests.store.rows import choice_record, outcome_record, unit_vector
+from understudy.commands.forget import forget
+from understudy.commands.keys import keys
 
 COMMANDS: dict[str, click.Command] = {"forget": forget, "keys": keys}
 WITH_EXACT = {"memory": {"exact": {"enabled": True}}}

@@ -17,12 +17,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.export import export
-from gateway.commands.import_files import import_
-from gateway.commands.keys import keys
 from tests.flow.process import command
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
 from tests.patience import PATIENCE_S
+from understudy.commands.export import export
+from understudy.commands.import_files import import_
+from understudy.commands.keys import keys
 
 COMMANDS: dict[str, click.Command] = {"import": import_, "export": export, "keys": keys}
 UNKEPT = {"Cache-Control": "no-store"}

@@ -21,13 +21,13 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from gateway.__main__ import main
-from store.memory import Memory
-from store.tenant_index import new_usearch_index
+from store.examples.tenant_index import new_usearch_index
+from store.store import Memory
 from tests.flow.line import Asked, Got, Line, completion
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import Stage, stage
 from tests.store.rows import new_example
+from understudy.__main__ import main
 
 TENANTS = 3
 QUESTIONS = (

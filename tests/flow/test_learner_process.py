@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 
-from gateway import supervisor
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
+from understudy.processes import supervisor
 
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 2}}

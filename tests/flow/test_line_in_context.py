@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from router import features
-from router.bandit import Lesson, Option, Scene
-from router.bandit_vw import BanditSettings, VowpalBandit
-from store.artifacts import Artifacts
-from store.memory import Memory as Store
+from router.choosing import features
+from router.choosing.bandit import Lesson, Option, Scene
+from router.choosing.bandit_vw import BanditSettings, VowpalBandit
+from store.learned.artifacts import Artifacts
 from store.records import Vector
+from store.store import Memory as Store
 from tests.flow.line import Got, Line, Upstream, line, upstream
-from tests.router.scoring import features_model
+from tests.router.examples.scoring import features_model
 
 QUESTION = "How do I list all files in a directory on Linux, including hidden ones?"
 ALIKE = "How can I list all files in a Linux directory, including the hidden ones?"
@@ -197,8 +197,8 @@ async def test_a_broken_scorer_is_gone_without_and_an_operator_sees_it(
 async def test_without_even_a_prior_the_nearest_examples_are_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gateway.learning.artifact_openers import ArtifactOpeners
-    from router.scorer import ScorerBroken
+    from learning.training.artifact_openers import ArtifactOpeners
+    from router.examples.scorer import ScorerBroken
 
     def broken(self: ArtifactOpeners) -> None:
         raise ScorerBroken("it could not be written")

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from engines.simulated_stream import Stream
-from engines.simulated_world import World
-from gateway.judging.judging import Judging
-from gateway.settings.file import parse_config
-from gateway.setup.learner import Learning, learning
-from router.bandit_vw import BanditSettings, VowpalBandit
-from store.memory import Memory as Store
-from store.quality_floors import FloorRow, QualityFloors
+from learning.outcomes.judging import Judging
+from router.choosing.bandit_vw import BanditSettings, VowpalBandit
+from simulation.stream import Stream
+from simulation.world import World
+from store.learned.quality_floors import FloorRow, QualityFloors
+from store.store import Memory as Store
 from tests.flow.line import Asked, Line, completion, line, upstream
 from tests.patience import PATIENCE_S
+from understudy.settings.file import parse_config
+from understudy.setup.learner import Learning, learning
 
 FACTS = 300
 SMALL, LARGE = {"output_usd_per_mtok": 1}, {"output_usd_per_mtok": 10}

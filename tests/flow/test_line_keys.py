@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.keys import KeyStore
+from store.people.keys import KeyStore
 from tests.flow.line import Line, Upstream, line, upstream
 from tests.patience import until
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.learning.learner import Learner
-from gateway.settings.file import parse_config
-from gateway.setup.learner import learning
+from learning.training.learner import Learner
 from store.records import ArtifactRecord
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
+from understudy.settings.file import parse_config
+from understudy.setup.learner import learning
 
 TOPICS = ("rivers", "bridges", "operas", "metals", "birds", "kings", "engines", "teas")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from store.semantic_aliases import SemanticAliases
+from store.answers.semantic_aliases import SemanticAliases
 from tests.flow.line import Asked, Line, Upstream, completion, line, upstream
 
 QUESTION = "How do I list all files in a directory, including the hidden ones?"

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from gateway.handlers.examples import PATH
-from store.memory import Memory as Store
-from store.private_bank import PrivateBank
-from store.secret import tenant_id
+from store.examples.private_bank import PrivateBank
+from store.people.secret import tenant_id
+from store.store import Memory as Store
 from tests.flow.test_line_examples import ALIKE, QUESTION, Stage, stage
 
 ALICE = {"Authorization": "Bearer sk-alice"}

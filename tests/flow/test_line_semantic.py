@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from store.semantic_entries import SemanticEntries
+from store.answers.semantic_entries import SemanticEntries
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 
 QUESTION = "How do I list all files in a directory, including the hidden ones?"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.settings.file import ConfigError, parse_config
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
 from tests.flow.test_line_keys import new_key
+from understudy.settings.file import ConfigError, parse_config
 
 GRANT = {"grants": [{"from": "library", "to": ["acme"]}]}
 

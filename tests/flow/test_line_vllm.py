@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from engines.vllm_core import installed
-from gateway.commands.serve import config_of_options
-from gateway.settings.engines import VLLMLocalEngine
-from gateway.settings.file import ConfigError, parse_config
 from tests.engines.vllm_pages import pages
 from tests.flow.line import line
 from tests.flow.process import ran
+from understudy.commands.serve import config_of_options
+from understudy.settings.engines import VLLMLocalEngine
+from understudy.settings.file import ConfigError, parse_config
 
 
 def config(url: str, **more: Any) -> dict[str, Any]:

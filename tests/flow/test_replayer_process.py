@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from store.database import Database
-from store.replay_jobs import ReplayJobs
-from store.replay_records import ReplayBudget
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import ReplayBudget
+from store.sqlite.database import Database
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.config import Listen
+from gateway.door import Door, Handler
+from gateway.errors import RequestError
 from gateway.journey import Journey
 from gateway.keys import Anybody
-from gateway.middleware import Door, Handler
-from gateway.openai_error import RequestError
-from gateway.run import bind
 from gateway.server import serve
+from understudy.processes.run import bind
+from understudy.settings.config import Listen
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

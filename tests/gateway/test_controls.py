@@ -6,7 +6,7 @@ import pytest
 from multidict import CIMultiDict
 
 from gateway.controls import NONE, Controls, read_controls
-from gateway.openai_error import RequestError
+from gateway.errors import RequestError
 
 
 def read(fields: dict[str, object] | None = None, **headers: str) -> Controls:

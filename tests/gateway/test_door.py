@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from engines.errors import ConnectFailed, TimedOut, Unavailable
+from gateway.door import origin_form
+from gateway.errors import RequestError
 from gateway.journey import Journey, Outcome
-from gateway.middleware import origin_form
-from gateway.openai_error import RequestError
 from tests.gateway.serving import door, exchange, get
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from engines.errors import ConnectFailed, TimedOut, Unavailable
 from engines.sse import Tail, events
-from gateway.openai_error import engine_error_response, error_body, error_event, error_response
+from gateway.errors import engine_error_response, error_body, error_event, error_response
 
 
 @pytest.mark.parametrize(

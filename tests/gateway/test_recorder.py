@@ -11,8 +11,8 @@ import pytest
 
 from engines.chat import ChatRequest
 from engines.engine import Price
+from engines.finished import from_json
 from gateway.answer import Answer, Kept
-from gateway.assemble import from_json
 from gateway.controls import Controls
 from gateway.journey import Journey, Outcome
 from gateway.keepers.exact import ExactKeeper

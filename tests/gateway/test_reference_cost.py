@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.decisions import DecisionLog
+from store.decisions.requests import DecisionLog
 from tests.flow.line import Line, line, upstream
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from gateway.app import RouteTable
+from gateway.errors import RequestError
 from gateway.journey import Journey
-from gateway.openai_error import RequestError
+from gateway.routes import RouteTable
 
 
 async def health(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:

@@ -8,9 +8,9 @@ import signal
 import pytest
 from aiohttp import web
 
-from gateway.run import bind
 from gateway.server import stop_on_signals
 from tests.gateway.serving import exchange, get, served
+from understudy.processes.run import bind
 
 
 async def echo(request: web.BaseRequest) -> web.StreamResponse:

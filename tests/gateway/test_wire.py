@@ -11,8 +11,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.errors import RequestError
 from gateway.journey import Journey
-from gateway.openai_error import RequestError
 from gateway.wire import is_json, parse_object, read_body, read_chat_request, read_json
 from tests.gateway.serving import door, exchange, get
 

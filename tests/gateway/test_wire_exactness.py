@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.openai_error import RequestError
+from gateway.errors import RequestError
 from gateway.wire import parse_object
 
 json_values = st.recursive(

@@ -5,8 +5,8 @@ import pytest
 from multidict import CIMultiDict
 
 from engines.engine import EngineInfo, EngineRequest
-from engines.simulated import SimulatedEngine
-from engines.simulated_world import World
+from simulation.engine import SimulatedEngine
+from simulation.world import World
 
 WORLD = World(facts=300)
 FACT = WORLD.facts[0]

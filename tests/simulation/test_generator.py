@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engines.simulated_generator import Wandering, variations
-from engines.simulated_world import World
-from router.learning.expansion import expansion_prompt, read_variations
+from learning.replay.variations import expansion_prompt, read_variations
+from simulation.generator import Wandering, variations
+from simulation.world import World
 
 WORLD = World(facts=300)
 

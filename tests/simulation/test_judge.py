@@ -7,11 +7,19 @@ from functools import cache
 from typing import Any
 
 from engines.engine import EngineInfo
-from engines.simulated import SimulatedEngine
-from engines.simulated_judge import Leniency, verdict
-from engines.simulated_topics import Fact
-from engines.simulated_world import World, seeded
-from router.learning.judge import Judgement, Vote, judge_prompt, judgement, position_bias, read_verdict, vote
+from learning.outcomes.judge import (
+    Judgement,
+    Vote,
+    judge_prompt,
+    judgement,
+    position_bias,
+    read_verdict,
+    vote,
+)
+from simulation.engine import SimulatedEngine
+from simulation.judge import Leniency, verdict
+from simulation.topics import Fact
+from simulation.world import World, seeded
 from tests.engines.asking import asked, request
 
 EXACT = Leniency(noise=0.0, first=0.0)

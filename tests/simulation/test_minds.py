@@ -1,7 +1,7 @@
 import pytest
 
-from engines.simulated_minds import Aptitude, knows, reply
-from engines.simulated_world import World, seeded
+from simulation.minds import Aptitude, knows, reply
+from simulation.world import World, seeded
 
 WORLD = World()
 SAMPLE = seeded("sample").sample([f for f in WORLD.facts if not f.is_rule], 500)

@@ -1,6 +1,6 @@
 import random
 
-from engines.simulated_names import SHAPES, folded, names, sibling, tokens
+from simulation.names import SHAPES, folded, names, sibling, tokens
 
 
 def edit_distance(a: str, b: str) -> int:

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from engines import simulated_oneoffs as oneoffs
+from simulation import oneoffs
 
 
 def test_every_one_off_can_be_read_back():

@@ -1,7 +1,7 @@
 import random
 
-from engines.simulated_phrasing import Habits, core, dress, follow_up, slip
-from engines.simulated_world import World
+from simulation.phrasing import Habits, core, dress, follow_up, slip
+from simulation.world import World
 
 WORLD = World(facts=300)
 TIDY = Habits(

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engines.simulated_prompt import coded_prompt
+from simulation.prompt import coded_prompt
 
 CODE = "0123456789abcdef"
 TELLING = re.compile(r"SAY ([0-9a-f]{16}):")

@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from engines.simulated_phrasing import Habits, core, dress, slip
-from engines.simulated_world import World
+from simulation.phrasing import Habits, core, dress, slip
+from simulation.world import World
 
 WORLD = World()
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from engines.simulated_stream import Stream, Traffic
-from engines.simulated_topics import TOPICS
-from engines.simulated_world import World
+from simulation.stream import Stream, Traffic
+from simulation.topics import TOPICS
+from simulation.world import World
 
 WORLD = World()
 ASKS = list(Stream(WORLD, 4000))

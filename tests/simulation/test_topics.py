@@ -2,10 +2,10 @@ import random
 
 import pytest
 
-from engines.simulated_names import SHAPES, tokens
-from engines.simulated_phrasing import CLOSERS, DISTRACTIONS, FRAMES, OPENERS, STORIES
-from engines.simulated_reading import _phrases, _places
-from engines.simulated_topics import TOPICS, _drawer
+from simulation.names import SHAPES, tokens
+from simulation.phrasing import CLOSERS, DISTRACTIONS, FRAMES, OPENERS, STORIES
+from simulation.reading import _phrases, _places
+from simulation.topics import TOPICS, _drawer
 
 
 def gives_away(relation, text):

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from engines.simulated_world import World, seeded
+from simulation.world import World, seeded
 
 WORLD = World()
 
@@ -23,7 +23,7 @@ def test_the_world_is_as_large_as_asked_for():
 
 
 def test_the_same_seed_makes_the_same_world_in_another_process():
-    code = "from engines.simulated_world import World; print(hash(tuple((f.entity, f.value) for f in World(9, 400).facts)))"
+    code = "from simulation.world import World; print(hash(tuple((f.entity, f.value) for f in World(9, 400).facts)))"
     said = {
         subprocess.run(
             [sys.executable, "-c", code],

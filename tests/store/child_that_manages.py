@@ -8,9 +8,9 @@ import threading
 import time
 from pathlib import Path
 
-from store.capacity import make_room
-from store.compaction import compact
-from store.memory import Memory
+from store.examples.capacity import make_room
+from store.examples.compaction import compact
+from store.store import Memory
 from tests.store.rows import new_example, unit_vector
 
 folder, life = Path(sys.argv[1]), int(sys.argv[2])

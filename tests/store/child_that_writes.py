@@ -7,10 +7,10 @@ import sys
 from collections import deque
 from pathlib import Path
 
-from store.database import Database
-from store.exact_cache import ExactCache
-from store.examples import ExampleBank
+from store.answers.exact_cache import ExactCache
+from store.examples.bank import ExampleBank
 from store.records import ExactAnswer, NewExample
+from store.sqlite.database import Database
 
 path, name, *rest = sys.argv[1:]
 db = Database.open(Path(path))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database
+from store.sqlite.database import Database
 
 
 @pytest.fixture

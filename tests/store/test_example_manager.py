@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from store.capacity import make_room
-from store.memory import Memory
-from store.vector_index import TenantIndexes
+from store.examples.capacity import make_room
+from store.examples.vector_index import TenantIndexes
+from store.store import Memory
 from tests.store.rows import unit_vector
 
 CHILD = Path(__file__).parent / "child_that_manages.py"

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from store.feedback import FeedbackRecord
-from store.memory import Memory
-from store.quality_floors import FloorRow, QualityFloors
-from store.vector_index import TenantIndexes
+from store.decisions.feedback import FeedbackRecord
+from store.examples.vector_index import TenantIndexes
+from store.learned.quality_floors import FloorRow, QualityFloors
+from store.store import Memory
 from tests.store.rows import (
     answer,
     choice_record,
@@ -102,7 +102,7 @@ def test_kills_while_snapshots_are_written_lose_no_example_and_no_neighbour(tmp_
 ENDLESS = """
 import itertools, sys
 from pathlib import Path
-from store.memory import Memory
+from store.store import Memory
 from tests.store.rows import new_example
 
 memory = Memory.open(Path(sys.argv[1]), dimensions=8, embedding_version="v1", poll_s=0.001, save_every_s=0.001)

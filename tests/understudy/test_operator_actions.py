@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from admin.hands import NotDone, Verdict
-from gateway.admin_pages.hands import AdminHands
-from gateway.settings.file import parse_config
-from store.memory import Memory
+from store.store import Memory
 from tests.admin.site import ENGINES
+from understudy.operator_actions import AdminHands
+from understudy.settings.file import parse_config
 
 
 @pytest.fixture

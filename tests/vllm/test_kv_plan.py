@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from store.decisions import DecisionLog
-from store.kv_plans import KvPlans
-from store.memory import Memory as Store
+from store.decisions.requests import DecisionLog
+from store.jobs.kv_plans import KvPlans
+from store.store import Memory as Store
 from tests.store.rows import request_record
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until

@@ -6,7 +6,7 @@ import copy
 import json
 from pathlib import Path
 
-from store.memory import Memory as Store
+from store.store import Memory as Store
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until
 

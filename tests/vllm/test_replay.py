@@ -20,9 +20,9 @@ from typing import Any
 from benchmarks.tiny_models.world import Fact
 from benchmarks.vllm_serving import Served
 from router.digest import NO_INSTRUCTIONS, scope_of
-from store.memory import Memory
+from store.people.secret import tenant_id
 from store.records import NewExample
-from store.secret import tenant_id
+from store.store import Memory
 from tests.vllm.conftest import STILL
 from tests.vllm.guide import WORLD, guided, settings, until
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from gateway.commands.data_folder import data_option, store_in
-from store.admin_users import ROLES, AdminUsers
+from store.people.operators import ROLES, AdminUsers
+from understudy.commands.data_folder import data_option, store_in
 
 
 @click.group()

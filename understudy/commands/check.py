@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import yaml
 
-from gateway.settings.file import ConfigError, load_config
+from understudy.settings.file import ConfigError, load_config
 
 
 @click.command()

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import click
 
-from gateway.commands.giving_up import give_up
-from gateway.commands.tenant_option import NoSuchTenant
-from store.database import StoreBusy, StoreClosed
-from store.memory import Memory
-from store.schema import SchemaError
-from store.secret import BadSecretFile
+from store.people.secret import BadSecretFile
+from store.sqlite.database import StoreBusy, StoreClosed
+from store.sqlite.schema import SchemaError
+from store.store import Memory
+from understudy.commands.giving_up import give_up
+from understudy.commands.tenant_option import NoSuchTenant
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING
 import aiohttp
 import click
 
-from engines.simulated_stream import Ask, Stream
-from engines.simulated_world import World, seeded
-from gateway.demo.pages import account, pages
-from gateway.demo.play import Audience
-from gateway.demo.stage import (
+from simulation.demo.pages import account, pages
+from simulation.demo.play import Audience
+from simulation.demo.stage import (
     LARGE,
     SMALL,
     GatewayDidNotStart,
@@ -32,10 +30,12 @@ from gateway.demo.stage import (
     memory_folder,
     running_gateway,
 )
-from gateway.demo.tally import Results, Tally, summary
+from simulation.demo.tally import Results, Tally, summary
+from simulation.stream import Ask, Stream
+from simulation.world import World, seeded
 
 if TYPE_CHECKING:
-    from gateway.demo.show import Screen
+    from simulation.demo.show import Screen
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C before the results, as shells have it."""
@@ -87,7 +87,7 @@ def demo(
         import openai  # noqa: F401
         from rich.console import Console
 
-        from gateway.demo.show import Screen
+        from simulation.demo.show import Screen
     except ImportError as error:
         raise click.ClickException(
             f"the demo needs the package {error.name}: pip install 'understudy-gateway[demo]'"

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.tenant_option import tenant_named, tenant_option
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.tenant_option import tenant_named, tenant_option
 
 if TYPE_CHECKING:
-    from router.learning.logged import Logged
-    from router.learning.target_policies import TargetPolicy
-    from store.memory import Memory
-    from store.outcomes import Experience
+    from learning.evaluation.logged import Logged
+    from learning.evaluation.target_policies import TargetPolicy
+    from store.decisions.outcomes import Experience
+    from store.store import Memory
 
 _BATCH = 5_000
 _AGO = re.compile(r"(\d+(?:\.\d+)?)([dh])")
@@ -83,11 +83,11 @@ def evaluate(
     html_file: Path | None,
 ) -> None:
     """Estimate what other policies would have brought. Reads the log only; nothing is asked and nothing is changed."""
-    from router.bandit import BanditError
-    from router.learning.frontier import frontier, table
-    from router.learning.frontier_page import page
-    from router.learning.logged import NothingLogged, logged
-    from router.learning.target_policies import NoSuchPolicy
+    from learning.evaluation.frontier import frontier, table
+    from learning.evaluation.frontier_page import page
+    from learning.evaluation.logged import NothingLogged, logged
+    from learning.evaluation.target_policies import NoSuchPolicy
+    from router.choosing.bandit import BanditError
 
     chosen_dials, since_s = _dials(dials), _since(since, time.time())
     with store_in(data) as store:
@@ -146,8 +146,8 @@ def _latest(store: Memory, tenant: str, model: str, since_s: float, limit: int) 
 
 def _all(store: Memory, tenant: str, model: str, found: Logged) -> list[TargetPolicy]:
     """Every policy that can be evaluated on this log; says on standard error if the bandit in use cannot."""
-    from router.bandit import BanditError
-    from router.learning.target_policies import NoSuchPolicy
+    from learning.evaluation.target_policies import NoSuchPolicy
+    from router.choosing.bandit import BanditError
 
     engines = dict.fromkeys(action.engine for action in found.actions)
     names = ["logged", "random", *(f"always:{engine}" for engine in engines), "expected"]
@@ -165,14 +165,14 @@ def _all(store: Memory, tenant: str, model: str, found: Logged) -> list[TargetPo
 
 
 def _policy(store: Memory, text: str, tenant: str, model: str) -> TargetPolicy:
-    from router.learning.target_policies import NoSuchPolicy, learnt, parsed
+    from learning.evaluation.target_policies import NoSuchPolicy, learnt, parsed
 
     kind, _, which = text.partition(":")
     if kind != "bandit":
         return parsed(text)
-    from router.bandit import BanditError
-    from router.bandit_vw import VowpalBandit
-    from store.artifacts import ArtifactBroken
+    from router.choosing.bandit import BanditError
+    from router.choosing.bandit_vw import VowpalBandit
+    from store.learned.artifacts import ArtifactBroken
 
     if which in ("", "ACTIVE"):
         record = store.artifacts.best("bandit", tenant, model)

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.commands.giving_up import give_up
-from gateway.settings.file import ConfigError, load_config
-from gateway.settings.memory import ExampleSettings
+from understudy.commands.giving_up import give_up
+from understudy.settings.file import ConfigError, load_config
+from understudy.settings.memory import ExampleSettings
 
 if TYPE_CHECKING:
-    from router.embedder import Embedder
+    from router.embedding.embedder import Embedder
 
 
 def example_settings(config: Path | None) -> ExampleSettings:
@@ -29,8 +29,8 @@ def example_settings(config: Path | None) -> ExampleSettings:
 @contextmanager
 def embedder_for(data: Path, settings: ExampleSettings) -> Iterator[Embedder]:
     """The embedder that a gateway on this data folder finds examples with. A missing model ends the process."""
-    from gateway.setup.embedder import open_embedder
-    from router.embedding_model import EmbeddingModelMissing
+    from router.embedding.model import EmbeddingModelMissing
+    from understudy.setup.embedder import open_embedder
 
     try:
         opened = open_embedder(settings.embedding, data)

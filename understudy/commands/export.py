@@ -11,10 +11,10 @@ from typing import BinaryIO, cast
 
 import click
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.tenant_option import tenant_named, tenant_option
-from gateway.importing.rows import line_of
-from store.export import exported
+from learning.bank.importing.rows import line_of
+from store.examples.export import exported
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.tenant_option import tenant_named, tenant_option
 
 
 @click.command()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
-from gateway.examples.forgetting import Forgetter
-from store.contributors import tenants
-from store.memory import Memory
+from learning.bank.forgetting import Forgetter
+from store.examples.contributors import tenants
+from store.store import Memory
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
 
 
 @click.command()

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import click
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.example_settings import embedder_for, example_settings
-from gateway.commands.giving_up import give_up
-from gateway.commands.tenant_option import tenant_named, tenant_option
-from gateway.importing.formats import FORMATS
-from gateway.importing.importer import Importer, Options, Tally
-from gateway.importing.lines import BadFile
-from gateway.importing.progress import Progress
 from gateway.keys import DEFAULT_TENANT
-from gateway.setup.admission import admission
-from store.imports import ImportCursors
+from learning.bank.importing.formats import FORMATS
+from learning.bank.importing.importer import Importer, Options, Tally
+from learning.bank.importing.lines import BadFile
+from store.examples.imports import ImportCursors
+from store.examples.restoring import restore_many
 from store.records import Kind
-from store.restoring import restore_many
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.example_settings import embedder_for, example_settings
+from understudy.commands.giving_up import give_up
+from understudy.commands.import_progress import Progress
+from understudy.commands.tenant_option import tenant_named, tenant_option
+from understudy.setup.admission import admission
 
 
 @click.command("import")
@@ -62,7 +62,7 @@ def import_(
     """
     settings = example_settings(config)
     with (
-        # Before the store: see gateway.setup.embedder.
+        # Before the store: see understudy.setup.embedder.
         embedder_for(data, settings) if embed else nullcontext() as embedder,
         store_in(data, create=True) as store,
     ):

@@ -16,7 +16,7 @@ _MIB = 2**20
 
 
 class Progress:
-    """A gateway.importing.importer.Listener. Without `rich` (extra `demo` or `load`) a terminal gets lines too."""
+    """A learning.bank.importing.importer.Listener. Without `rich` (extra `demo` or `load`) a terminal gets lines too."""
 
     def __init__(self, files: Sequence[str]) -> None:
         self._files = len(files)

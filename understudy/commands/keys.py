@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from store.database import Database
-from store.keys import KeyStore, NoSuchKey
-from store.secret import load_or_create_secret
+from store.people.keys import KeyStore, NoSuchKey
+from store.people.secret import load_or_create_secret
+from store.sqlite.database import Database
 
 _DATA = click.option(
     "--data",

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import orjson
 
-from gateway.commands.data_folder import data_option, store_in
-from store.kv_plans import KvPlanRow, KvPlans
+from store.jobs.kv_plans import KvPlanRow, KvPlans
+from understudy.commands.data_folder import data_option, store_in
 
 
 @click.command("kv-plan")

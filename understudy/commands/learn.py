@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import click
 
-from gateway.commands.lazy_group import lazy_group
+from understudy.commands.lazy_group import lazy_group
 
 _COMMANDS = {
-    "bandit": ("gateway.commands.learn_bandit", "bandit", "Train a router on labels."),
-    "scorer": ("gateway.commands.learn_scorer", "scorer", "Train a scorer of examples on logged outcomes."),
+    "bandit": ("understudy.commands.learn_bandit", "bandit", "Train a router on labels."),
+    "scorer": (
+        "understudy.commands.learn_scorer",
+        "scorer",
+        "Train a scorer of examples on logged outcomes.",
+    ),
 }
 
 

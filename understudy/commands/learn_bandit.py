@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 import orjson
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.example_settings import embedder_for, example_settings
-from gateway.commands.giving_up import give_up
-from gateway.commands.tenant_option import tenant_named, tenant_option
-from gateway.importing.lines import BadFile, lines, opened
-from gateway.importing.progress import Progress
-from router.learning.labelled_requests import BadLabel, Labelled, engines_by_quality, labelled
+from learning.bank.importing.lines import BadFile, lines, opened
+from learning.training.labelled_requests import BadLabel, Labelled, engines_by_quality, labelled
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.example_settings import embedder_for, example_settings
+from understudy.commands.giving_up import give_up
+from understudy.commands.import_progress import Progress
+from understudy.commands.tenant_option import tenant_named, tenant_option
 
 _FEWEST = 20
 
@@ -57,10 +57,10 @@ def bandit(
         if len(order) < 2 or len(requests) < _FEWEST:
             give_up(f"{len(requests)} usable lines about {len(order)} engines: {_FEWEST} about 2 are needed")
         click.echo(f"{len(requests)} requests; engines, small to large: {', '.join(order)}", err=True)
-        from router.bandit import BanditMissing
-        from router.bandit_vw import BanditSettings
-        from router.learning.bandit_training import NothingToLearn, train
-        from router.learning.labelled_requests import row
+        from learning.training.bandit import NothingToLearn, train
+        from learning.training.labelled_requests import row
+        from router.choosing.bandit import BanditMissing
+        from router.choosing.bandit_vw import BanditSettings
 
         now_s = time.time()
         with embedder_for(data, settings) as embedder:

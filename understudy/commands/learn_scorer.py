@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.example_settings import example_settings
-from gateway.commands.giving_up import give_up
-from gateway.commands.tenant_option import tenant_named, tenant_option
 from gateway.learning.scorer_lineage import features_behind
-from store.memory import Memory
-from store.outcomes import Experience
+from store.decisions.outcomes import Experience
 from store.records import ArtifactRecord
+from store.store import Memory
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.example_settings import example_settings
+from understudy.commands.giving_up import give_up
+from understudy.commands.tenant_option import tenant_named, tenant_option
 
 _PAGE = 1000
 
@@ -66,14 +66,14 @@ def scorer(
     exit status is 1. `understudy models rollback scorer` takes back one that was accepted. A learner that runs replaces a
     cross-encoder by what it trains next, unless `understudy models freeze scorer` forbids it.
     """
-    # Before anything that may stand on it is imported: onnxruntime first (router.onnx_session).
-    from gateway.learning.bank_lessons import lessons_of
+    # Before anything that may stand on it is imported: onnxruntime first (router.embedding.onnx_session).
     from gateway.learning.teaching import Lesson
-    from gateway.setup.learner import vectors_of
-    from router.embedding_model import EmbeddingModelMissing
-    from router.learning.scorer_rows import rows_from_log
-    from router.learning.scorer_training import TooFewOutcomes, TorchMissing, trained
-    from router.scorer_prior import prior_model
+    from learning.training.scorer.rows import rows_from_log
+    from learning.training.scorer.training import TooFewOutcomes, TorchMissing, trained
+    from learning.training.stored_lessons import lessons_of
+    from router.embedding.model import EmbeddingModelMissing
+    from router.examples.prior import prior_model
+    from understudy.setup.learner import vectors_of
 
     settings = example_settings(config)
     with store_in(data) as store:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.tenant_option import tenant_named, tenant_option
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.tenant_option import tenant_named, tenant_option
 
 
 @click.command(name="map")
@@ -16,8 +16,8 @@ from gateway.commands.tenant_option import tenant_named, tenant_option
 @tenant_option("Whose map; every tenant's with examples if it is not given.")
 def draw_map(data: Path, tenant: str | None) -> None:
     """Draw each tenant's examples on a plane, for the admin pages. Some seconds per thousand. Needs the extra `map`."""
+    from admin.flat_map import MapExtraMissing
     from admin.map_maker import draw
-    from router.learning.flat_map import MapExtraMissing
 
     with store_in(data) as store:
         whose = [tenant_named(store.keys, tenant)] if tenant else list(store.examples.tenants())

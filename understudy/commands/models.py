@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import click
 import orjson
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.giving_up import give_up
-from gateway.commands.tenant_option import tenant_named
-from store.artifacts import KINDS, ArtifactBroken
-from store.memory import Memory
+from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord
+from store.store import Memory
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.giving_up import give_up
+from understudy.commands.tenant_option import tenant_named
 
 _OPERATOR = "operator"
 """Stands for the empty tenant: what was learnt from labels that the operator brought."""

@@ -9,17 +9,17 @@ from typing import Any
 import click
 import orjson
 
-from gateway.background.alone import NotAlone, alone
-from gateway.commands.giving_up import give_up
-from gateway.commands.tenant_option import NoSuchTenant, tenant_named
-from gateway.config import Config
-from gateway.private.build import NothingToTell, PromiseSpent, Written, spent
-from gateway.settings.file import ConfigError, load_config
-from gateway.setup.private import CannotBuild, builder, check_reach, reference_of, writer
-from router.private.budget import AccountingMissing, epsilon_of
-from store.database import StoreBusy
-from store.memory import Memory as Store
-from store.private_bank import BudgetMoved, PrivateBank, Release
+from learning.private.budget import AccountingMissing, epsilon_of
+from learning.private.build import NothingToTell, PromiseSpent, Written, spent
+from store.examples.private_bank import BudgetMoved, PrivateBank, Release
+from store.jobs.exclusive import NotAlone, alone
+from store.sqlite.database import StoreBusy
+from store.store import Memory as Store
+from understudy.commands.giving_up import give_up
+from understudy.commands.tenant_option import NoSuchTenant, tenant_named
+from understudy.settings.config import Config
+from understudy.settings.file import ConfigError, load_config
+from understudy.setup.private import CannotBuild, builder, check_reach, reference_of, writer
 
 _LOCK_FILE = "private.lock"
 _CONFIG = click.option(
@@ -134,8 +134,8 @@ def _run(
 async def _built(
     config: Config, name: str, reference: str, generator: str, max_usd: float, *, tell: bool
 ) -> tuple[Release, Written]:
-    from gateway.memory import Memory
-    from gateway.setup.engines import Tenants, engines
+    from understudy.memory import Memory
+    from understudy.setup.engines import Tenants, engines
 
     assert config.memory is not None and config.memory.data_dir is not None
     with alone(config.memory.data_dir / _LOCK_FILE):

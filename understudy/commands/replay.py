@@ -11,16 +11,23 @@ from typing import Any
 import click
 import orjson
 
-from gateway.commands.data_folder import data_option, store_in
-from gateway.commands.giving_up import give_up
-from gateway.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
-from gateway.config import Config
-from gateway.replay.show import as_json, plan_json, plan_table, run_table, spend_table, step_table
-from gateway.settings.file import ConfigError, load_config
-from router.learning.replay_plan import Line
-from store.memory import Memory as Store
-from store.replay_jobs import AnotherReplayRuns, NotThatRun
-from store.replay_records import ReplayBudget, ReplayRun
+from learning.replay.plan import Line
+from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
+from store.jobs.replay_records import ReplayBudget, ReplayRun
+from store.store import Memory as Store
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.giving_up import give_up
+from understudy.commands.replay_tables import (
+    as_json,
+    plan_json,
+    plan_table,
+    run_table,
+    spend_table,
+    step_table,
+)
+from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
+from understudy.settings.config import Config
+from understudy.settings.file import ConfigError, load_config
 
 _JSON = click.option("--json", "as_json_", is_flag=True, help="For machines.")
 
@@ -124,7 +131,7 @@ def undo(data: Path, run: int | None, example: int | None, tenant: str | None) -
     """
     if (run is None) == (example is None) or (example is not None and tenant is None):
         raise click.UsageError("name a run, or --example ID with --tenant NAME")
-    from gateway.replay.replay import take_back_example, take_back_run
+    from learning.replay.replay import take_back_example, take_back_run
 
     with store_in(data) as store:
         try:
@@ -163,7 +170,7 @@ def _budget(config: Config, usd: float | None, tokens: int | None, minutes: floa
 
 
 async def _plan(config: Config, budget: ReplayBudget, tenant: str | None) -> Sequence[Line]:
-    from gateway.setup.replay import CannotReplay, opened
+    from understudy.setup.replay import CannotReplay, opened
 
     try:
         async with opened(config) as made:
@@ -175,8 +182,8 @@ async def _plan(config: Config, budget: ReplayBudget, tenant: str | None) -> Seq
 async def _run(
     config: Config, budget: ReplayBudget, widened: ReplayBudget | None, tenant: str | None, resume: bool
 ) -> tuple[ReplayRun, dict[str, Any]]:
-    from gateway.replay.progress import shown
-    from gateway.setup.replay import CannotReplay, opened
+    from understudy.commands.replay_progress import shown
+    from understudy.setup.replay import CannotReplay, opened
 
     try:
         async with opened(config) as made:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-from gateway.replay.run import Progress
+from learning.replay.run import Progress
 
 _LINE_EVERY_S = 5.0
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from router.learning.replay_plan import Line
-from store.replay_jobs import ReplayJobs
-from store.replay_records import ReplayBudget, ReplayRun, ReplayStep
+from learning.replay.plan import Line
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import ReplayBudget, ReplayRun, ReplayStep
 
 
 def plan_json(lines: Sequence[Line], budget: ReplayBudget) -> dict[str, Any]:

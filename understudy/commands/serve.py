@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from gateway.config import Config, check_workers
-from gateway.settings.file import ConfigError, load_config, parse_config
+from understudy.settings.config import Config, check_workers
+from understudy.settings.file import ConfigError, load_config, parse_config
 
 
 @click.command()
@@ -53,7 +53,7 @@ def serve(config_path: Path | None, **options: Any) -> None:
     except ConfigError as error:
         click.echo(f"understudy: configuration error\n{error}", err=True)
         sys.exit(2)
-    from gateway.run import run
+    from understudy.processes.run import run
 
     sys.exit(run(config, config_path))
 

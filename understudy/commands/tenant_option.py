@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from gateway.keys import DEFAULT_TENANT
-from store.keys import KeyStore
+from store.people.keys import KeyStore
 
 _ID = re.compile(r"[0-9a-f]{32}|default")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -17,12 +17,12 @@ from aiohttp import web
 from admin.app import AdminApp
 from admin.passwords import hashed, new_password
 from admin.sources import Sources
-from gateway.background.housekeeper import Chore, Housekeeper
-from gateway.config import Config
 from gateway.log import log
-from gateway.settings.admin import AdminSettings
-from gateway.setup.admin import admin
-from store.admin_users import AdminUsers
+from store.people.operators import AdminUsers
+from understudy.processes.housekeeping import Chore, Housekeeper
+from understudy.settings.admin import AdminSettings
+from understudy.settings.config import Config
+from understudy.setup.admin import admin
 
 FIRST_USER = "operator"
 _TRY_AGAIN_S = 10.0
@@ -60,7 +60,7 @@ def _chores(sources: Sources, settings: AdminSettings) -> list[Chore]:
 
 def _bound(settings: AdminSettings) -> socket.socket:
     """The socket; where the address is taken (another gateway's pages, say) it waits until it is free. Requests go on."""
-    from gateway.run import bind
+    from understudy.processes.run import bind
 
     told = False
     while True:

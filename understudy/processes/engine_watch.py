@@ -15,8 +15,8 @@ from dataclasses import replace
 from engines.engine import Engine
 from engines.guard import Guard
 from gateway.log import log
-from store.database import StoreBusy, StoreClosed
-from store.engine_states import EngineStateRow, EngineStates
+from store.jobs.engine_states import EngineStateRow, EngineStates
+from store.sqlite.database import StoreBusy, StoreClosed
 
 _EVERY_S = 0.5
 _SAY_EVERY_S = 1.0

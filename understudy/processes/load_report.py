@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.journey import Journey
 from gateway.log import log
-from store.live_load import LoadReport
+from store.jobs.live_load import LoadReport
 
 _EVERY_S = 0.25
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import click
 
-from gateway.collector import calm_collector
-from gateway.config import Config
 from gateway.log import WRITER, log, set_level
+from understudy.processes.garbage_collection import calm_collector
+from understudy.settings.config import Config
 
 _REPLAYER = "replayer"
 
@@ -88,7 +88,7 @@ def admin_wanted(config: Config) -> bool:
 
 
 def _supervise(config: Config, port: int, config_file: Path | None) -> int:
-    from gateway.supervisor import Supervisor
+    from understudy.processes.supervisor import Supervisor
 
     def work() -> int:
         with bind(config.listen.host, port, shared=True) as sock:
@@ -128,19 +128,19 @@ def _help(run: Callable[[Config], int], config: Config) -> int:
 
 def _learn(config: Config) -> int:
     # Imported in the process that needs it, as everything of a helper is.
-    from gateway.learning.learner import learn
+    from learning.training.learner import learn
 
     return learn(config)
 
 
 def _replay(config: Config) -> int:
-    from gateway.replay.replayer import replay
+    from learning.replay.replayer import replay
 
     return replay(config)
 
 
 def _admin(port: int, config_file: Path | None, config: Config) -> int:
-    from gateway.admin_pages.process import serve_admin
+    from understudy.processes.admin import serve_admin
 
     return serve_admin(config, port, config_file)
 
@@ -148,7 +148,7 @@ def _admin(port: int, config_file: Path | None, config: Config) -> int:
 def _run_worker(config: Config, sock: socket.socket) -> int:
     import uvloop
 
-    from gateway.build import CannotStart
+    from understudy.build import CannotStart
 
     try:
         uvloop.run(_serve(config, sock))
@@ -159,8 +159,8 @@ def _run_worker(config: Config, sock: socket.socket) -> int:
 
 
 async def _serve(config: Config, sock: socket.socket) -> None:
-    from gateway.build import Gateway
     from gateway.server import serve, stop_on_signals
+    from understudy.build import Gateway
 
     stop = asyncio.Event()
     stop_on_signals(stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gateway.settings.group import Settings
+from understudy.settings.group import Settings
 
 
 class AdminSettings(Settings):

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from gateway.settings.admin import AdminSettings
-from gateway.settings.engines import (
+from understudy.settings.admin import AdminSettings
+from understudy.settings.engines import (
     OpenAIEngine,
     SimulatedEngineSettings,
     TimeoutSettings,
@@ -19,12 +19,17 @@ from gateway.settings.engines import (
     VLLMLocalEngine,
     checked_url,
 )
-from gateway.settings.group import Settings
-from gateway.settings.learning import FeedbackSettings, InContextSettings, JudgingSettings, LearningSettings
-from gateway.settings.memory import MemorySettings
-from gateway.settings.private import PrivateSettings
-from gateway.settings.reach import replay_out_of_reach
-from gateway.settings.replay import ReplaySettings
+from understudy.settings.group import Settings
+from understudy.settings.learning import (
+    FeedbackSettings,
+    InContextSettings,
+    JudgingSettings,
+    LearningSettings,
+)
+from understudy.settings.memory import MemorySettings
+from understudy.settings.private import PrivateSettings
+from understudy.settings.reach import replay_out_of_reach
+from understudy.settings.replay import ReplaySettings
 
 
 class Listen(Settings):

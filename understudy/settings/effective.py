@@ -14,8 +14,8 @@ import yaml
 from pydantic import BaseModel, SecretStr
 
 from admin.sources import Checked, Setting
-from gateway.config import Config
-from gateway.settings.file import ConfigError, load_config, parse_config, resolve
+from understudy.settings.config import Config
+from understudy.settings.file import ConfigError, load_config, parse_config, resolve
 
 _MASK = "(not shown)"
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")

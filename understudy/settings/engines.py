@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from gateway.settings.group import Settings
+from understudy.settings.group import Settings
 
 
 class TimeoutSettings(Settings):

@@ -1,4 +1,4 @@
-"""Writes `config.example.yaml` from gateway.config, so that the two never differ: `python -m gateway.settings.example`."""
+"""Writes `config.example.yaml` from the settings, so that the two never differ: `python -m understudy.settings.example`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from gateway.config import Config, ModelSettings, Upstream
-from gateway.settings.engines import OpenAIEngine, SimulatedEngineSettings, VLLMEngine, VLLMLocalEngine
-from gateway.settings.learning import JudgingSettings
-from gateway.settings.memory import MemorySettings
+from understudy.settings.config import Config, ModelSettings, Upstream
+from understudy.settings.engines import OpenAIEngine, SimulatedEngineSettings, VLLMEngine, VLLMLocalEngine
+from understudy.settings.learning import JudgingSettings
+from understudy.settings.memory import MemorySettings
 
 _HEAD = """\
 # Every setting with its default and a sentence. ${NAME} is read from the environment, ${NAME:-default} with a fallback.
-# `understudy check FILE` validates a file and shows what it comes to. Written by `python -m gateway.settings.example`.
+# `understudy check FILE` validates a file and shows what it comes to. Written by `python -m understudy.settings.example`.
 """
 
 

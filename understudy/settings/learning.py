@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from gateway.settings.group import Settings
+from understudy.settings.group import Settings
 
 
 class ExampleChoiceSettings(Settings):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from gateway.settings.group import Settings
+from understudy.settings.group import Settings
 
 
 class ExactSettings(Settings):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gateway.settings.engines import VLLMLocalEngine
+from understudy.settings.engines import VLLMLocalEngine
 
 if TYPE_CHECKING:
-    from gateway.config import Config
+    from understudy.settings.config import Config
 
 _REMEDY = "run `vllm serve` beside the gateway and use kind vllm"
 
@@ -34,7 +34,7 @@ def replay_out_of_reach(config: Config) -> str | None:
 
 
 def _asked_by_replay(config: Config) -> Iterator[tuple[str, str]]:
-    """(setting, engine), as gateway.setup.replay and gateway.replay.material choose them."""
+    """(setting, engine), as understudy.setup.replay and learning.replay.material choose them."""
     replay = config.replay
     if replay.judge is not None:
         yield "replay.judge", replay.judge

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator
 
-from gateway.settings.group import Settings
+from understudy.settings.group import Settings
 
 
 def time_zone(name: str) -> tzinfo:

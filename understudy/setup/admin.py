@@ -10,19 +10,19 @@ from admin.app import AdminApp, Options
 from admin.hands import Hands
 from admin.pages import PAGES
 from admin.sources import EngineFacts, Given, ReplayFacts, ServedFacts, Sources
-from gateway.admin_pages.hands import AdminHands
-from gateway.admin_pages.settings import EffectiveSettings
-from gateway.config import Config
 from gateway.log import log
-from store.admin_sessions import AdminSessions
-from store.admin_users import AdminUsers
-from store.audit_log import AuditLog
-from store.engine_states import EngineStates
-from store.memory import Memory as Store
-from store.outcome_sums import OutcomeSums
-from store.quality_floors import QualityFloors
-from store.replay_records import ReplayBudget
-from store.request_rollups import RequestRollups
+from store.decisions.outcome_sums import OutcomeSums
+from store.decisions.rollups import RequestRollups
+from store.jobs.engine_states import EngineStates
+from store.jobs.replay_records import ReplayBudget
+from store.learned.quality_floors import QualityFloors
+from store.people.audit_log import AuditLog
+from store.people.operators import AdminUsers
+from store.people.sessions import AdminSessions
+from store.store import Memory as Store
+from understudy.operator_actions import AdminHands
+from understudy.settings.config import Config
+from understudy.settings.effective import EffectiveSettings
 
 
 @contextmanager

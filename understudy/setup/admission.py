@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.settings.memory import ExampleSettings
-from router.admission import Admission, AdmissionSettings, ContributorLimits
+from store.admission import Admission, AdmissionSettings, ContributorLimits
+from understudy.settings.memory import ExampleSettings
 
 
 def admission(settings: ExampleSettings) -> Admission:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.settings.memory import EmbeddingSettings
-from router.embedder import Embedder
+from router.embedding.embedder import Embedder
+from understudy.settings.memory import EmbeddingSettings
 
 
 def open_embedder(settings: EmbeddingSettings, data_dir: Path) -> Embedder:

@@ -13,9 +13,9 @@ from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
-from gateway.config import AnyEngine, Config, Upstream
 from gateway.log import log
-from gateway.settings.engines import (
+from understudy.settings.config import AnyEngine, Config, Upstream
+from understudy.settings.engines import (
     EngineSettings,
     HTTPEngine,
     OpenAIEngine,
@@ -26,7 +26,7 @@ from gateway.settings.engines import (
 )
 
 if TYPE_CHECKING:
-    from engines.simulated_world import World
+    from simulation.world import World
 
 UPSTREAM = "upstream"
 """The default upstream's name among the engines."""
@@ -88,7 +88,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
             timeouts=_timeouts(settings.timeouts),
         )
     # Only the demo and tests need a world; building one takes time and memory.
-    from engines.simulated import SimulatedEngine
+    from simulation.engine import SimulatedEngine
 
     return SimulatedEngine(
         info,
@@ -104,7 +104,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
 @lru_cache(maxsize=4)
 def _world(seed: int, facts: int) -> World:
     """The lead and the understudy live in one world; it never changes, so they share the object."""
-    from engines.simulated_world import World
+    from simulation.world import World
 
     return World(seed, facts)
 

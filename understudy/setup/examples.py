@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.examples.forgetting import Forgetter
 from gateway.handlers.examples import Shelf
-from gateway.setup.admission import admission
-from store.contributors import Standings
-from store.example_rows import by_request
+from learning.bank.forgetting import Forgetter
+from store.examples.contributors import Standings
+from store.examples.rows import by_request
 from store.records import Example
+from understudy.setup.admission import admission
 
 if TYPE_CHECKING:
-    from gateway.memory import Memory
-    from gateway.settings.memory import ExampleSettings
-    from store.database import Database
+    from store.sqlite.database import Database
+    from understudy.memory import Memory
+    from understudy.settings.memory import ExampleSettings
 
 _FOLLOWED_WITHIN_S = 2.0
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.feedback.known_quality import Known
-from gateway.feedback.rate import FeedbackRate
-from gateway.feedback.target import Targets
 from gateway.handlers.feedback import Desk
-from store.example_rows import by_request
-from store.power_cut import sync_log
+from gateway.limits.feedback_rate import FeedbackRate
+from learning.outcomes.known_quality import Known
+from learning.outcomes.target import Targets
+from store.examples.rows import by_request
 from store.records import Example
+from store.sqlite.power_cut import sync_log
 
 if TYPE_CHECKING:
     from gateway.handlers.examples import Shelf
-    from gateway.memory import Memory
-    from store.database import Database
+    from store.sqlite.database import Database
+    from understudy.memory import Memory
 
 
 def desk(

@@ -7,12 +7,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from engines.engine import Engine
-from gateway.config import Config, ModelSettings
-from gateway.examples.sharing import lenders
-from gateway.memory import Memory
+from learning.bank.sharing import lenders
 from router.dials import Dials
+from router.embedding.retriever import Retriever
 from router.policies.few_shot import FewShot, Knobs
-from router.retriever import Retriever
+from understudy.memory import Memory
+from understudy.settings.config import Config, ModelSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,31 +12,33 @@ from pathlib import Path
 from cachetools import LRUCache
 
 from engines.engine import Engine
-from gateway.background.answer_embedder import version_of
-from gateway.config import Config, ModelSettings
-from gateway.examples.sharing import lenders
-from gateway.kv_plan.hot_examples import HotExamples
-from gateway.learning.artifact_openers import ArtifactOpeners
-from gateway.learning.learned import LearnedFollower
-from gateway.learning.metrics import LearningMetrics
 from gateway.log import log
-from gateway.memory import Memory
-from gateway.setup.learner import promised
-from router import chooser, combiner, example_count
-from router.chooser import Chooser
+from learning.bank.answer_embedding import version_of
+from learning.bank.sharing import lenders
+from learning.bank.warm.hot_examples import HotExamples
+from learning.training.artifact_openers import ArtifactOpeners
+from learning.training.metrics import LearningMetrics
+from learning.training.published import LearnedFollower
+from router.choosing import chooser
+from router.choosing.chooser import Chooser
+from router.choosing.exploration_budget import ExplorationBudget
+from router.choosing.floor import cap_in_force
+from router.choosing.load import LoadKnobs
 from router.dials import Dials
-from router.exploration_budget import ExplorationBudget
-from router.load_bias import LoadKnobs
+from router.embedding.retriever import Retriever
+from router.examples import combiner
+from router.examples import count as example_count
+from router.examples.features import Features
+from router.examples.rarity import Rarity
+from router.examples.scorer import ScorerError, Scoring
 from router.policies.in_context import InContext, Knobs
-from router.quality_floor import cap_in_force
-from router.rarity import Rarity
-from router.retriever import Retriever
-from router.scorer import ScorerError, Scoring
-from router.scorer_features import Features
-from store.answer_vectors import CandidateVectors
-from store.kv_plans import KvPlans
-from store.memory import Memory as Store
-from store.quality_floors import QualityFloors
+from store.examples.answer_vectors import CandidateVectors
+from store.jobs.kv_plans import KvPlans
+from store.learned.quality_floors import QualityFloors
+from store.store import Memory as Store
+from understudy.memory import Memory
+from understudy.settings.config import Config, ModelSettings
+from understudy.setup.learner import promised
 
 _TRUSTED_FOR_S = 60.0
 """A quality floor's account is brought up to date twice a second while there is traffic."""
@@ -119,7 +121,7 @@ def in_context(
 
 
 class Caps:
-    """What the learner found may be offloaded: gateway.learning.learned.FloorCaps. No account: nothing is proven."""
+    """What the learner found may be offloaded: learning.training.published.FloorCaps. No account: nothing is proven."""
 
     def __init__(
         self,
@@ -137,7 +139,7 @@ class Caps:
         self._caps: LRUCache[str, float] = LRUCache(_TENANTS_SHOWN)
 
     def cap(self, tenant: str, model: str) -> float:
-        """See gateway.learning.learned.FloorCaps. An account that nobody keeps any more proves nothing either."""
+        """See learning.training.published.FloorCaps. An account that nobody keeps any more proves nothing either."""
         row = self._rows.get(tenant, model)
         age_s = 0.0 if row is None else self._clock() - row.at_s
         cap = cap_in_force(None if row is None else row.cap, self.unproven, age_s, _TRUSTED_FOR_S)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engines.engine import Engine
-from gateway.config import Config
-from gateway.feedback.known_quality import known_quality
-from gateway.judging.judging import Judging
-from gateway.judging.limits import JudgingLimits
-from gateway.judging.metrics import JudgingMetrics
 from gateway.metrics import Metrics
-from gateway.settings.learning import JudgingSettings
-from store.memory import Memory as Store
+from learning.outcomes.judging import Judging
+from learning.outcomes.judging_limits import JudgingLimits
+from learning.outcomes.judging_metrics import JudgingMetrics
+from learning.outcomes.known_quality import known_quality
+from store.store import Memory as Store
+from understudy.settings.config import Config
+from understudy.settings.learning import JudgingSettings
 
 
 def judging(

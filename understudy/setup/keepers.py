@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.config import Config
+from understudy.settings.config import Config
 
 if TYPE_CHECKING:
     from gateway.keepers.keeper import Keeper
-    from gateway.memory import Memory
-    from gateway.setup.semantic import SemanticParts
+    from understudy.memory import Memory
+    from understudy.setup.semantic import SemanticParts
 
 
 def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
@@ -31,8 +31,8 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
     from gateway.keepers.example import ExampleKeeper
     from gateway.keepers.request import RequestKeeper
     from gateway.keepers.use import UseKeeper
-    from gateway.setup.admission import admission
-    from store.contributors import Standings
+    from store.examples.contributors import Standings
+    from understudy.setup.admission import admission
 
     store = memory.store
     found: list[Keeper] = []

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gateway.background.answer_embedder import version_of
-from gateway.config import Config, ModelSettings
-from gateway.examples.sharing import lenders
-from gateway.learning.bank_lessons import lessons_of
-from gateway.learning.learner import Learner, Pace, Trainer
-from gateway.learning.training import BanditTrainer, CountsTrainer, ScorerTrainer
 from gateway.log import log
-from gateway.settings.memory import AnswerVectorSettings
-from router.learning.floor_account import caught_up
-from router.learning.scorer_rows import VectorsOf
-from router.quality_floor import FloorSettings
-from store.answer_vectors import CandidateVectors
-from store.memory import Memory as Store
-from store.quality_floors import FloorRow, QualityFloors
+from learning.bank.answer_embedding import version_of
+from learning.bank.sharing import lenders
+from learning.evaluation.floor import caught_up
+from learning.training.learner import Learner, Pace, Trainer
+from learning.training.scorer.rows import VectorsOf
+from learning.training.stored_lessons import lessons_of
+from learning.training.trainers import BanditTrainer, CountsTrainer, ScorerTrainer
+from router.choosing.floor import FloorSettings
+from store.examples.answer_vectors import CandidateVectors
+from store.learned.quality_floors import FloorRow, QualityFloors
 from store.records import Vector
+from store.store import Memory as Store
+from understudy.settings.config import Config, ModelSettings
+from understudy.settings.memory import AnswerVectorSettings
 
 _WRITE_S = 30.0
 _RENEW_S = 10.0
@@ -40,7 +40,9 @@ class Learning:
 def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]:
     """Opens the store and closes it again. Raises what opening a store raises."""
     memory = config.memory
-    assert memory is not None and memory.data_dir is not None, "gateway.run gives every memory a folder"
+    assert memory is not None and memory.data_dir is not None, (
+        "understudy.processes.run gives every memory a folder"
+    )
     store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
     try:
         learner = Learner(
@@ -67,7 +69,7 @@ def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
     if settings.in_context.examples.adapt_count:
         found.append(CountsTrainer(needed, half_life_s, time.time))
     if learning.train_scorer and ScorerTrainer.possible():
-        from router.scorer_prior import prior_model
+        from router.examples.prior import prior_model
 
         assert config.memory is not None
         examples = config.memory.examples

@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engines.engine import Engine
-from gateway.config import Config
-from gateway.memory import Memory
-from gateway.private.build import Mechanism, PrivateBuilder, PrivateWriter
-from gateway.settings.private import PrivateSettings
-from gateway.settings.reach import out_of_reach
-from gateway.setup.admission import admission
+from learning.private.budget import Promise
+from learning.private.build import Mechanism, PrivateBuilder, PrivateWriter
+from learning.private.words import Bounds
 from router.digest import NO_INSTRUCTIONS, asked_under, cut
-from router.private.budget import Promise
-from router.private.words import Bounds
-from router.rarity import Rarity
-from store.power_cut import sync_log
-from store.private_bank import PrivateBank
+from router.examples.rarity import Rarity
+from store.examples.private_bank import PrivateBank
 from store.records import Vector
+from store.sqlite.power_cut import sync_log
+from understudy.memory import Memory
+from understudy.settings.config import Config
+from understudy.settings.private import PrivateSettings
+from understudy.settings.reach import out_of_reach
+from understudy.setup.admission import admission
 
 _COMMON_BELOW = 0.5
 """Rarity of a word that says nothing of a subject: the hundred or two that are in every text."""

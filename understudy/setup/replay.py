@@ -9,23 +9,23 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
-from gateway.config import Config
-from gateway.memory import Memory
-from gateway.replay.candidates import Candidates, Scope
-from gateway.replay.distil import Distil
-from gateway.replay.expand import Expand
-from gateway.replay.judging import Judge
-from gateway.replay.material import Material
-from gateway.replay.metrics import ReplayMetrics
-from gateway.replay.order import Order
-from gateway.replay.replay import Replay
-from gateway.replay.run import ReplayRunner
-from gateway.settings.reach import replay_out_of_reach
-from gateway.setup.admission import admission
-from gateway.setup.engines import Tenants, engines
-from router.learning.judge import TIE_BAND
-from store.replay_records import ReplayBudget
-from store.twins import TwinRule
+from learning.outcomes.judge import TIE_BAND
+from learning.replay.candidates import Candidates, Scope
+from learning.replay.distil import Distil
+from learning.replay.expand import Expand
+from learning.replay.material import Material
+from learning.replay.metrics import ReplayMetrics
+from learning.replay.order import Order
+from learning.replay.replay import Replay
+from learning.replay.run import ReplayRunner
+from learning.replay.verdicts import Judge
+from store.examples.twins import TwinRule
+from store.jobs.replay_records import ReplayBudget
+from understudy.memory import Memory
+from understudy.settings.config import Config
+from understudy.settings.reach import replay_out_of_reach
+from understudy.setup.admission import admission
+from understudy.setup.engines import Tenants, engines
 
 LOCK_FILE = "replay.lock"
 
@@ -97,7 +97,7 @@ def replay(
         again_after_s=settings.again_after_h * 3600,
         related_above=expand.drift_below,
     )
-    assert remembered.data_dir is not None, "gateway.run gives every memory a folder"
+    assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
     return Replay(
         memory.store,
         Candidates(material, jobs, judge, scope),
@@ -125,7 +125,7 @@ def budget_of(config: Config) -> ReplayBudget:
 async def opened(config: Config, registry: CollectorRegistry | None = None) -> AsyncIterator[Replay]:
     """A replay with a memory and engines of its own, closed at the end. A gateway may run on the same data folder.
 
-    Raises CannotReplay, and what gateway.memory.Memory.open raises.
+    Raises CannotReplay, and what understudy.memory.Memory.open raises.
     """
     if config.memory is None or config.memory.data_dir is None:
         raise CannotReplay("there is nothing to replay: set memory.data_dir")

@@ -14,27 +14,27 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
-from gateway.config import Config
-from gateway.kv_plan.metrics import KvMetrics
-from gateway.kv_plan.planner import KvPlanner, Room, room
 from gateway.log import log
-from gateway.memory import Memory
-from gateway.replay.asking import MayGoOn
-from gateway.replay.off_peak_gate import OffPeakGate, Quiet
-from gateway.replay.replay import Replay
-from gateway.replay.replayer import Replayer
-from gateway.schedule import Schedule
-from gateway.settings.replay import OffPeakSettings, time_zone
-from gateway.setup.engines import Tenants, engines
-from gateway.setup.replay import CannotReplay, budget_of, replay
+from learning.bank.warm.metrics import KvMetrics
+from learning.bank.warm.planner import KvPlanner, Room, room
+from learning.replay.asking import MayGoOn
+from learning.replay.off_peak import UsualWeek, usual_week
+from learning.replay.off_peak_gate import OffPeakGate, Quiet
+from learning.replay.replay import Replay
+from learning.replay.replayer import Replayer
+from learning.replay.schedule import Schedule
 from router.digest import NO_INSTRUCTIONS, asked_under, scope_of
-from router.learning.off_peak import UsualWeek, usual_week
-from store.database import Database
-from store.example_instructions import instructions_of
-from store.hourly_load import HOUR_S, first_request_s, hourly_load
-from store.live_load import live_load
+from store.decisions.hourly_load import HOUR_S, first_request_s, hourly_load
+from store.examples.instructions import instructions_of
+from store.jobs.live_load import live_load
+from store.jobs.replay_records import ReplayRun
 from store.records import Example
-from store.replay_records import ReplayRun
+from store.sqlite.database import Database
+from understudy.memory import Memory
+from understudy.settings.config import Config
+from understudy.settings.replay import OffPeakSettings, time_zone
+from understudy.setup.engines import Tenants, engines
+from understudy.setup.replay import CannotReplay, budget_of, replay
 
 _LEARN_AGAIN_S = 3600.0
 _WEEK_S = 7 * 24 * 3600
@@ -45,9 +45,11 @@ _NO_SCOPE = scope_of(NO_INSTRUCTIONS)
 async def replayer(config: Config) -> AsyncIterator[list[Coroutine[Any, Any, None]]]:
     """What the process does, each to be run as a task until it is cancelled; closed at the end.
 
-    Raises what gateway.memory.Memory.open raises. Settings that nothing can be replayed with are told in the log.
+    Raises what understudy.memory.Memory.open raises. Settings that nothing can be replayed with are told in the log.
     """
-    assert config.memory is not None and config.memory.data_dir is not None, "checked by gateway.config"
+    assert config.memory is not None and config.memory.data_dir is not None, (
+        "checked by understudy.settings.config"
+    )
     folder = config.memory.data_dir
     memory = await asyncio.to_thread(Memory.open, config.memory, versions_kept=config.learning.versions_kept)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))

@@ -8,20 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from engines.engine import Engine
-from gateway.config import Config
-from gateway.judging.spend import Spend
 from gateway.keepers.keeper import Keeper
-from gateway.memory import Memory
 from gateway.metrics import Metrics
-from gateway.semantic.keepers import Comparer, EntryKeeper, UnlessAgreed
-from gateway.semantic.metrics import SemanticMetrics
-from gateway.semantic.near_misses import PURPOSE, NearMisses
-from gateway.semantic.stage import Knobs, SemanticAnswers
-from gateway.settings.memory import MemorySettings
-from router.semantic_equivalence import same_text
-from store.semantic_aliases import SemanticAliases
-from store.semantic_entries import SemanticEntries
-from store.semantic_observations import SemanticObservations
+from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
+from gateway.reuse.metrics import SemanticMetrics
+from gateway.reuse.stage import Knobs, SemanticAnswers
+from learning.outcomes.spend import Spend
+from learning.reuse.equivalence import same_text
+from learning.reuse.near_misses import PURPOSE, NearMisses
+from store.answers.semantic_aliases import SemanticAliases
+from store.answers.semantic_entries import SemanticEntries
+from store.answers.semantic_observations import SemanticObservations
+from understudy.memory import Memory
+from understudy.settings.config import Config
+from understudy.settings.memory import MemorySettings
 
 _THREADS = 2
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from engines.chat import message_text
-from gateway.openai_error import RequestError
+from gateway.errors import RequestError
 from gateway.wire import read_chat_request
 from store.records import Kind
 

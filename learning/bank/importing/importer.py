@@ -12,18 +12,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from gateway.examples.contributor import contributor, user_of
-from gateway.examples.demonstration import NotAdmitted, as_chat, content_id, digested
-from gateway.importing.batches import BatchInputs
-from gateway.importing.formats import Answered, Asked, BadLine, Exported, Pair, read_line
-from gateway.importing.lines import MAX_LINE_BYTES, Line, fingerprint, lines, opened
-from gateway.importing.rows import row_of_export
-from gateway.openai_error import RequestError
+from gateway.errors import RequestError
 from gateway.wire import parse_object
-from router.admission import Admission
-from store.imports import ImportCursors
+from learning.bank.contributor import contributor, user_of
+from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, digested
+from learning.bank.importing.batches import BatchInputs
+from learning.bank.importing.formats import Answered, Asked, BadLine, Exported, Pair, read_line
+from learning.bank.importing.lines import MAX_LINE_BYTES, Line, fingerprint, lines, opened
+from learning.bank.importing.rows import row_of_export
+from store.admission import Admission
+from store.examples.imports import ImportCursors
+from store.examples.restoring import Restored
 from store.records import Admitted, Kind, NewExample, Vector
-from store.restoring import Restored
 
 _BATCH_ROWS = 500
 _BATCH_CHARACTERS = 4 * 2**20
@@ -31,7 +31,7 @@ _TIMEOUT_S = 120.0
 
 
 Admit = Callable[[Sequence[Restored]], Future[list[Admitted]]]
-"""store.restoring.restore_many of a database: all of them, committed when the future resolves, or none."""
+"""store.examples.restoring.restore_many of a database: all of them, committed when the future resolves, or none."""
 
 
 class Listener(Protocol):

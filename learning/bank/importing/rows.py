@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from gateway.importing.formats import BadLine
+from learning.bank.importing.formats import BadLine
+from store.examples.restoring import Account, Restored
+from store.examples.vectors import BadVector, checked, from_blob, to_blob
 from store.records import Example, NewExample, Vector
-from store.restoring import Account, Restored
-from store.vectors import BadVector, checked, from_blob, to_blob
 
 _TENANT = re.compile(r"[0-9a-f]{32}|default")
 _TEXTS = ("source_engine", "embedding_version", "contributor")

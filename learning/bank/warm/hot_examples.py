@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from gateway.log import log
-from store.kv_plans import KvPlanExample
+from store.jobs.kv_plans import KvPlanExample
 
 
 class Plans(Protocol):
-    """What is needed of store.kv_plans.KvPlans."""
+    """What is needed of store.jobs.kv_plans.KvPlans."""
 
     def examples(self, engine: str) -> list[KvPlanExample]: ...
 

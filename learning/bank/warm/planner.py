@@ -16,21 +16,21 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from engines.asking import chat_of
 from engines.chat import estimated_tokens
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
-from gateway.background.asking import chat_of
-from gateway.kv_plan.metrics import KvMetrics
 from gateway.log import log
-from gateway.replay.asking import MayGoOn
-from gateway.settings.replay import KvPlanEngineSettings
-from router.learning.kv_value import KvPlan, Line, Use, fitted_line, kv_bytes_per_token, kv_plan
-from store.database import Database
-from store.engine_log import first_chunks, uses_of_examples
-from store.examples import ExampleBank
-from store.kv_plans import KvPlanExample, KvPlans
+from learning.bank.warm.metrics import KvMetrics
+from learning.bank.warm.value import KvPlan, Line, Use, fitted_line, kv_bytes_per_token, kv_plan
+from learning.replay.asking import MayGoOn
+from store.decisions.engine_log import first_chunks, uses_of_examples
+from store.examples.bank import ExampleBank
+from store.jobs.kv_plans import KvPlanExample, KvPlans
+from store.jobs.side_costs import ReplaySideCosts
 from store.records import Example
-from store.replay_side_costs import ReplaySideCosts
+from store.sqlite.database import Database
+from understudy.settings.replay import KvPlanEngineSettings
 
 _LOOK_BACK_S = 72 * 3600.0
 """Uses this old count 0.9^72, half a thousandth."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from router.learning.kv_knapsack import solve
-from store.accounting import DECAY_RATE_PER_S
+from learning.bank.warm.knapsack import solve
+from store.examples.accounting import DECAY_RATE_PER_S
 
 _PAIRS = 20_000
 _LEAST_SAMPLES = 20

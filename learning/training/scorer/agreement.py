@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from router.scorer_reading import Text
-from router.slips import one_slip
+from router.examples.reading import Text
+from router.examples.slips import one_slip
 
 SAME_FROM = 0.5
 """Share of the matter in common from which two answers say the same."""

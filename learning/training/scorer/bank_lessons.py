@@ -1,14 +1,15 @@
 """Lessons a bank holds by itself, without any outcome: which of its examples say what which of its requests needed.
 
 Every remembered request is known with a right answer, so its neighbours can be sorted into those that say the same, those
-that show the rule it follows, and the rest (router.learning.agreement). Outcomes are few and of whole sets; these are many
-and of single examples, and teach the scorer to tell the same thing from a similar one. Some requests are also shown what is
-left of the bank without everything near: what does not help when nothing is there.
+that show the rule it follows, and the rest (learning.training.scorer.agreement). Outcomes are few and of whole sets;
+these are many and of single examples, and teach the scorer to tell the same thing from a similar one. Some requests
+are also shown what is left of the bank without everything near: what does not help when nothing is there.
 
 Agreement by chance ("USB-C" for two devices) would be wrong in about a tenth of the labels. Mostly it shows: one answer
-names what the other request and its answer do not (router.learning.agreement.contradicted). And a plain line over the
-scalars, fitted on the other requests, says where an agreement is very unlikely. Either is passed over (Brodley, Friedl 1999,
-"Identifying Mislabeled Training Data", section 3: filtering by a learner of another kind, across folds). Needs no torch.
+names what the other request and its answer do not (learning.training.scorer.agreement.contradicted). And a plain line
+over the scalars, fitted on the other requests, says where an agreement is very unlikely. Either is passed over
+(Brodley, Friedl 1999, "Identifying Mislabeled Training Data", section 3: filtering by a learner of another kind,
+across folds). Needs no torch.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from router.learning.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, subjects
+from learning.training.scorer.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, subjects
+from router.examples.features import NAMES, Features, RequestView
+from router.examples.spelled_codes import forms
 from router.plan import Candidate
-from router.scorer_features import NAMES, Features, RequestView
-from router.spelled_codes import forms
 from store.records import Vector
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Lesson:
     answers: Floats
     """(examples, dimensions); zeros where unknown."""
     scalars: Floats
-    """(examples, router.scorer_features.NAMES)"""
+    """(examples, router.examples.features.NAMES)"""
     same: Bools
     """(examples,): says what the right answer says."""
     whole: Bools

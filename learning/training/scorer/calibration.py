@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from router.learning.scorer_network import calibrated, set_quality_of
+from learning.training.scorer.network import calibrated, set_quality_of
 
 HELD = 2.0
 """How strongly the line is held near slope 1 and offset 0, where outcomes are few; in units of outcomes."""

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from router.learning.scorer_lessons import LESSONS_WEIGHT, PER_STEP, Taught, loss_of
-from router.learning.scorer_network import Batch, Network, set_quality_of
+from learning.training.scorer.lessons_loss import LESSONS_WEIGHT, PER_STEP, Taught, loss_of
+from learning.training.scorer.network import Batch, Network, set_quality_of
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 Loss = Literal["pointwise", "pairwise"]
-"""router.learning.scorer_training says what they are."""
+"""learning.training.scorer.training says what they are."""
 
 MOST_EPOCHS, PATIENCE = 60, 8
 LESSON_EPOCHS = 30

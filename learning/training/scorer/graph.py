@@ -18,8 +18,8 @@ each takes two microseconds, whatever it does. Scalars are held within bounds as
 What goes straight to the outputs passes the hidden layer as one unit for what is above 0 and one for what is below: so the
 direct share and quality alone need no steps of their own. The means give what is mended and spoilt and what is not at once,
 each beside what it is without an example (1, 1), so that both qualities are combined and calibrated in the same steps. What
-training left at nothing (router.learning.scorer_fitting opens the embeddings of pairs only where the bank taught nothing) is
-left out, and so are the inputs that nothing else looks at.
+training left at nothing (learning.training.scorer.fitting opens the embeddings of pairs only where the bank taught
+nothing) is left out, and so are the inputs that nothing else looks at.
 
 The low rank is what keeps a thousand embedding products from being learnt by heart by a few hundred outcomes; `direct`
 is the logistic regression that the scalars would make by themselves.
@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from router.scorer_artifact import EFFECTS, OUTPUTS, Declared
-from router.scorer_features import NAMES, VERSION
-from router.set_quality import EPSILON
+from router.examples.features import NAMES, VERSION
+from router.examples.scorer_artifact import EFFECTS, OUTPUTS, Declared
+from router.examples.set_quality import EPSILON
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""The loss by which the scorer's network learns from the bank's own lessons (router.learning.bank_lessons). Needs torch.
+"""The loss by which the scorer's network learns from the bank's own lessons (see bank_lessons). Needs torch.
 
 Two parts. Each example's help by itself: near certain if it says what was needed, about even if it says half of it or shows
 the rule, hardly any otherwise. And, over all candidates of a request together, how much of the odds falls to those that say
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from router.learning.bank_lessons import Lesson
-from router.learning.scorer_network import Batch, batch_of
-from router.learning.scorer_rows import Row
+from learning.training.scorer.bank_lessons import Lesson
+from learning.training.scorer.network import Batch, batch_of
+from learning.training.scorer.rows import Row
 
 if TYPE_CHECKING:
-    from router.learning.scorer_network import Network
+    from learning.training.scorer.network import Network
 
 LESSONS_WEIGHT = 0.3
 """Of the loss of lessons, against 1 of that of outcomes."""

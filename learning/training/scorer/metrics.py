@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from router.learning.scorer_rows import Row
+from learning.training.scorer.rows import Row
 
 if TYPE_CHECKING:
     import numpy.typing as npt

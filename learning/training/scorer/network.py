@@ -1,6 +1,6 @@
 """The scorer's network in torch: its weights, its two predictions, and the quality of a set made from them.
 
-Only training imports it. router.learning.scorer_graph describes the network and writes it down for serving.
+Only training imports it. learning.training.scorer.graph describes the network and writes it down for serving.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from router.learning.scorer_graph import MOST_SPREADS, side_by_side
-from router.learning.scorer_rows import Row
-from router.scorer_features import NAMES
-from router.set_quality import EPSILON
+from learning.training.scorer.graph import MOST_SPREADS, side_by_side
+from learning.training.scorer.rows import Row
+from router.examples.features import NAMES
+from router.examples.set_quality import EPSILON
 
 RANK, TOPICS, HIDDEN = 8, 4, 48
 DROPOUT = 0.3
@@ -176,7 +176,7 @@ class Network:
         return torch.tanh(batch.requests * self._d**0.5 @ self.weights["topics"])
 
     def exported(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Weights for router.learning.scorer_graph.side_by_side."""
+        """Weights for learning.training.scorer.graph.side_by_side."""
         w = {name: weight.detach().double() for name, weight in self.weights.items()}
         products = torch.cat([torch.full((self._d,), float(f)) for f in (self._d, self._d**0.5, self._d)])
         folded = {
@@ -265,7 +265,7 @@ class Committee:
         return alone, _with_one(alone, helps, harms, batch)
 
     def exported(self, slope: float, offset: float) -> dict[str, np.ndarray[Any, Any]]:
-        """Weights for router.learning.scorer_graph; log-odds of both qualities times `slope` plus `offset`."""
+        """Weights for learning.training.scorer.graph; log-odds of both qualities times `slope` plus `offset`."""
         line = {"slope": np.array([slope], np.float32), "offset": np.array([offset], np.float32)}
         return side_by_side([member.exported() for member in self.members]) | line
 
@@ -281,7 +281,7 @@ def calibrated(quality: Tensor, slope: Tensor | float, offset: Tensor | float) -
 
 
 def set_quality_of(alone: Tensor, with_one: Tensor, owner: Tensor) -> Tensor:
-    """router.set_quality.set_quality, differentiable: (rows,), (examples,), (examples,) to (rows,)."""
+    """router.examples.set_quality.set_quality, differentiable: (rows,), (examples,), (examples,) to (rows,)."""
     a = alone.clamp(EPSILON, 1 - EPSILON)
     w = with_one.clamp(_EDGE, 1 - _EDGE)
     against = a[owner]

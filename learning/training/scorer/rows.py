@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from router.scorer_features import NAMES, VERSION
+from router.examples.features import NAMES, VERSION
 from store.records import ChoiceRecord, OutcomeRecord, Vector
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Row:
     answers: npt.NDArray[np.float32]
     """(examples, dimensions); zeros where unknown."""
     scalars: npt.NDArray[np.float32]
-    """(examples, router.scorer_features.NAMES)"""
+    """(examples, router.examples.features.NAMES)"""
     quality: float
     """0..1"""
     weight: float = 1.0

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from router.learning.scorer_graph import scorer_model
-from router.learning.scorer_metrics import comparable_pairs, figures
-from router.learning.scorer_rows import Row
-from router.onnx_session import OnnxSession
-from router.scorer_prior import prior_model
-from router.set_quality import set_quality
+from learning.training.scorer.graph import scorer_model
+from learning.training.scorer.metrics import comparable_pairs, figures
+from learning.training.scorer.rows import Row
+from router.embedding.onnx_session import OnnxSession
+from router.examples.prior import prior_model
+from router.examples.set_quality import set_quality
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from router.learning.bank_lessons import Lesson
-    from router.learning.scorer_network import Batch, Committee
-    from router.onnx_session import Infer
+    from learning.training.scorer.bank_lessons import Lesson
+    from learning.training.scorer.network import Batch, Committee
+    from router.embedding.onnx_session import Infer
 
     Floats = npt.NDArray[np.float64]
 
@@ -85,10 +85,10 @@ def trained(
 
     `members`: how many networks are fitted and averaged. `taught`: a teacher's opinions (router.learning.distillation),
     which are fitted beside the outcomes and never decide; of requests older than the held-out ones. `lessons`: what the
-    bank knows by itself (router.learning.bank_lessons), fitted beside them, by default with the pointwise loss only; those
-    of requests as late as the held-out ones are left aside. The same rows, incumbent and seed give the same weights on the
-    same machine. `tell` gets a line now and then. Raises TooFewOutcomes, TorchMissing, and RuntimeError should the
-    written model not agree with the trained one.
+    bank knows by itself (learning.training.scorer.bank_lessons), fitted beside them, by default with the pointwise
+    loss only; those of requests as late as the held-out ones are left aside. The same rows, incumbent and seed give
+    the same weights on the same machine. `tell` gets a line now and then. Raises TooFewOutcomes, TorchMissing, and
+    RuntimeError should the written model not agree with the trained one.
     """
     torch = _torch()
     ordered = sorted(rows, key=lambda row: (row.at_s, row.request_id))
@@ -117,9 +117,9 @@ def _trained(
     members: int,
     tell: Callable[[str], None],
 ) -> Trained:
-    from router.learning.scorer_fitting import fitted
-    from router.learning.scorer_lessons import taught_by
-    from router.learning.scorer_network import Committee, batch_of
+    from learning.training.scorer.fitting import fitted
+    from learning.training.scorer.lessons_loss import taught_by
+    from learning.training.scorer.network import Committee, batch_of
 
     fit_pairs, check_pairs, held_pairs = (comparable_pairs(part) for part in (fit, check, held))
     novel = _novel(check, fit)
@@ -242,7 +242,7 @@ def _calibration(network: Committee, check: Batch) -> tuple[float, float]:
     """Slope and offset of the log-odds that fit the validation rows best, held near 1 and 0 where these are few."""
     import torch
 
-    from router.learning.calibration import fitted_line
+    from learning.training.scorer.calibration import fitted_line
 
     with torch.no_grad():
         alone, with_one = network.qualities(check)
@@ -253,7 +253,7 @@ def _require_parity(model: bytes, network: Committee, rows: list[Row], slope: fl
     """Raises RuntimeError unless the written model says what torch says."""
     import torch
 
-    from router.learning.scorer_network import batch_of, calibrated, set_quality_of
+    from learning.training.scorer.network import batch_of, calibrated, set_quality_of
 
     some = rows[:64]
     batch = batch_of(some)

@@ -15,19 +15,19 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.examples.contributor import contributor
-from gateway.feedback.feedback import BEATEN
+from gateway.door import Door
 from gateway.handlers.feedback import Desk, Feedback
 from gateway.keys import KeyCheck
-from gateway.memory import Memory
-from gateway.middleware import Door
-from gateway.settings.memory import MemorySettings
-from gateway.setup.examples import shelf
-from gateway.setup.feedback import desk
+from learning.bank.contributor import contributor
+from learning.outcomes.feedback import BEATEN
 from store.records import Example, OutcomeRecord
 from tests.flow.line import MODELS
 from tests.gateway.serving import OneHandler, served
 from tests.store.rows import choice_record, new_example, request_record
+from understudy.memory import Memory
+from understudy.settings.memory import MemorySettings
+from understudy.setup.examples import shelf
+from understudy.setup.feedback import desk
 
 QUESTION = "How do I list all files in a directory on Linux, including hidden ones?"
 MESSAGES = [{"role": "user", "content": QUESTION}]

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from engines.chat import ChatRequest
+from engines.finished import Assembled, from_json
 from gateway.answer import Answer, Kept
-from gateway.assemble import Assembled, from_json
 from gateway.controls import Controls
 from gateway.journey import Journey, Outcome
 from gateway.keepers.choice import ChoiceKeeper
-from router.learning.bandit_training import rows_from_log
-from router.learning.logged import NothingLogged, logged
+from learning.evaluation.logged import NothingLogged, logged
+from learning.training.bandit import rows_from_log
 from router.plan import Action, Attempt, Candidate, Choice, Helped, Plan, Weighed
-from store.choices import Choices
-from store.database import Database
-from store.outcomes import Outcomes
+from store.decisions.choices import Choices
+from store.decisions.outcomes import Outcomes
 from store.records import ChoiceRecord, Example
+from store.sqlite.database import Database
 from tests.store.rows import outcome_record, unit_vector
 
 SECRET = b"s" * 32

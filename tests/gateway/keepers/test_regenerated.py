@@ -12,8 +12,8 @@ from gateway.controls import Controls
 from gateway.journey import Journey
 from gateway.keepers.regenerated import QUALITY, RegeneratedKeeper
 from router.plan import Attempt
-from store.database import Database
-from store.outcomes import Outcomes
+from store.decisions.outcomes import Outcomes
+from store.sqlite.database import Database
 
 AGAIN = Controls(no_cache=True)
 

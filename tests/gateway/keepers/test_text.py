@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from engines.chat import ChatRequest
+from engines.finished import Assembled, from_json
 from gateway.answer import Answer
-from gateway.assemble import Assembled, from_json
 from gateway.controls import Controls
 from gateway.journey import Journey
 from gateway.keepers.text import Allowance, TextKeeper
-from router.admission import Admission, AdmissionSettings
 from router.plan import Attempt
-from store.database import Database
-from store.request_texts import RequestTextLog, RequestTexts, SentExample, digest_of
+from store.admission import Admission, AdmissionSettings
+from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
+from store.sqlite.database import Database
 from tests.gateway.keepers.test_choice import CANDIDATES, WITH, finished, plan
 
 SAID = b'{"id":"c","choices":[{"index":0,"message":{"content":"Write to ann@acme.com."},"finish_reason":"stop"}]}'

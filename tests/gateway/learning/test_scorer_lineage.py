@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from gateway.learning.scorer_lineage import features_behind, is_cross_encoder
-from store.artifacts import Artifacts
-from store.database import Database
+from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
-from tests.router.scoring import cross_encoder_model, features_model
+from store.sqlite.database import Database
+from tests.router.examples.scoring import cross_encoder_model, features_model
 
 
 @pytest.fixture

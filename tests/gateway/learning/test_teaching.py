@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from gateway.learning.teaching import Lesson, questions_of, texts_of
-from gateway.settings.memory import AnswerVectorSettings
-from gateway.setup.learner import vectors_of
+from learning.training.scorer.rows import rows_from_log
+from router.examples.features import NAMES, VERSION
+from router.examples.prior import prior_model
 from router.learning.cross_encoder import held_out_from_s
-from router.learning.scorer_rows import rows_from_log
-from router.scorer_features import NAMES, VERSION
-from router.scorer_prior import prior_model
-from store.memory import Memory
-from store.outcomes import Experience
+from store.decisions.outcomes import Experience
+from store.decisions.texts import RequestTexts
 from store.records import Example
-from store.request_texts import RequestTexts
-from tests.router.learning.reading_world import PLACES, asked, text_outcomes, write_tiny_encoder
-from tests.router.scoring import DIMENSIONS, unit
+from store.store import Memory
+from tests.learning.training.reading_world import PLACES, asked, text_outcomes, write_tiny_encoder
+from tests.router.examples.scoring import DIMENSIONS, unit
 from tests.store.rows import choice_record, new_example, outcome_record
+from understudy.settings.memory import AnswerVectorSettings
+from understudy.setup.learner import vectors_of
 
 TENANT, MODEL, EMBEDDING = "t1", "gpt-4o", "v1"
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gateway.feedback.rate import FeedbackRate
+from gateway.limits.feedback_rate import FeedbackRate
 
 
 def test_one_giver_is_held_back_and_the_others_are_not() -> None:

@@ -10,23 +10,23 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
+from engines.finished import from_json
 from gateway.answer import Answer
-from gateway.assemble import from_json
 from gateway.journey import Journey, Outcome
 from gateway.keepers.keeper import Keeping
-from gateway.semantic.keepers import Comparer, EntryKeeper, UnlessAgreed
-from gateway.semantic.metrics import SemanticMetrics
-from gateway.semantic.proofs import Proofs
-from gateway.semantic.stage import Comparison, SemanticStage
-from gateway.setup.semantic import SemanticParts
-from router.semantic_equivalence import same_text
-from router.semantic_reuse import Explore, ReuseSettings
-from store.database import Database
+from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
+from gateway.reuse.metrics import SemanticMetrics
+from gateway.reuse.stage import Comparison, SemanticStage
+from learning.reuse.decision import Explore, ReuseSettings
+from learning.reuse.equivalence import same_text
+from learning.reuse.proofs import Proofs
+from store.answers.semantic_entries import SemanticEntry
+from store.answers.semantic_observations import SemanticObservations, SemanticScope
 from store.records import ExactAnswer
-from store.semantic_entries import SemanticEntry
-from store.semantic_observations import SemanticObservations, SemanticScope
+from store.sqlite.database import Database
 from tests.flow.line import completion
-from tests.gateway.semantic.test_stage import a_journey, an_answer, an_ask
+from tests.gateway.reuse.test_stage import a_journey, an_answer, an_ask
+from understudy.setup.semantic import SemanticParts
 
 SETTINGS = ReuseSettings(0.2)
 SCOPE = SemanticScope("default", "mini/1", SETTINGS.policy)

@@ -7,8 +7,8 @@ import pytest
 
 from engines.chat import ChatRequest
 from gateway.controls import NONE, Controls
-from gateway.semantic.ask import SemanticAsk, semantic_ask
-from gateway.settings.file import parse_config
+from gateway.reuse.request import SemanticAsk, semantic_ask
+from understudy.settings.file import parse_config
 
 USER = {"role": "user", "content": "How deep is it?"}
 

@@ -19,17 +19,17 @@ from engines.chat import ChatRequest
 from gateway.answer import Answer, Kept
 from gateway.controls import NONE
 from gateway.journey import Journey
-from gateway.semantic.ask import SemanticAsk, semantic_ask
-from gateway.semantic.metrics import SemanticMetrics
-from gateway.semantic.proofs import Proofs
-from gateway.semantic.stage import Comparison, Knobs, Reused, SemanticAnswers, SemanticStage
+from gateway.reuse.metrics import SemanticMetrics
+from gateway.reuse.request import SemanticAsk, semantic_ask
+from gateway.reuse.stage import Comparison, Knobs, Reused, SemanticAnswers, SemanticStage
+from learning.reuse.decision import Explore, ReuseSettings
+from learning.reuse.proofs import Proofs
 from router.plan import Attempt, Plan
-from router.semantic_reuse import Explore, ReuseSettings
-from store.database import Database
-from store.examples import ExampleBank
+from store.answers.semantic_entries import SemanticEntries, SemanticEntry
+from store.answers.semantic_observations import SemanticObservations, SemanticScope
+from store.examples.bank import ExampleBank
 from store.records import ExactAnswer, Vector
-from store.semantic_entries import SemanticEntries, SemanticEntry
-from store.semantic_observations import SemanticObservations, SemanticScope
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 QUESTION = "How deep is the lake?"

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gateway.background.answer_embedder import AnswerEmbedder, version_of
-from store.answer_vectors import AnswerVectors
-from store.database import Database
-from store.examples import ExampleBank
+from learning.bank.answer_embedding import AnswerEmbedder, version_of
+from store.examples.answer_vectors import AnswerVectors
+from store.examples.bank import ExampleBank
 from store.records import NewExample, Vector
+from store.sqlite.database import Database
 from tests.patience import eventually
 
 VERSION = "v2/answers:12c"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.examples.demonstration import NotAdmitted, as_chat, content_id, digested
-from gateway.settings.memory import ExampleSettings
-from gateway.setup.admission import admission
+from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, digested
 from router.digest import question, scope
+from understudy.settings.memory import ExampleSettings
+from understudy.setup.admission import admission
 
 CHAIN = admission(ExampleSettings())
 SECRET = b"s" * 32

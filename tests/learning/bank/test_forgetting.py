@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.examples.contributor import contributor
-from gateway.examples.forgetting import Forgetter
-from store.memory import Memory
+from learning.bank.contributor import contributor
+from learning.bank.forgetting import Forgetter
+from store.store import Memory
 from tests.store.rows import answer, choice_record, new_example, outcome_record
 
 TENANT, OTHER = "a" * 32, "b" * 32

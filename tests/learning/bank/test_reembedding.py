@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gateway.background.reembedder import Reembedder
-from store.database import Database
-from store.examples import ExampleBank
+from learning.bank.reembedding import Reembedder
+from store.examples.bank import ExampleBank
 from store.records import NewExample, Vector
+from store.sqlite.database import Database
 from tests.patience import eventually
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.config import Grant
-from gateway.examples.sharing import lenders
+from learning.bank.sharing import lenders
+from understudy.settings.config import Grant
 
 
 def test_a_grant_goes_one_way_and_no_further() -> None:

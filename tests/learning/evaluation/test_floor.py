@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from router.learning.floor_account import caught_up, judgements
-from router.quality_floor import FloorSettings, QualityFloor
-from store.choices import Choices
-from store.database import Database
-from store.outcomes import Outcomes
-from store.quality_floors import FloorRow, QualityFloors
+from learning.evaluation.floor import caught_up, judgements
+from router.choosing.floor import FloorSettings, QualityFloor
+from store.decisions.choices import Choices
+from store.decisions.outcomes import Outcomes
+from store.learned.quality_floors import FloorRow, QualityFloors
+from store.sqlite.database import Database
 from tests.store.rows import choice_record, outcome_record
 
 SETTINGS = FloorSettings(0.05, judged_share=0.5, lag_requests=20)

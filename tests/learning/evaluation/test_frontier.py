@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from router.learning.frontier import cautions, frontier, table
-from router.learning.frontier_page import page, picture
-from router.learning.logged import logged
-from router.learning.target_policies import TargetPolicy, always, as_logged, expected
-from tests.router.learning.worlds import logged_world, met
+from learning.evaluation.frontier import cautions, frontier, table
+from learning.evaluation.frontier_page import page, picture
+from learning.evaluation.logged import logged
+from learning.evaluation.target_policies import TargetPolicy, always, as_logged, expected
+from tests.learning.training.worlds import logged_world, met
 
 POLICIES = (as_logged(), always("small"), always("large"), expected())
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.learning.intervals import FEW, Interval, Ratio, bootstrap, few
+from learning.evaluation.intervals import FEW, Interval, Ratio, bootstrap, few
 
 
 def mean_of(values: np.ndarray) -> Ratio:

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from router.learning.logged import NothingLogged, logged
+from learning.evaluation.logged import NothingLogged, logged
+from router.choosing.reward import reward, weights
 from router.plan import Action
-from router.reward import reward, weights
-from tests.router.learning.worlds import met
+from tests.learning.training.worlds import met
 
 
 def test_rows_become_arrays_with_a_column_for_every_action() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.learning.off_policy import (
+from learning.evaluation.off_policy import (
     METHODS,
     Estimate,
     Figure,
@@ -20,7 +20,7 @@ from router.learning.off_policy import (
     ridge,
     with_prediction,
 )
-from tests.router.learning.worlds import Floats, one_action, world
+from tests.learning.training.worlds import Floats, one_action, world
 
 
 def quality_of(log: Log, target: Floats, **how: object) -> dict[Method, Estimate]:

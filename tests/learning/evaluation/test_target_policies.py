@@ -3,10 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from router.bandit import BanditOutdated, Estimate, Scene
-from router.learning.logged import logged
-from router.learning.off_policy import estimate
-from router.learning.target_policies import (
+from learning.evaluation.logged import logged
+from learning.evaluation.off_policy import estimate
+from learning.evaluation.target_policies import (
     NoSuchPolicy,
     always,
     as_logged,
@@ -17,8 +16,9 @@ from router.learning.target_policies import (
     rewards,
     uniform,
 )
-from router.reward import reward, weights
-from tests.router.learning.worlds import logged_world, met
+from router.choosing.bandit import BanditOutdated, Estimate, Scene
+from router.choosing.reward import reward, weights
+from tests.learning.training.worlds import logged_world, met
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feedback.feedback import BEATEN, MAX_COMMENT_CHARACTERS, Said, read_feedback
-from gateway.openai_error import RequestError
+from gateway.errors import RequestError
+from learning.outcomes.feedback import BEATEN, MAX_COMMENT_CHARACTERS, Said, read_feedback
 
 SECRET = b"s" * 32
 

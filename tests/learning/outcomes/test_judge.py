@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.learning.judge import (
+from learning.outcomes.judge import (
     Judgement,
     Vote,
     cut_middle,

@@ -16,31 +16,31 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, StreamBroken
 from engines.guard import Guard
-from engines.simulated import SimulatedEngine
-from engines.simulated_minds import knows
-from engines.simulated_topics import Fact
-from engines.simulated_world import World
 from gateway.answer import Answer, Kept
-from gateway.background.asking import Bill, NotAnswered, ask, chat_of
 from gateway.controls import NONE, Controls
 from gateway.journey import Journey, Outcome
-from gateway.judging.comparison import Compared, example_qualities
-from gateway.judging.judging import Judging
-from gateway.judging.limits import JudgingLimits
-from gateway.judging.metrics import JudgingMetrics
-from gateway.judging.sample import asked_again, sample, served_answer, ways_beside, why_not
-from gateway.judging.spend import Spend
-from router.learning.judge import Vote, judgement
+from learning.outcomes.comparison import Compared, example_qualities
+from learning.outcomes.judge import Vote, judgement
+from learning.outcomes.judging import Judging
+from learning.outcomes.judging_limits import JudgingLimits
+from learning.outcomes.judging_metrics import JudgingMetrics
+from learning.outcomes.judging_sample import asked_again, sample, served_answer, ways_beside, why_not
+from learning.outcomes.spend import Spend
 from router.plan import Attempt, Candidate, Plan
 from router.prompt import with_examples
-from store.accounting import Ledger
-from store.database import Database
-from store.outcomes import Outcomes
+from simulation.engine import SimulatedEngine
+from simulation.minds import knows
+from simulation.topics import Fact
+from simulation.world import World
+from store.decisions.outcomes import Outcomes
+from store.examples.accounting import Ledger
 from store.records import Example, OutcomeRecord
+from store.sqlite.database import Database
 
 ENGINES = ("small", "large")
 ALWAYS = JudgingLimits(share_offloaded=1.0, share_reference=1.0, max_usd_per_day=100.0)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feedback.known_quality import KnownQuality
-from router.learning.gain import UNJUDGED, gain
-from store.database import Database
-from store.examples import ExampleBank
-from store.outcomes import Outcomes
+from learning.outcomes.known_quality import KnownQuality
+from learning.replay.gain import UNJUDGED, gain
+from store.decisions.outcomes import Outcomes
+from store.examples.bank import ExampleBank
 from store.records import OutcomeRecord
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 COST = 0.25

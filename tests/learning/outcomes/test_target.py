@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feedback.target import Targets
-from store.choices import Choices
-from store.database import Database
-from store.decisions import DecisionLog
+from learning.outcomes.target import Targets
+from store.decisions.choices import Choices
+from store.decisions.requests import DecisionLog
+from store.sqlite.database import Database
 from tests.store.rows import choice_record, request_record
 
 

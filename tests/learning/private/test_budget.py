@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.private.budget import (
+from learning.private.budget import (
     Promise,
     Spent,
     epsilon_of,

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gateway.private.build import NothingToTell, PrivateBuilder, PromiseSpent, spent
-from gateway.private.tenants import make_private
-from gateway.settings.file import ConfigError, parse_config
-from gateway.settings.private import PrivateSettings
-from gateway.setup.private import CannotBuild, mechanism, reference_of
-from store.memory import Memory as Store
-from store.private_bank import BudgetMoved, PrivateBank
+from learning.private.build import NothingToTell, PrivateBuilder, PromiseSpent, spent
+from learning.private.tenants import make_private
+from store.examples.private_bank import BudgetMoved, PrivateBank
 from store.records import Vector
+from store.store import Memory as Store
 from tests.store.rows import new_example
+from understudy.settings.file import ConfigError, parse_config
+from understudy.settings.private import PrivateSettings
+from understudy.setup.private import CannotBuild, mechanism, reference_of
 
 SETTINGS = PrivateSettings(
     tenants=("id:a1",), epsilon=6, releases=2, cells=1, words=3, planes=0, least_words=1

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from router.private.discrete_gaussian import bernoulli_exp, discrete_gaussian, discrete_laplace
+from learning.private.discrete_gaussian import bernoulli_exp, discrete_gaussian, discrete_laplace
 
 DRAWS = 8000
 

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.private.budget import Promise, share, threshold_for, variance_for
-from router.private.words import Bounds, Cells, bins_of, counted, released, topics, words_of
+from learning.private.budget import Promise, share, threshold_for, variance_for
+from learning.private.words import Bounds, Cells, bins_of, counted, released, topics, words_of
 
 COMMON = {"what", "how", "the", "about"}
 BOUNDS = Bounds(cells=2, words=3)

@@ -9,17 +9,17 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from engines.simulated_topics import Fact
-from engines.simulated_world import World, seeded
-from gateway.config import Config
-from gateway.replay.replay import Replay
-from gateway.settings.file import parse_config
-from gateway.setup.replay import opened
+from learning.replay.replay import Replay
 from router.digest import NO_INSTRUCTIONS, scope_of
-from router.embedder import Embedder
+from router.embedding.embedder import Embedder
+from simulation.topics import Fact
+from simulation.world import World, seeded
 from store.records import Example, NewExample
 from tests.flow.line import MODELS
 from tests.patience import PATIENCE_S
+from understudy.settings.config import Config
+from understudy.settings.file import parse_config
+from understudy.setup.replay import opened
 
 SEED, FACTS = 7, 400
 WORLD = World(SEED, FACTS)

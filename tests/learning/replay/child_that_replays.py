@@ -8,10 +8,10 @@ from pathlib import Path
 
 from engines.engine import EngineInfo, Price
 from engines.openai_http import OpenAIHTTP
-from gateway.background.alone import alone
-from store.database import Database
-from store.replay_jobs import ReplayJobs
-from tests.gateway.replay.replaying import runner
+from store.jobs.exclusive import alone
+from store.jobs.replay_jobs import ReplayJobs
+from store.sqlite.database import Database
+from tests.learning.replay.replaying import runner
 
 
 async def main(folder: Path, url: str) -> None:

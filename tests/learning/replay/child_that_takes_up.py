@@ -6,8 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from store.database import Database
-from tests.gateway.replay.test_replayer import Scene
+from store.sqlite.database import Database
+from tests.learning.replay.test_replayer import Scene
 
 
 async def main() -> None:

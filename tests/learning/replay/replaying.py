@@ -8,16 +8,16 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from engines.asking import chat_of
 from engines.engine import Engine, EngineInfo, Price
-from engines.simulated import SimulatedEngine
-from engines.simulated_world import World
-from gateway.background.asking import chat_of
-from gateway.replay.asking import Asking
-from gateway.replay.metrics import ReplayMetrics
-from gateway.replay.run import ReplayRunner
-from store.database import Database
-from store.replay_jobs import ReplayJobs
-from store.replay_records import NewStep, ReplayBudget, ReplayStep
+from learning.replay.asking import Asking
+from learning.replay.metrics import ReplayMetrics
+from learning.replay.run import ReplayRunner
+from simulation.engine import SimulatedEngine
+from simulation.world import World
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import NewStep, ReplayBudget, ReplayStep
+from store.sqlite.database import Database
 
 ASKS = 3
 LEAD = EngineInfo("lead", "lead", Price(2.5, 10.0))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.replay.candidates import Scope
-from router.learning.gain import companion_gain
-from store.replay_records import ReplayBudget
-from tests.gateway.replay.bank import TENANT, bank_of, kin, right, wrong
+from learning.replay.candidates import Scope
+from learning.replay.gain import companion_gain
+from store.jobs.replay_records import ReplayBudget
+from tests.learning.replay.bank import TENANT, bank_of, kin, right, wrong
 
 
 async def test_companions_gain_is_the_mean_of_related_neighbours(tmp_path: Path) -> None:
@@ -20,8 +20,8 @@ async def test_companions_gain_is_the_mean_of_related_neighbours(tmp_path: Path)
         indexes = made.store.indexes
         assert indexes is not None
         one = found[examples[0].id]
-        from store.gains import vectors_of
-        from store.vectors import from_blob
+        from store.examples.gains import vectors_of
+        from store.examples.vectors import from_blob
 
         vector = from_blob(
             vectors_of(made.store.db, TENANT, [one.example_id], indexes.version)[one.example_id]

@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from engines.simulated_minds import knows
-from store.example_versions import ExampleVersions
-from store.replay_records import NewStep, ReplayBudget
-from tests.gateway.replay.bank import SEED, TENANT, WORLD, bank_of, kin, right
+from simulation.minds import knows
+from store.examples.versions import ExampleVersions
+from store.jobs.replay_records import NewStep, ReplayBudget
+from tests.learning.replay.bank import SEED, TENANT, WORLD, bank_of, kin, right
 
 
 async def test_companions_are_filtered_and_belong_where_their_parents_do(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.learning.gain import UNJUDGED, companion_gain, correction, gain, model_cost
-from store.accounting import accumulated, decayed
+from learning.replay.gain import UNJUDGED, companion_gain, correction, gain, model_cost
+from store.examples.accounting import accumulated, decayed
 
 HOUR = 3600.0
 NOW = 1_790_000_000.0

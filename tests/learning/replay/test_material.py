@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from engines.engine import Engine
-from engines.simulated import SimulatedEngine
-from gateway.examples.demonstration import as_chat
-from gateway.replay.material import Material, request
-from router.admission import Admission
+from learning.bank.demonstrations import as_chat
+from learning.replay.material import Material, request
 from router.digest import NO_INSTRUCTIONS, asked_under, instructions, scope, scope_of
-from store.memory import Memory
-from store.twins import TwinRule
-from tests.gateway.replay.replaying import lead
+from simulation.engine import SimulatedEngine
+from store.admission import Admission
+from store.examples.twins import TwinRule
+from store.store import Memory
+from tests.learning.replay.replaying import lead
 from tests.store.rows import new_example
 
 FORM = {"type": "json_object"}

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.learning.off_peak import hour_of_week, poisson_quantile, usual_week
+from learning.replay.off_peak import hour_of_week, poisson_quantile, usual_week
 
 MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp()) // 3600
 

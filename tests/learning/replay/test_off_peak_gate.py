@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.background import load_report
-from gateway.background.load_report import LoadReporter
 from gateway.journey import Journey
-from gateway.replay import off_peak_gate
-from gateway.replay.off_peak_gate import OffPeakGate, Quiet
-from store.live_load import LiveLoad, live_load
+from learning.replay import off_peak_gate
+from learning.replay.off_peak_gate import OffPeakGate, Quiet
+from store.jobs.live_load import LiveLoad, live_load
+from understudy.processes import load_report
+from understudy.processes.load_report import LoadReporter
 
 JOURNEY = Journey("id", 0.0, 0.0, "POST", "/v1/chat/completions")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.replay.order import Order
-from gateway.replay.run import AsPlanned
-from store.replay_records import NewStep, ReplayStep
-from tests.gateway.replay.bank import TENANT, WORLD, bank_of, facts, pair, right
+from learning.replay.order import Order
+from learning.replay.run import AsPlanned
+from store.jobs.replay_records import NewStep, ReplayStep
+from tests.learning.replay.bank import TENANT, WORLD, bank_of, facts, pair, right
 from tests.patience import PATIENCE_S
 
 
@@ -18,7 +18,7 @@ async def test_neighbours_of_a_bettered_answer_come_next_and_those_of_a_good_one
     pairs = [(f, right(f)) for f in (first, second, third)]
     async with bank_of(tmp_path, pairs) as (made, examples):
         store = made.store
-        from router.embedder import Embedder
+        from router.embedding.embedder import Embedder
         from tests.flow.line import MODELS
 
         embedder = Embedder.open("package", MODELS, deadline_ms=60_000)

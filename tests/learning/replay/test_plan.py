@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.learning.replay_plan import Candidate, Cost, Way, chance, chance_of_better, kind_of, plan
-from store.replay_records import ReplayBudget
+from learning.replay.plan import Candidate, Cost, Way, chance, chance_of_better, kind_of, plan
+from store.jobs.replay_records import ReplayBudget
 
 UNIT = Cost(0.01, 100, 2.0)
 

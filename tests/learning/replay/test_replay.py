@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.replay import judging
-from gateway.replay.replay import take_back_example, take_back_run
-from gateway.setup.replay import CannotReplay, opened
-from store.example_versions import ExampleVersions
+from learning.replay import verdicts as judging
+from learning.replay.replay import take_back_example, take_back_run
+from store.examples.versions import ExampleVersions
+from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
+from store.jobs.replay_records import ReplayBudget
 from store.records import Example
-from store.replay_jobs import AnotherReplayRuns, NotThatRun
-from store.replay_records import ReplayBudget
-from tests.gateway.replay.bank import (
+from tests.learning.replay.bank import (
     TENANT,
     WORLD,
     bank_of,
@@ -25,6 +24,7 @@ from tests.gateway.replay.bank import (
     settings,
     wrong,
 )
+from understudy.setup.replay import CannotReplay, opened
 
 LOTS = ReplayBudget(usd=10.0)
 OTHER = "0" * 32
@@ -235,7 +235,7 @@ async def test_a_run_that_ran_out_of_money_goes_on_with_more(tmp_path: Path) -> 
 
 
 async def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    from gateway.settings.file import parse_config
+    from understudy.settings.file import parse_config
 
     data = settings(tmp_path)
     data["replay"].pop("judge")

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.background.alone import NotAlone, alone
-from gateway.replay.asking import MayGoOn, always
-from gateway.replay.off_peak_gate import OffPeakGate, Quiet
-from gateway.replay.replayer import Due, Replayer, due
-from gateway.schedule import Schedule, Window
-from store.database import Database
-from store.live_load import LoadReport, live_load
-from store.replay_jobs import AnotherReplayRuns, ReplayJobs
-from store.replay_records import NewStep, ReplayBudget, ReplayRun, RunState
-from tests.gateway.replay.replaying import ASKS, lead, runner
+from learning.replay.asking import MayGoOn, always
+from learning.replay.off_peak_gate import OffPeakGate, Quiet
+from learning.replay.replayer import Due, Replayer, due
+from learning.replay.schedule import Schedule, Window
+from store.jobs.exclusive import NotAlone, alone
+from store.jobs.live_load import LoadReport, live_load
+from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
+from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun, RunState
+from store.sqlite.database import Database
+from tests.learning.replay.replaying import ASKS, lead, runner
 from tests.patience import until
 
 ROOT = Path(__file__).parents[3]
@@ -116,7 +116,7 @@ class Scene:
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     db = Database.open(tmp_path / "understudy.db")
     made = Scene(tmp_path, db)
-    monkeypatch.setattr("store.replay_jobs.time.time", lambda: made.now_s)
+    monkeypatch.setattr("store.jobs.replay_jobs.time.time", lambda: made.now_s)
     yield made
     db.close()
 
@@ -211,7 +211,7 @@ async def test_a_killed_replayers_run_is_gone_on_with_without_paying_twice(
     scene: Scene, tmp_path: Path
 ) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.gateway.replay.child_that_takes_up", str(tmp_path), str(scene.now_s)],
+        [sys.executable, "-m", "tests.learning.replay.child_that_takes_up", str(tmp_path), str(scene.now_s)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
     )

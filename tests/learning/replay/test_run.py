@@ -15,13 +15,13 @@ from aiohttp import web
 
 from engines.engine import EngineRequest
 from engines.errors import ConnectFailed
-from gateway.background.alone import NotAlone, alone
-from gateway.replay.run import Progress
-from store.database import Database
-from store.replay_jobs import AnotherReplayRuns, ReplayJobs
-from store.replay_records import ReplayBudget
+from learning.replay.run import Progress
+from store.jobs.exclusive import NotAlone, alone
+from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
+from store.jobs.replay_records import ReplayBudget
+from store.sqlite.database import Database
 from tests.flow.line import Asked, completion, upstream
-from tests.gateway.replay.replaying import ASKS, lead, planned, runner
+from tests.learning.replay.replaying import ASKS, lead, planned, runner
 from tests.patience import until
 
 ROOT = Path(__file__).parents[3]
@@ -170,7 +170,13 @@ async def test_killed_again_and_again_it_pays_for_nothing_twice(tmp_path: Path) 
         server.script = script
         while True:
             child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tests.gateway.replay.child_that_replays", str(tmp_path), server.url),
+                *(
+                    sys.executable,
+                    "-m",
+                    "tests.learning.replay.child_that_replays",
+                    str(tmp_path),
+                    server.url,
+                ),
                 stdout=subprocess.PIPE,
                 cwd=ROOT,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.learning.expansion import expansion_prompt, fit, read_variations
+from learning.replay.variations import expansion_prompt, fit, read_variations
 
 
 def test_the_request_cannot_close_its_fence_nor_write_variations_itself() -> None:

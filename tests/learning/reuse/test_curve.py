@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.semantic_curve import SCEPTICAL, fit, scaled
+from learning.reuse.curve import SCEPTICAL, fit, scaled
 
 points = st.lists(
     st.tuples(st.floats(-1, 1), st.integers(0, 50), st.integers(0, 50)).map(

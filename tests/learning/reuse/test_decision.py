@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from router.semantic_reuse import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
+from learning.reuse.decision import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
 
 
 class Traffic:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.semantic_equivalence import normalised, same_text
+from learning.reuse.equivalence import normalised, same_text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.semantic_evidence import certified, hidden_wrong_bound, log_evidence
+from learning.reuse.evidence import certified, hidden_wrong_bound, log_evidence
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.05])

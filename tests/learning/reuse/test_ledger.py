@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from router.semantic_ledger import GRACE_CAUGHT, Ledger, Standing, Written
-from router.semantic_reuse import ReuseSettings
+from learning.reuse.decision import ReuseSettings
+from learning.reuse.ledger import GRACE_CAUGHT, Ledger, Standing, Written
 
 SETTINGS = ReuseSettings(delta=0.05)
 

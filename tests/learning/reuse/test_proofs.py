@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.semantic.proofs import Proofs
-from router.semantic_reuse import Explore, Reuse, ReuseSettings
-from store.database import Database
-from store.semantic_observations import SemanticObservations, SemanticScope
+from learning.reuse.decision import Explore, Reuse, ReuseSettings
+from learning.reuse.proofs import Proofs
+from store.answers.semantic_observations import SemanticObservations, SemanticScope
+from store.sqlite.database import Database
 
 SETTINGS = ReuseSettings(0.2, audit_share=0.5)
 SCOPE = SemanticScope("a1", "mini/1", SETTINGS.policy)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from router.embedding_model import locate
+from learning.training.scorer.rows import Row
+from router.embedding.model import locate
+from router.examples.features import NAMES
 from router.learning.cross_encoder_texts import TextRow, shown
-from router.learning.scorer_rows import Row
-from router.scorer_features import NAMES
-from tests.router.scoring import DIMENSIONS, unit
-from tests.router.tiny_bert import HIDDEN, tiny_weights, write_tiny_bert
+from tests.router.embedding.tiny_bert import HIDDEN, tiny_weights, write_tiny_bert
+from tests.router.examples.scoring import DIMENSIONS, unit
 
 ALONE, HELPED = 0.2, 0.95
 PLACES = ("Eastwick", "Lisbon", "Harrow", "Toledo", "Ottawa", "Bergen", "Kyoto", "Dublin", "Quito", "Basel")

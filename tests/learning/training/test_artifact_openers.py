@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from gateway.learning import artifact_openers
-from gateway.learning.artifact_openers import ArtifactOpeners
-from router.bandit import BanditBroken, BanditOutdated
-from router.bandit_vw import BanditSettings, VowpalBandit
-from router.embedding_model import locate
-from router.example_count import BadCounts, ExampleCounts
-from router.scorer import FallBack, Scorer, ScorerBroken
-from router.scorer_features import Features
-from store.artifacts import ArtifactBroken, Artifacts
-from store.database import Database
+from learning.training import artifact_openers
+from learning.training.artifact_openers import ArtifactOpeners
+from router.choosing.bandit import BanditBroken, BanditOutdated
+from router.choosing.bandit_vw import BanditSettings, VowpalBandit
+from router.embedding.model import locate
+from router.examples.count import BadCounts, ExampleCounts
+from router.examples.features import Features
+from router.examples.scorer import FallBack, Scorer, ScorerBroken
+from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
-from tests.router.scoring import (
+from store.sqlite.database import Database
+from tests.router.examples.scoring import (
     DIMENSIONS,
     candidates,
     cross_encoder_model,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router import features
-from router.bandit_vw import BanditSettings, VowpalBandit
-from router.learning.bandit_training import NothingToLearn, Row, TrainingKnobs, rows_from_log, train
+from learning.training.bandit import NothingToLearn, Row, TrainingKnobs, rows_from_log, train
+from router.choosing import features
+from router.choosing.bandit_vw import BanditSettings, VowpalBandit
 from store.records import ChoiceRecord, OutcomeRecord
-from tests.router.routing_scenes import DIMENSIONS, context, lessons, options, scene
+from tests.router.choosing.routing_scenes import DIMENSIONS, context, lessons, options, scene
 
 SETTINGS = BanditSettings(dimensions=DIMENSIONS, embedding_version="test")
 KNOBS = TrainingKnobs(half_life_s=300.0)

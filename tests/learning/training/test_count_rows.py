@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from router.example_count import Observed, learnt
-from router.learning.count_rows import observed_from_log
+from learning.training.count_rows import observed_from_log
+from router.examples.count import Observed, learnt
 from store.records import ChoiceRecord, OutcomeRecord
 from tests.store.rows import choice_record, outcome_record
 

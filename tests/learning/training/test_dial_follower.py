@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.background.dial_follower import DialFollower
+from learning.training.dial_follower import DialFollower
 from router.dials import Dials
-from store.database import Database
-from store.dials import TurnedDials, TurnedDialsLog
+from store.learned.dials import TurnedDials, TurnedDialsLog
+from store.sqlite.database import Database
 from tests.patience import eventually
 
 

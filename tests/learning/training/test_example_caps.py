@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 import pytest
 
-from router.learning.example_caps import CapUnknown, at_most
-from router.learning.logged import Logged, logged
-from tests.router.learning.worlds import Met, met
+from learning.evaluation.logged import Logged, logged
+from learning.training.example_caps import CapUnknown, at_most
+from tests.learning.training.worlds import Met, met
 
 LADDER = {2: 0.2, 3: 0.6, 5: 0.2}
 """Best is 3; the rungs beside it are tried."""

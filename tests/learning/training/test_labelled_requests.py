@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router import features
-from router.learning.labelled_requests import BadLabel, engines_by_quality, labelled, row
+from learning.training.labelled_requests import BadLabel, engines_by_quality, labelled, row
+from router.choosing import features
 from store.records import Vector
 
 GOOD = {"prompt": "What is 2 + 3?", "quality": {"small": 0, "large": 1.0}}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gateway.learning.learner import Incumbent, Learner, Pace, Trained
-from store.memory import Memory
-from store.outcomes import Experience
+from learning.training.learner import Incumbent, Learner, Pace, Trained
+from store.decisions.outcomes import Experience
 from store.records import ArtifactRecord
+from store.store import Memory
 from tests.store.rows import choice_record, outcome_record
 
 MODEL = "gpt-4o"

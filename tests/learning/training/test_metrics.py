@@ -11,7 +11,7 @@ from engines.chat import ChatRequest
 from gateway.answer import Answer, Kept
 from gateway.controls import NONE
 from gateway.journey import Journey
-from gateway.learning.metrics import LearningMetrics
+from learning.training.metrics import LearningMetrics
 from router.plan import Action, Attempt, Choice, Plan, Weighed
 
 

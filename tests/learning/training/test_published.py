@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.learning import learned as module
-from gateway.learning.learned import LearnedFollower
-from router.bandit import Bandit
-from router.example_count import ExampleCounts
-from router.scorer import Scoring
-from store.artifacts import Artifacts
-from store.database import Database
+from learning.training import published as module
+from learning.training.published import LearnedFollower
+from router.choosing.bandit import Bandit
+from router.examples.count import ExampleCounts
+from router.examples.scorer import Scoring
+from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
+from store.sqlite.database import Database
 from tests.patience import eventually
 
 EMPTY_COUNTS = ExampleCounts().to_bytes()

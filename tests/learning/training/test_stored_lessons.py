@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gateway.learning.bank_lessons import lessons_of
-from gateway.settings.memory import AnswerVectorSettings
-from gateway.setup.learner import vectors_of
-from router.scorer_features import NAMES, PLACE, VERSION
-from store.memory import Memory
+from learning.training.stored_lessons import lessons_of
+from router.examples.features import NAMES, PLACE, VERSION
 from store.records import ChoiceRecord
-from tests.router.scoring import unit
+from store.store import Memory
+from tests.router.examples.scoring import unit
 from tests.store.rows import choice_record, new_example
+from understudy.settings.memory import AnswerVectorSettings
+from understudy.setup.learner import vectors_of
 
 CAPITALS = tuple(f"{name}by" for name in "abcdefghijkl")
 DIMENSIONS = 8

@@ -10,21 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gateway.learning.learner import Incumbent
-from gateway.learning.training import BanditTrainer, CountsTrainer, ScorerTrainer
-from router import features, scorer_features
-from router.bandit import Option, Scene
-from router.bandit_vw import VowpalBandit
-from router.example_count import DEFAULT, ExampleCounts
-from router.example_count import Knobs as CountKnobs
-from router.learning.bank_lessons import Lesson
-from router.scorer import Scorer
-from router.scorer_features import NAMES, PLACE
-from router.scorer_prior import prior_model
-from store.memory import Memory
-from store.outcomes import Experience
+from learning.training.learner import Incumbent
+from learning.training.scorer.bank_lessons import Lesson
+from learning.training.trainers import BanditTrainer, CountsTrainer, ScorerTrainer
+from router.choosing import features
+from router.choosing.bandit import Option, Scene
+from router.choosing.bandit_vw import VowpalBandit
+from router.examples import features as scorer_features
+from router.examples.count import DEFAULT, ExampleCounts
+from router.examples.count import Knobs as CountKnobs
+from router.examples.features import NAMES, PLACE
+from router.examples.prior import prior_model
+from router.examples.scorer import Scorer
+from store.decisions.outcomes import Experience
 from store.records import ChoiceRecord, Vector
-from tests.router.scoring import rarity, unit
+from store.store import Memory
+from tests.router.examples.scoring import rarity, unit
 from tests.store.rows import choice_record, outcome_record
 
 WAYS = (("small", False), ("small", True), ("large", False))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from router.learning.logged import Logged, logged
-from router.learning.off_policy import Log, checked_log
+from learning.evaluation.logged import Logged, logged
+from learning.evaluation.off_policy import Log, checked_log
 from store.records import ChoiceRecord, OutcomeRecord
 from tests.store.rows import choice_record, outcome_record
 
@@ -52,7 +52,7 @@ def one_action(n: int, actions: int, which: int) -> Floats:
 
 @dataclass(frozen=True)
 class Met:
-    """What store.outcomes.Experience gives."""
+    """What store.decisions.outcomes.Experience gives."""
 
     choice: ChoiceRecord
     outcomes: tuple[OutcomeRecord, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from router import features
-from router.bandit import Lesson, Option, Scene
-from router.features import Examples, Request
+from router.choosing import features
+from router.choosing.bandit import Lesson, Option, Scene
+from router.choosing.features import Examples, Request
 
 DIMENSIONS = 16
 TOPICS = np.eye(DIMENSIONS, dtype=np.float32)[:4]

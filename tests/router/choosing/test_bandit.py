@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.bandit import BanditInput, Lesson, check_lesson, check_scene
-from tests.router.routing_scenes import DIMENSIONS, scene
+from router.choosing.bandit import BanditInput, Lesson, check_lesson, check_scene
+from tests.router.choosing.routing_scenes import DIMENSIONS, scene
 
 GOOD = scene(np.random.default_rng(0), 0)
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router import features
-from router.bandit import BanditBroken, BanditInput, BanditOutdated, Lesson
-from router.bandit_vw import BanditSettings, VowpalBandit
-from tests.router.routing_scenes import DIMENSIONS, lessons, scene
+from router.choosing import features
+from router.choosing.bandit import BanditBroken, BanditInput, BanditOutdated, Lesson
+from router.choosing.bandit_vw import BanditSettings, VowpalBandit
+from tests.router.choosing.routing_scenes import DIMENSIONS, lessons, scene
 
 SETTINGS = BanditSettings(dimensions=DIMENSIONS, embedding_version="test")
 

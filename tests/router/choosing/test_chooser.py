@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.engine import Price
-from router.bandit import Estimate, Lesson, Scene
-from router.chooser import (
+from router.choosing.bandit import Estimate, Lesson, Scene
+from router.choosing.chooser import (
     Chooser,
     Knobs,
     NothingToChoose,
@@ -22,8 +22,8 @@ from router.chooser import (
     inverse_gap_weights,
     with_floor,
 )
-from router.features import Examples, Request
-from router.load_bias import EngineState
+from router.choosing.features import Examples, Request
+from router.choosing.load import EngineState
 from router.plan import Choice
 
 SMALL = EngineState("small", Price(0.5, 1.0), first_token_s=0.2, tokens_per_s=100)

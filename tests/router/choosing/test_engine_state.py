@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.engine import EngineInfo, EngineLoad, Price
-from router.engine_state import engine_state
+from router.choosing.engine_state import engine_state
 
 INFO = EngineInfo("large", price=Price(2.5, 10.0))
 

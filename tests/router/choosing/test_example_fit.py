@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from router.example_fit import ExampleFit
+from router.choosing.example_fit import ExampleFit
 
 
 def context(similarity: float) -> dict[str, float]:

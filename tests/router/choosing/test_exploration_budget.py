@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.exploration_budget import ExplorationBudget
+from router.choosing.exploration_budget import ExplorationBudget
 
 
 def explored(budget: ExplorationBudget, key: str, decisions: int, now_s: float = 0.0) -> int:

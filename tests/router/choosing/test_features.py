@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import features
-from router.features import Examples, Request, context_features, spread, text_features
+from router.choosing import features
+from router.choosing.features import Examples, Request, context_features, spread, text_features
 
 
 @given(st.text(max_size=6000))

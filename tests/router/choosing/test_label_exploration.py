@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.combiner import Combination
-from router.label_exploration import Explored, explored
+from router.choosing.label_exploration import Explored, explored
+from router.examples.combiner import Combination
 from router.plan import Candidate
 from router.prompt import example_tokens
 from store.records import Example

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from router.landmarks import LandmarkKnobs, Landmarks
+from router.choosing.landmarks import LandmarkKnobs, Landmarks
 
 DIMENSIONS, NUMBERS = 8, 2
 

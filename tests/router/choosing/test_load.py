@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.load_bias import LoadKnobs, bias, pressure
+from router.choosing.load import LoadKnobs, bias, pressure
 
 KNOBS = LoadKnobs()
 USED = st.floats(0, 3)

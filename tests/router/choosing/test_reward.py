@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import reward as module
-from router.reward import Weights, reward, utility, weights
+from router.choosing import reward as module
+from router.choosing.reward import Weights, reward, utility, weights
 
 SHARES = st.floats(0, 1)
 

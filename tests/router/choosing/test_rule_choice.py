@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.chooser import Chooser, Situation
-from router.features import Examples, Request
-from router.load_bias import EngineState
+from router.choosing.chooser import Chooser, Situation
+from router.choosing.features import Examples, Request
+from router.choosing.load import EngineState
+from router.choosing.rule_choice import following
 from router.plan import Action, Choice
-from router.rule_choice import following
 
 SMALL, LARGE = "small", "large"
 WITH, WITHOUT, REFERENCE = Action(SMALL, True), Action(SMALL, False), Action(LARGE, False)

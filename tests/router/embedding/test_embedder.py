@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.embedder import Embedder, EmbedderBroken, EmbedderLate, EmbeddingModelMissing
-from router.embedding_model import EmbeddingModel, prepare
-from router.minilm_onnx import write_f32
-from tests.router.tiny_bert import HIDDEN, TOKENS, tiny_weights, write_tiny_bert
+from router.embedding.embedder import Embedder, EmbedderBroken, EmbedderLate, EmbeddingModelMissing
+from router.embedding.minilm_onnx import write_f32
+from router.embedding.model import EmbeddingModel, prepare
+from tests.router.embedding.tiny_bert import HIDDEN, TOKENS, tiny_weights, write_tiny_bert
 
 PATIENT_MS = 60_000
 """A deadline no machine misses, for tests that are about something else."""
@@ -343,7 +343,7 @@ def test_missing_weights_tell_the_remedy(tmp_path: Path) -> None:
 
 def test_importing_the_embedder_loads_no_model_library() -> None:
     script = (
-        "import sys, router.embedder; "
+        "import sys, router.embedding.embedder; "
         "print(*{'onnxruntime', 'onnx', 'tokenizers', 'safetensors', 'huggingface_hub', 'numpy'} & {*sys.modules})"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

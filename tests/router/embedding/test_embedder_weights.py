@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router import embedding_model
-from router.embedder import Embedder
-from router.embedding_model import prepare
-from router.minilm_onnx import write_f32
+from router.embedding import model as embedding_model
+from router.embedding.embedder import Embedder
+from router.embedding.minilm_onnx import write_f32
+from router.embedding.model import prepare
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec(embedding_model.PACKAGE) is None, reason="the weights package is not installed"
@@ -73,7 +73,7 @@ def test_a_process_with_the_embedder_stays_under_250_mib(real: Embedder, real_ca
     script = """
 import asyncio, os, sys
 from pathlib import Path
-from router.embedder import Embedder
+from router.embedding.embedder import Embedder
 async def main():
     embedder = Embedder.open("package", Path(sys.argv[1]), deadline_ms=60_000)
     for n in range(8):

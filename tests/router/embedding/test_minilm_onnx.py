@@ -14,9 +14,9 @@ import onnxruntime
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from router import embedding_model
-from router.minilm_onnx import UnsuitableModel, build_graph, read_shape, write_f32, write_int8
-from tests.router.tiny_bert import POSITIONS, TOKENS, tiny_weights, write_tiny_bert
+from router.embedding import model as embedding_model
+from router.embedding.minilm_onnx import UnsuitableModel, build_graph, read_shape, write_f32, write_int8
+from tests.router.embedding.tiny_bert import POSITIONS, TOKENS, tiny_weights, write_tiny_bert
 
 needs_weights = pytest.mark.skipif(
     importlib.util.find_spec(embedding_model.PACKAGE) is None, reason="the weights package is not installed"
@@ -145,7 +145,7 @@ def test_a_missing_tensor_is_named_by_the_program_that_builds(tmp_path: Path) ->
     weights = tiny_weights()
     del weights["encoder.layer.1.output.dense.bias"]
     save_file(weights, folder / "model.safetensors")
-    command = [sys.executable, "-m", "router.minilm_onnx", str(folder), str(tmp_path / "out.onnx")]
+    command = [sys.executable, "-m", "router.embedding.minilm_onnx", str(folder), str(tmp_path / "out.onnx")]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1
     assert "tensor 'encoder.layer.1.output.dense.bias' is missing" in result.stderr

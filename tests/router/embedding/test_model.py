@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router import embedding_model
-from router.embedding_model import EmbeddingModelMissing, prepare
-from tests.router.tiny_bert import HIDDEN, POSITIONS, tiny_weights, write_tiny_bert
+from router.embedding import model as embedding_model
+from router.embedding.model import EmbeddingModelMissing, prepare
+from tests.router.embedding.tiny_bert import HIDDEN, POSITIONS, tiny_weights, write_tiny_bert
 
 needs_weights = pytest.mark.skipif(
     importlib.util.find_spec(embedding_model.PACKAGE) is None, reason="the weights package is not installed"
@@ -25,7 +25,7 @@ needs_weights = pytest.mark.skipif(
 PREPARE = """
 import sys
 from pathlib import Path
-from router.embedding_model import EmbeddingModelMissing, prepare
+from router.embedding.model import EmbeddingModelMissing, prepare
 try:
     model = prepare(sys.argv[1], Path(sys.argv[2]))
     print(model.version, model.model)

@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from router.onnx_session import OnnxSession, ProviderMissing, SessionBusy
+from router.embedding.onnx_session import OnnxSession, ProviderMissing, SessionBusy
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_close_lets_the_running_job_finish_cancels_the_rest_and_ends_the_thread(
 
 def test_usearch_loaded_too_early_is_an_error_and_not_a_crash(doubler: Path) -> None:
     script = (
-        "import sys, usearch; from pathlib import Path; from router.onnx_session import OnnxSession\n"
+        "import sys, usearch; from pathlib import Path; from router.embedding.onnx_session import OnnxSession\n"
         "try: OnnxSession(Path(sys.argv[1]), name='x')\n"
         "except ImportError as error: print(error)"
     )

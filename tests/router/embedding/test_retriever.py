@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.retriever import Retriever
-from store.answer_vectors import AnswerVectors, CandidateVectors
-from store.database import Database
-from store.examples import ExampleBank
+from router.embedding.retriever import Retriever
+from store.examples.answer_vectors import AnswerVectors, CandidateVectors
+from store.examples.bank import ExampleBank
 from store.records import Example, Vector
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 QUERY = np.ones(8, np.float32)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from router.embedding_model import locate
+from router.embedding.model import locate
+from router.examples.features import NAMES, VERSION, RequestView
+from router.examples.rarity import Rarity
+from router.examples.scorer_artifact import Declared
 from router.plan import Candidate
-from router.rarity import Rarity
-from router.scorer_artifact import Declared
-from router.scorer_features import NAMES, VERSION, RequestView
 from store.records import Example, Vector
 
 DIMENSIONS = 8

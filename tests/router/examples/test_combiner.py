@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.chat import ChatRequest
-from router.combiner import HARM_BELIEVED, Combination, Knobs, combine, room_tokens, with_gains
+from router.examples.combiner import HARM_BELIEVED, Combination, Knobs, combine, room_tokens, with_gains
+from router.examples.set_quality import set_quality
 from router.plan import Candidate
 from router.prompt import example_tokens
-from router.set_quality import set_quality
 from store.records import Example, Vector
 
 

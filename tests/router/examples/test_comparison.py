@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.lexical_things import things
-from router.lexical_words import CALENDAR
+from router.examples.comparison import NAMES, in_common
+from router.examples.features import PLACE, Features
+from router.examples.lexical_things import things
+from router.examples.lexical_words import CALENDAR
+from router.examples.rarity import Rarity
+from router.examples.reading import Readings, Text, read
 from router.plan import Candidate
-from router.rarity import Rarity
-from router.scorer_comparison import NAMES, in_common
-from router.scorer_features import PLACE, Features
-from router.scorer_reading import Readings, Text, read
-from tests.router.scoring import example, rarity, request
+from tests.router.examples.scoring import example, rarity, request
 
 if TYPE_CHECKING:
     import numpy.typing as npt

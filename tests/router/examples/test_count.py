@@ -10,15 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.example_count import (
-    DEFAULT,
-    RUNGS,
-    BadCounts,
-    ExampleCounts,
-    Knobs,
-    Observed,
-    learnt,
-)
+from router.examples.count import DEFAULT, RUNGS, BadCounts, ExampleCounts, Knobs, Observed, learnt
 
 NOW_S = 1_000_000.0
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.lexical_things import about_other_things, things
+from router.examples.features import NAMES, PLACE, VERSION, Features, RequestView, names_met, vector_rows
+from router.examples.lexical_things import about_other_things, things
+from router.examples.rarity import Rarity
 from router.plan import Candidate
-from router.rarity import Rarity
-from router.scorer_features import NAMES, PLACE, VERSION, Features, RequestView, names_met, vector_rows
-from tests.router.scoring import candidates, example, rarity, request, unit
+from tests.router.examples.scoring import candidates, example, rarity, request, unit
 
 NOW_S = 1000.0 + 86400.0
 

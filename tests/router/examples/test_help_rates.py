@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.help_rates import EVERYBODY, LATELY, STRANGERS, Effects, HelpRates
+from router.examples.help_rates import EVERYBODY, LATELY, STRANGERS, Effects, HelpRates
 
 SHARES = st.floats(0.0, 1.0)
 

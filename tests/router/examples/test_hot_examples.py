@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.combiner import Knobs, combine
-from router.hot_examples import hot_first
+from router.examples.combiner import Knobs, combine
+from router.examples.hot_examples import hot_first
 from router.plan import Candidate
-from tests.router.test_combiner import candidate
+from tests.router.examples.test_combiner import candidate
 
 
 def ids(chosen: tuple[Candidate, ...]) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.lexical_gates import LONGEST, blocked, blocked_by_traits, traits
+from router.examples.lexical_gates import LONGEST, blocked, blocked_by_traits, traits
 
 
 def refuses(asked: str, remembered: str) -> str | None:

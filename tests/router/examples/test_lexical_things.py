@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import lexical_things
-from router.lexical_things import LONGEST, TOKEN, about_other_things, names_differ, number, things
-from router.scorer_reading import identifiers
+from router.examples import lexical_things
+from router.examples.lexical_things import LONGEST, TOKEN, about_other_things, names_differ, number, things
+from router.examples.reading import identifiers
 
 PIECES = (
     *(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from router.lexical_words import (
+from router.examples.lexical_words import (
     BESIDE_NUMBERS,
     CALENDAR,
     FUNCTION_WORDS,

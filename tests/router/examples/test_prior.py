@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.onnx_session import OnnxSession
-from router.scorer_features import NAMES, PLACE
-from router.scorer_prior import ALONE, WEIGHTS, prior_model
+from router.embedding.onnx_session import OnnxSession
+from router.examples.features import NAMES, PLACE
+from router.examples.prior import ALONE, WEIGHTS, prior_model
 
 RISING = (
     "similarity",

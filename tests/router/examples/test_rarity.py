@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from router.embedding_model import locate
-from router.rarity import FEWEST_WORDS, Rarity
+from router.embedding.model import locate
+from router.examples.rarity import FEWEST_WORDS, Rarity
 
 
 def tokenizer(path: Path, vocabulary: Any, **more: Any) -> Path:

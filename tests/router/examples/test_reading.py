@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from router.rarity import Rarity
-from router.scorer_reading import ANSWER, QUESTION, Readings, read
-from tests.router.scoring import example, rarity
+from router.examples.rarity import Rarity
+from router.examples.reading import ANSWER, QUESTION, Readings, read
+from tests.router.examples.scoring import example, rarity
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.embedding_model import locate
+from router.embedding.model import locate
+from router.examples.features import HALF_HELPS_MOST, NAMES, RULE_HELPS_MOST, Features
+from router.examples.prior import prior_model
+from router.examples.scorer import FallBack, Scorer, ScorerBroken, ScorerError, ScorerLate
+from router.examples.scorer_artifact import Declared, declared
 from router.plan import Candidate
-from router.scorer import FallBack, Scorer, ScorerBroken, ScorerError, ScorerLate
-from router.scorer_artifact import Declared, declared
-from router.scorer_features import HALF_HELPS_MOST, NAMES, RULE_HELPS_MOST, Features
-from router.scorer_prior import prior_model
-from tests.router.scoring import (
+from tests.router.examples.scoring import (
     DIMENSIONS,
     candidates,
     cross_encoder_model,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.set_quality import EPSILON, effects, set_quality
+from router.examples.set_quality import EPSILON, effects, set_quality
 
 qualities = st.floats(0.01, 0.99)
 sets = st.lists(qualities, max_size=8)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.slips import KINDS, Slips, kind_of_slip, once, one_slip, swapped_or_doubled
-from tests.router.scoring import rarity
+from router.examples.slips import KINDS, Slips, kind_of_slip, once, one_slip, swapped_or_doubled
+from tests.router.examples.scoring import rarity
 
 WORDS = st.text("abcd", min_size=1, max_size=7)
 

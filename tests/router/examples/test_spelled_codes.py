@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.spelled_codes import codes, forms, spelled_by, spelled_from
+from router.examples.spelled_codes import codes, forms, spelled_by, spelled_from
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.scorer_features import NAMES
-from router.scorer_reading import read
-from router.unlisted_words import NAMES as VALUES
-from router.unlisted_words import Spelling, compared, spelling, unlisted
-from tests.router.scoring import rarity
+from router.examples.features import NAMES
+from router.examples.reading import read
+from router.examples.unlisted_words import NAMES as VALUES
+from router.examples.unlisted_words import Spelling, compared, spelling, unlisted
+from tests.router.examples.scoring import rarity
 
 LETTERS = st.text("abcdexyzéß", min_size=1, max_size=9) | st.text("ab1-", min_size=1, max_size=5)
 WORDS = st.lists(LETTERS, max_size=4, unique=True)

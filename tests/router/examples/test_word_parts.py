@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.rarity import MADE_OF_LISTED, Rarity
-from router.word_parts import WordParts
-from tests.router.scoring import rarity
+from router.examples.rarity import MADE_OF_LISTED, Rarity
+from router.examples.word_parts import WordParts
+from tests.router.examples.scoring import rarity
 
 PARTS = WordParts(
     [

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from router.embedding_model import locate
+from learning.training.scorer.training import LEAST_ROWS, TooFewOutcomes, TorchMissing, Trained
+from router.embedding.model import locate
+from router.examples.features import Features, RequestView
+from router.examples.prior import prior_model
+from router.examples.scorer import Scorer
 from router.learning import cross_encoder
 from router.learning.cross_encoder import PAIRS_AT_ONCE, Teacher, split, trained_cross_encoder
-from router.learning.scorer_training import LEAST_ROWS, TooFewOutcomes, TorchMissing, Trained
 from router.plan import Candidate
-from router.scorer import Scorer
-from router.scorer_features import Features, RequestView
-from router.scorer_prior import prior_model
-from tests.router.learning.reading_world import PLACES, asked, text_outcomes, told, write_tiny_encoder
-from tests.router.scoring import DIMENSIONS, cross_encoder_model, example, rarity, unit
+from tests.learning.training.reading_world import PLACES, asked, text_outcomes, told, write_tiny_encoder
+from tests.router.examples.scoring import DIMENSIONS, cross_encoder_model, example, rarity, unit
 
 ENCODER = locate("package")
 

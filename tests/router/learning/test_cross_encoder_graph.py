@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from router.embedding.minilm_onnx import Shape, UnsuitableModel, read_shape
+from router.embedding.onnx_session import import_onnxruntime
+from router.examples.scorer_artifact import check_ports, declared
 from router.learning.cross_encoder_graph import cross_encoder_model
 from router.learning.cross_encoder_texts import padded
-from router.minilm_onnx import Shape, UnsuitableModel, read_shape
-from router.onnx_session import import_onnxruntime
-from router.scorer_artifact import check_ports, declared
-from tests.router.tiny_bert import HIDDEN, POSITIONS, write_tiny_bert
+from tests.router.embedding.tiny_bert import HIDDEN, POSITIONS, write_tiny_bert
 
 SEPARATOR = 3
 ALONE, MENDED, SPOILT = 0.3, 0.6, 0.1

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from router.embedding_model import locate
+from router.embedding.minilm_onnx import build_graph, read_shape
+from router.embedding.model import locate
+from router.embedding.onnx_session import import_onnxruntime
 from router.learning.cross_encoder_graph import HEAD, cross_encoder_model
 from router.learning.cross_encoder_texts import PairReader, TextRow, padded
-from router.minilm_onnx import build_graph, read_shape
-from router.onnx_session import import_onnxruntime
-from tests.router.learning.reading_world import asked, text_outcomes, told, write_tiny_encoder
+from tests.learning.training.reading_world import asked, text_outcomes, told, write_tiny_encoder
 
 if TYPE_CHECKING:
     from router.learning.cross_encoder_network import Network

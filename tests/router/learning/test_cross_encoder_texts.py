@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from router.embedding_model import locate
+from learning.training.scorer.rows import rows_from_log
+from router.embedding.model import locate
 from router.learning.cross_encoder_texts import (
     UNKNOWN_QUALITY,
     PairReader,
@@ -15,8 +16,7 @@ from router.learning.cross_encoder_texts import (
     shown,
     text_rows_from_log,
 )
-from router.learning.scorer_rows import rows_from_log
-from tests.router.learning.test_scorer_rows import choice, outcome, vectors_of
+from tests.learning.training.scorer.test_rows import choice, outcome, vectors_of
 
 TEXTS = {1: ("one?", "1"), 2: ("two?", "2"), 3: ("three?", "3")}
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from learning.training.scorer.rows import Row
+from learning.training.scorer.training import predictions, trained
+from router.examples.features import NAMES, PLACE
+from router.examples.prior import prior_model
 from router.learning.cross_encoder_texts import TextRow
 from router.learning.distillation import soft_rows
-from router.learning.scorer_rows import Row
-from router.learning.scorer_training import predictions, trained
-from router.scorer_features import NAMES, PLACE
-from router.scorer_prior import prior_model
-from tests.router.learning.scorer_world import outcomes
-from tests.router.scoring import DIMENSIONS, unit
+from tests.learning.training.scorer.scorer_world import outcomes
+from tests.router.examples.scoring import DIMENSIONS, unit
 
 
 class Counting:

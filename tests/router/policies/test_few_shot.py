@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from engines.chat import ChatRequest
+from router.embedding.retriever import Retriever
 from router.plan import Ask, Candidate, Plan
 from router.policies.few_shot import FewShot, Knobs
 from router.policies.fixed import Fixed
 from router.prompt import with_examples
-from router.retriever import Retriever
 from store.records import Example, Vector
 
 

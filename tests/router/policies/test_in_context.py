@@ -15,18 +15,18 @@ import pytest
 
 from engines.chat import ChatRequest
 from engines.engine import EngineInfo, EngineLoad, Price
-from router import chooser
-from router.bandit import BanditBroken, Estimate, Lesson, Scene
-from router.chooser import Chooser
-from router.example_count import ExampleCounts
-from router.example_count import Knobs as CountKnobs
-from router.exploration_budget import ExplorationBudget
-from router.learned import Learned
-from router.load_bias import LoadKnobs
+from router.choosing import chooser
+from router.choosing.bandit import BanditBroken, Estimate, Lesson, Scene
+from router.choosing.chooser import Chooser
+from router.choosing.exploration_budget import ExplorationBudget
+from router.choosing.learned import Learned
+from router.choosing.load import LoadKnobs
+from router.examples.count import ExampleCounts
+from router.examples.count import Knobs as CountKnobs
+from router.examples.features import NAMES, RequestView
+from router.examples.scorer import ScorerBroken, ScorerLate, Scores
 from router.plan import Action, Ask, Candidate, Plan
 from router.policies.in_context import InContext, Knobs
-from router.scorer import ScorerBroken, ScorerLate, Scores
-from router.scorer_features import NAMES, RequestView
 from store.records import Example, Vector
 
 SMALL, LARGE = "small", "large"

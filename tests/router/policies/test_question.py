@@ -9,7 +9,7 @@ import pytest
 
 from engines.chat import ChatRequest
 from router.plan import Ask
-from router.policies.looking import Looker
+from router.policies.question import Looker
 from store.records import Vector
 
 

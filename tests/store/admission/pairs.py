@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from engines.chat import ChatRequest
-from router.admission import Finished
+from store.admission import Finished
 
 
 def chat(content: Any = "Q?", **fields: Any) -> ChatRequest:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.admission import (
+from store.admission import (
     REASONS,
     Admission,
     AdmissionSettings,
@@ -17,8 +17,8 @@ from router.admission import (
     Finished,
     Twin,
 )
-from router.admission.chain import form_refusal
-from tests.router.admission.pairs import chat, pair
+from store.admission.chain import form_refusal
+from tests.store.admission.pairs import chat, pair
 
 ADMISSION = Admission()
 CROWDED = Contributor(examples=20_000, last_hour=0, first_seen_s=0, bank_first_seen_s=0, others=3)

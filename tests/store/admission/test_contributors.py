@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from router.admission.contributors import Contributor, ContributorLimits, held_until_s, refusal
+from store.admission.contributors import Contributor, ContributorLimits, held_until_s, refusal
 
 LIMITS = ContributorLimits(max_examples=100, max_per_hour=10, quarantine_h=24, trusted_after=5)
 HOUR_S = 3600.0

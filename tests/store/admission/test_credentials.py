@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from router.admission.credentials import credentials
+from store.admission.credentials import credentials
 
 DRAW = random.Random(7)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.admission.hidden_text import ciphers, hides, readings
+from store.admission.hidden_text import ciphers, hides, readings
 
 
 @pytest.mark.parametrize(

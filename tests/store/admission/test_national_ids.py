@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.admission.national_ids import national_ids
+from store.admission.national_ids import national_ids
 
 
 @pytest.mark.parametrize(

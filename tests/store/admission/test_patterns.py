@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from router.admission.credentials import credentials
-from router.admission.finished import AdmissionSettings
-from router.admission.instructions import instructions
-from router.admission.patterns import Pattern, touches_word
-from router.admission.private_data import private_data
+from store.admission.credentials import credentials
+from store.admission.finished import AdmissionSettings
+from store.admission.instructions import instructions
+from store.admission.patterns import Pattern, touches_word
+from store.admission.private_data import private_data
 
 SIZE = 100_000
 NASTY = (

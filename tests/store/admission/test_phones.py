@@ -5,7 +5,7 @@ from __future__ import annotations
 import phonenumbers
 import pytest
 
-from router.admission.phones import REGIONS, phones
+from store.admission.phones import REGIONS, phones
 
 
 @pytest.mark.parametrize("region", [*REGIONS, "SE", "PL", "MX", "ZA", "KR", "NG"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.admission.places import places
+from store.admission.places import places
 
 
 @pytest.mark.parametrize(

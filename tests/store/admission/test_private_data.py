@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.admission.private_data import private_data
+from store.admission.private_data import private_data
 
 FOUND = {
     "ann.lee+news@mail.acme.io": "EMAIL",

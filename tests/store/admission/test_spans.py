@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.admission.spans import MAX_VALUES, Span, TooMany, apart, redacted
+from store.admission.spans import MAX_VALUES, Span, TooMany, apart, redacted
 
 
 def span(text: str, value: str, kind: str = "EMAIL", key: str | None = None) -> Span:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database, StoreBusy
-from store.exact_cache import ExactCache
+from store.answers.exact_cache import ExactCache
+from store.sqlite.database import Database, StoreBusy
 from tests.patience import eventually
 from tests.store.rows import answer
 

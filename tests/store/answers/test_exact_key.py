@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from store.exact_key import NOT_IN_THE_KEY, exact_key
+from store.answers.exact_key import NOT_IN_THE_KEY, exact_key
 
 scalars = (
     st.none()

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from store.database import Database
-from store.examples import ExampleBank
+from store.answers.semantic_entries import SemanticEntries
+from store.answers.semantic_observations import SemanticObservations, SemanticScope
+from store.examples.bank import ExampleBank
 from store.records import ExactAnswer, Example
-from store.semantic_entries import SemanticEntries
-from store.semantic_observations import SemanticObservations, SemanticScope
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32

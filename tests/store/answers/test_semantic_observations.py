@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database
-from store.semantic_observations import SemanticObservations, SemanticScope
+from store.answers.semantic_observations import SemanticObservations, SemanticScope
+from store.sqlite.database import Database
 
 SCOPE = SemanticScope("a1", "mini/1", "v1 delta=0.02")
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.choices import Choices
-from store.database import Database
-from store.outcomes import Outcomes
+from store.decisions.choices import Choices
+from store.decisions.outcomes import Outcomes
+from store.examples.vectors import BadVector
 from store.records import ChoiceRecord
-from store.vectors import BadVector
+from store.sqlite.database import Database
 from tests.store.rows import choice_record, outcome_record
 
 

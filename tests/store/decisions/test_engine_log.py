@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from store.database import Database
-from store.decisions import DecisionLog
-from store.engine_log import first_chunks, uses_of_examples
+from store.decisions.engine_log import first_chunks, uses_of_examples
+from store.decisions.requests import DecisionLog
+from store.sqlite.database import Database
 from tests.store.rows import request_record
 
 

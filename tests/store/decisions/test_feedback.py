@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from store.choices import Choices
-from store.database import Database
-from store.feedback import FeedbackLog, FeedbackRecord
-from store.outcomes import Outcomes
+from store.decisions.choices import Choices
+from store.decisions.feedback import FeedbackLog, FeedbackRecord
+from store.decisions.outcomes import Outcomes
+from store.sqlite.database import Database
 from tests.store.rows import choice_record, outcome_record
 
 

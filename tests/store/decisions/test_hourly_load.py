@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from store.database import Database
-from store.decisions import DecisionLog
-from store.hourly_load import HOUR_S, HourLoad, first_request_s, hourly_load
+from store.decisions.hourly_load import HOUR_S, HourLoad, first_request_s, hourly_load
+from store.decisions.requests import DecisionLog
+from store.sqlite.database import Database
 from tests.store.rows import request_record
 
 T = 500_000 * HOUR_S

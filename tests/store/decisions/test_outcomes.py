@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from store.choices import Choices
-from store.database import Database
-from store.outcomes import Outcomes
+from store.decisions.choices import Choices
+from store.decisions.outcomes import Outcomes
+from store.sqlite.database import Database
 from tests.store.rows import choice_record, outcome_record
 
 ROOT = Path(__file__).parents[2]
@@ -162,8 +162,8 @@ def test_an_acknowledged_outcome_survives_a_kill(tmp_path: Path) -> None:
 ENDLESS = """
 import itertools, sys
 from pathlib import Path
-from store.database import Database
-from store.outcomes import Outcomes
+from store.sqlite.database import Database
+from store.decisions.outcomes import Outcomes
 from tests.store.rows import outcome_record
 
 outcomes = Outcomes(Database.open(Path(sys.argv[1])))

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from store.database import Database
-from store.decisions import DecisionLog
+from store.decisions.requests import DecisionLog
+from store.sqlite.database import Database
 from tests.store.rows import request_record
 
 

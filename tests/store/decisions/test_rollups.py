@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database
-from store.decisions import DecisionLog
-from store.request_rollups import DAY_S, HOUR_S, MINUTE_S, RequestRollups, percentile
-from store.rollup_rows import LatencyCount
+from store.decisions.requests import DecisionLog
+from store.decisions.rollup_rows import LatencyCount
+from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, RequestRollups, percentile
+from store.sqlite.database import Database
 from tests.store.rows import request_record
 
 NOW = 1_700_000_000.0 // HOUR_S * HOUR_S

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from store.database import Database
-from store.decisions import DecisionLog
-from store.request_search import Found, Place, RequestSearch, Wanted, page_query
-from store.request_texts import RequestTextLog
+from store.decisions.requests import DecisionLog
+from store.decisions.search import Found, Place, RequestSearch, Wanted, page_query
+from store.decisions.texts import RequestTextLog
+from store.sqlite.database import Database
+from tests.store.decisions.test_texts import texts
 from tests.store.rows import request_record
-from tests.store.test_request_texts import texts
 
 
 def fill(db: Database, *changes: dict[str, Any]) -> None:

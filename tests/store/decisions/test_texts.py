@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from store.database import Database
-from store.decisions import DecisionLog
-from store.request_texts import RequestTextLog, RequestTexts, SentExample
+from store.decisions.requests import DecisionLog
+from store.decisions.texts import RequestTextLog, RequestTexts, SentExample
+from store.sqlite.database import Database
 from tests.store.rows import request_record
-from tests.store.test_words import vocabulary
+from tests.store.sqlite.test_words import vocabulary
 
 
 def texts(number: int, **changes: Any) -> RequestTexts:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from store.database import Database
-from store.examples import ExampleBank
+from store.examples.bank import ExampleBank
 from store.records import Example, NewExample
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 FAR_S = time.time() + 1e6

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from store.answer_vectors import AnswerVectors, CandidateVectors
-from store.capacity import make_room
-from store.database import Database
-from store.examples import ExampleBank
+from store.examples.answer_vectors import AnswerVectors, CandidateVectors
+from store.examples.bank import ExampleBank
+from store.examples.capacity import make_room
+from store.examples.vectors import BadVector, from_blob, to_blob
 from store.records import Example
-from store.schema import MIGRATIONS_FOLDER
-from store.vectors import BadVector, from_blob, to_blob
+from store.sqlite.database import Database
+from store.sqlite.schema import MIGRATIONS_FOLDER
 from tests.store.rows import new_example, unit_vector
 
 

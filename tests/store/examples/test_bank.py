@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from store.database import Database
-from store.examples import ExampleBank
+from store.examples.bank import ExampleBank
+from store.examples.vectors import BadVector, from_blob, to_blob
 from store.records import NewExample
-from store.vectors import BadVector, from_blob, to_blob
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 
@@ -308,7 +308,7 @@ def test_looking_for_what_has_to_be_embedded_reads_no_example_that_is_up_to_date
 
 
 def test_eviction_and_lists_walk_an_index_and_not_the_texts(db: Database) -> None:
-    from store import capacity
+    from store.examples import capacity
 
     for query, index in ((capacity._BY_BYTE, "by_worth_per_byte"), (capacity._BY_WORTH, "by_worth")):
         plan = str(db.read().execute(f"EXPLAIN QUERY PLAN {query}", ("a1", 5)).fetchall())

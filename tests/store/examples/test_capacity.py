@@ -7,12 +7,12 @@ import random
 
 import pytest
 
-from store.accounting import worth
-from store.capacity import Item, make_room, victims
-from store.database import Database
-from store.example_rows import FIXED_BYTES
-from store.examples import ExampleBank
+from store.examples.accounting import worth
+from store.examples.bank import ExampleBank
+from store.examples.capacity import Item, make_room, victims
+from store.examples.rows import FIXED_BYTES
 from store.records import Example
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from store.compaction import compact
-from store.database import Database
-from store.examples import ExampleBank
-from store.vector_index import IndexFollower, TenantIndexes
+from store.examples.bank import ExampleBank
+from store.examples.compaction import compact
+from store.examples.vector_index import IndexFollower, TenantIndexes
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from store.contributors import Standings, contributors, tenants
-from store.database import Database
-from store.examples import ExampleBank
+from store.examples.bank import ExampleBank
+from store.examples.contributors import Standings, contributors, tenants
 from store.records import NewExample
+from store.sqlite.database import Database
 
 
 def give(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from store.database import Database
-from store.example_edits import ExampleEdits
-from store.examples import ExampleBank
-from store.held_back import HELD_BACK_S
+from store.examples.bank import ExampleBank
+from store.examples.edits import ExampleEdits
+from store.examples.held_back import HELD_BACK_S
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
-from tests.store.test_words import vocabulary
+from tests.store.sqlite.test_words import vocabulary
 
 
 def test_new_texts_come_with_their_vector_and_without_the_old_ones_judgements(db: Database) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from store.database import Database
-from store.examples import ExampleBank
-from store.export import exported
+from store.examples.bank import ExampleBank
+from store.examples.export import exported
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from store.accounting import decayed
-from store.database import Database
-from store.examples import ExampleBank
-from store.gains import gain_rows, highest_gains, vectors_of
-from store.vectors import from_blob
+from store.examples.accounting import decayed
+from store.examples.bank import ExampleBank
+from store.examples.gains import gain_rows, highest_gains, vectors_of
+from store.examples.vectors import from_blob
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 NOW, HOUR = 1_790_000_000.0, 3600.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from store.database import Database
-from store.example_edits import ExampleEdits
-from store.examples import ExampleBank
-from store.held_back import HELD_BACK_S, by_hand
+from store.examples.bank import ExampleBank
+from store.examples.edits import ExampleEdits
+from store.examples.held_back import HELD_BACK_S, by_hand
 from store.records import Example
+from store.sqlite.database import Database
+from tests.store.examples.test_admitting import asked, kept, near
 from tests.store.rows import unit_vector
-from tests.store.test_admitting import asked, kept, near
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_let_go_it_gives_way_to_a_fresh_answer_as_any_other(
 
 
 def test_looking_for_what_is_held_reads_no_whole_bank(db: Database) -> None:
-    from store.held_back import _HELD
+    from store.examples.held_back import _HELD
 
     plan = [row[3] for row in db.read().execute("EXPLAIN QUERY PLAN " + _HELD, ("a1", "s", 10))]
     assert any("accounts_held_back" in step for step in plan), plan

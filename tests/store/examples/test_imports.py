@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.database import Database
-from store.imports import ImportCursors
+from store.examples.imports import ImportCursors
+from store.sqlite.database import Database
 
 FILE, OTHER = "a" * 64, "b" * 64
 

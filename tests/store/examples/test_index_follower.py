@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database
-from store.examples import ExampleBank
-from store.vector_index import IndexFollower, TenantIndexes
+from store.examples.bank import ExampleBank
+from store.examples.vector_index import IndexFollower, TenantIndexes
+from store.sqlite.database import Database
 from tests.patience import eventually
 from tests.store.rows import new_example, unit_vector
 

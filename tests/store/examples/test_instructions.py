@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from store.database import Database
-from store.example_instructions import instructions_of
-from store.examples import ExampleBank
+from store.examples.bank import ExampleBank
+from store.examples.instructions import instructions_of
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 SAID = '[["Answer in French."],null]'

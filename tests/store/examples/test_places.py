@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from store.database import Database
-from store.example_places import ExamplePlaces
-from store.examples import ExampleBank
+from store.examples.bank import ExampleBank
+from store.examples.places import ExamplePlaces
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 

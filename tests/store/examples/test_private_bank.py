@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from store.contributors import contributors
-from store.database import Database
-from store.example_rows import remove
-from store.examples import ExampleBank
-from store.memory import Memory
-from store.private_bank import BudgetMoved, PrivateBank, PrivateQuestion
-from store.restoring import Restored, restore_many
+from store.examples.bank import ExampleBank
+from store.examples.contributors import contributors
+from store.examples.private_bank import BudgetMoved, PrivateBank, PrivateQuestion
+from store.examples.restoring import Restored, restore_many
+from store.examples.rows import remove
+from store.sqlite.database import Database
+from store.store import Memory
 from tests.store.rows import new_example
 
 STORE = Path(__file__).parents[2] / "store"
@@ -123,7 +123,7 @@ def test_what_is_put_aside_is_not_kept_for_ever(db: Database) -> None:
 
 
 def test_one_door_leads_to_the_bank_and_one_file_reads_what_was_put_aside() -> None:
-    """If this fails, somebody has built a second door: let it ask store.private_bank.put_aside first."""
+    """If this fails, somebody has built a second door: let it ask store.examples.private_bank.put_aside first."""
     sources = {path.name: path.read_text("utf-8") for path in STORE.glob("*.py")}
     inserting = {
         name for name, text in sources.items() if re.search(r"INSERT (OR \w+ )?INTO examples\b", text)
@@ -140,4 +140,4 @@ def test_one_door_leads_to_the_bank_and_one_file_reads_what_was_put_aside() -> N
         if re.search(r"private_questions", path.read_text("utf-8"))
     }
     # contributors.py reads names of contributors, so that theirs can be deleted.
-    assert reading == {"store/private_bank.py", "store/contributors.py"}
+    assert reading == {"store/examples/private_bank.py", "store/examples/contributors.py"}

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from store.rebuilder import Rebuilder
-from store.tenant_index import TenantIndex
+from store.examples.rebuilder import Rebuilder
+from store.examples.tenant_index import TenantIndex
 from tests.store.rows import unit_vector
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.database import Database
-from store.examples import ExampleBank
-from store.restoring import Account, Restored, restore_many
+from store.examples.bank import ExampleBank
+from store.examples.restoring import Account, Restored, restore_many
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 ACCOUNT = Account(True, 3, 7, 1.7e9, 2.5, 1.7e9, 0.75, 1.6e9, 1.5, 2)

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from store.database import Database
-from store.example_search import ExampleSearch, FoundExamples, Sort, page_query
-from store.examples import ExampleBank
+from store.examples.bank import ExampleBank
+from store.examples.search import ExampleSearch, FoundExamples, Sort, page_query
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 

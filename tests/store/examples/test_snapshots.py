@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.snapshots import Seal, Snapshots
+from store.examples.snapshots import Seal, Snapshots
 
 SEAL = Seal("a1", "database", "v1", 8, seq=10, count=3)
 GRAPH = bytes(random.Random(1).randbytes(5000))

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from store.tenant_index import TenantIndex, expansion_search
+from store.examples.tenant_index import TenantIndex, expansion_search
 from tests.store.rows import unit_vector
 
 
@@ -98,9 +98,9 @@ def test_searching_while_adding_removing_and_rebuilding_never_sees_half_a_change
 
 def test_importing_the_store_loads_neither_onnxruntime_nor_usearch_and_using_it_loads_them_in_order() -> None:
     script = (
-        "import sys, store, store.memory, store.vector_index\n"
+        "import sys, store, store.store, store.examples.vector_index\n"
         "assert not {'usearch', 'onnxruntime', 'sqlite_utils'} & set(sys.modules)\n"
-        "from store.tenant_index import new_usearch_index\n"
+        "from store.examples.tenant_index import new_usearch_index\n"
         "new_usearch_index(8)\n"
         "names = list(sys.modules)\n"
         "assert names.index('onnxruntime') < names.index('usearch')\n"
@@ -125,7 +125,7 @@ def test_a_search_is_widened_as_the_graph_grows_and_never_narrowed_for_it() -> N
 
 def test_the_width_in_use_is_the_one_for_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     index = filled(30)
-    monkeypatch.setattr("store.tenant_index.expansion_search", lambda count: 200 + count)
+    monkeypatch.setattr("store.examples.tenant_index.expansion_search", lambda count: 200 + count)
     index.nearest(unit_vector(1), 3)
     assert index._index.expansion_search == 230
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from store.example_texts import ExampleTexts
-from store.memory import Memory
+from store.examples.texts import ExampleTexts
+from store.store import Memory
 from tests.store.rows import new_example
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from store.twins import TwinRule, agrees, normalised, same_question
+from store.examples.twins import TwinRule, agrees, normalised, same_question
 
 LONG = "To renew a passport, fill in the form, add two photographs and send both to the office by post. "
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from store.database import Database
-from store.examples import ExampleBank
+from store.examples.bank import ExampleBank
+from store.examples.vector_index import BadVector, IndexFollower, TenantIndexes
 from store.records import Change
-from store.vector_index import BadVector, IndexFollower, TenantIndexes
+from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
 
@@ -258,7 +258,7 @@ def test_no_snapshot_holds_a_vector_that_was_to_leave_the_files(bank: ExampleBan
 def test_a_large_graph_is_rebuilt_beside_the_follower_and_not_saved_before(
     bank: ExampleBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.vector_index._REBUILT_AT_ONCE", 10)
+    monkeypatch.setattr("store.examples.vector_index._REBUILT_AT_ONCE", 10)
     indexes = saved(bank, tmp_path / "index")
     held = indexes._resident["a1"]
     with held._rebuilding:

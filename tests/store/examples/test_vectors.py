@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from store.vectors import BadVector, checked, from_blob, to_blob
+from store.examples.vectors import BadVector, checked, from_blob, to_blob
 from tests.store.rows import unit_vector
 
 

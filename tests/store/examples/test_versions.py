@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from store.database import Database
-from store.example_versions import (
+from store.examples.bank import ExampleBank
+from store.examples.versions import (
     ExampleVersions,
     Replacement,
     add_variation,
@@ -14,8 +14,8 @@ from store.example_versions import (
     undo_example,
     undo_run,
 )
-from store.examples import ExampleBank
 from store.records import Example
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 

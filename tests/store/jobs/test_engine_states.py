@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database
-from store.engine_states import EngineStateRow, EngineStates
+from store.jobs.engine_states import EngineStateRow, EngineStates
+from store.sqlite.database import Database
 
 
 @pytest.fixture

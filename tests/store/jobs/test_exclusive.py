@@ -6,7 +6,7 @@ import fcntl
 import threading
 from pathlib import Path
 
-from gateway.background.alone import again_while_alone
+from store.jobs.exclusive import again_while_alone
 
 
 def start(chore, lock: Path, stopping: threading.Event) -> threading.Thread:  # type: ignore[no-untyped-def]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from store.database import Database
-from store.examples import ExampleBank
-from store.kv_plans import KvPlanExample, KvPlans
+from store.examples.bank import ExampleBank
+from store.jobs.kv_plans import KvPlanExample, KvPlans
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from store import live_load as module
-from store.live_load import LiveLoad, LoadReport, live_load
+from store.jobs import live_load as module
+from store.jobs.live_load import LiveLoad, LoadReport, live_load
 
 CHILD = """
 import sys, time
 from pathlib import Path
-from store.live_load import LoadReport
+from store.jobs.live_load import LoadReport
 report = LoadReport(Path(sys.argv[1]))
 report.say(7)
 print("said", flush=True)

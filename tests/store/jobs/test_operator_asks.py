@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from store.database import Database
-from store.operator_asks import OperatorAsk, OperatorAsks
+from store.jobs.operator_asks import OperatorAsk, OperatorAsks
+from store.sqlite.database import Database
 
 
 def test_what_was_spent_adds_up_and_goes_with_the_tenant(db: Database) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from store.database import Database
-from store.replay_jobs import ReplayJobs
-from store.replay_records import ReplayBudget
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import ReplayBudget
+from store.sqlite.database import Database
 
 
 def test_what_was_paid_outside_runs_is_not_missing_from_the_report(db: Database) -> None:

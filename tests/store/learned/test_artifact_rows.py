@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.artifact_rows import files_of, of_slot, prune
-from store.artifacts import Artifacts
-from store.database import Database
+from store.learned.artifact_rows import files_of, of_slot, prune
+from store.learned.artifacts import Artifacts
+from store.sqlite.database import Database
 
 
 def test_pruning_names_only_bytes_that_no_version_of_the_slot_has_any_more(

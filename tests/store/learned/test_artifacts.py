@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from store.artifacts import ArtifactBroken, Artifacts
-from store.database import Database
+from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
+from store.sqlite.database import Database
 
 ROOT = Path(__file__).parents[2]
 
@@ -206,8 +206,8 @@ def test_a_kill_between_file_and_row_leaves_a_file_that_is_swept_and_what_was_in
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from store.artifacts import Artifacts
-from store.database import Database
+from store.learned.artifacts import Artifacts
+from store.sqlite.database import Database
 
 db = Database.open(Path(sys.argv[1]) / "understudy.db")
 # The writer dies as it takes up the row: the file is on disk by then.
@@ -239,8 +239,8 @@ def test_kills_while_publishing_never_leave_a_version_without_its_bytes(tmp_path
 ENDLESS = """
 import itertools, os, sys
 from pathlib import Path
-from store.artifacts import Artifacts
-from store.database import Database
+from store.learned.artifacts import Artifacts
+from store.sqlite.database import Database
 
 db = Database.open(Path(sys.argv[1]) / "understudy.db")
 artifacts = Artifacts(db, Path(sys.argv[1]) / "artifacts", keep=2)

@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 
-from store.database import Database
-from store.dials import TurnedDials, TurnedDialsLog
+from store.learned.dials import TurnedDials, TurnedDialsLog
+from store.sqlite.database import Database
 
 
 def test_taking_back_brings_what_was_in_force_before(db: Database) -> None:

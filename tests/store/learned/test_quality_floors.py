@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from store.database import Database
-from store.quality_floors import FloorRow, QualityFloors
+from store.learned.quality_floors import FloorRow, QualityFloors
+from store.sqlite.database import Database
 
 ROW = FloorRow("a1", "gpt-4o", 1000.0, 0.4, "limiting", 12, 7, '{"x": 0.05}')
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.audit_log import AuditLog, AuditRecord
-from store.database import Database
+from store.people.audit_log import AuditLog, AuditRecord
+from store.sqlite.database import Database
 
 
 def test_rows_come_newest_first_by_page_and_filter_and_old_ones_go(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database
-from store.keys import KeyStore, NoSuchKey
-from store.secret import tenant_id
+from store.people.keys import KeyStore, NoSuchKey
+from store.people.secret import tenant_id
+from store.sqlite.database import Database
 from tests.patience import eventually
 
 SECRET = bytes(range(32))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.secret import BadSecretFile, derive, load_or_create_secret, tenant_id
+from store.people.secret import BadSecretFile, derive, load_or_create_secret, tenant_id
 
 
 def draw(folder: str) -> bytes:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from store.admin_sessions import AdminSessions
-from store.admin_users import AdminUsers
-from store.database import Database
+from store.people.operators import AdminUsers
+from store.people.sessions import AdminSessions
+from store.sqlite.database import Database
 
 
 @pytest.fixture

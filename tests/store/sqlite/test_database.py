@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database, StoreClosed
+from store.sqlite.database import Database, StoreClosed
 
 CHILD = Path(__file__).parent / "child_that_writes.py"
 
@@ -160,7 +160,7 @@ def test_a_disk_error_surfaces_and_the_writer_goes_on_once_it_is_over(tmp_path: 
 DISK_ERROR = """
 import resource, sqlite3, sys
 from pathlib import Path
-from store.database import Database, StoreClosed
+from store.sqlite.database import Database, StoreClosed
 
 def put(name, size):
     return lambda connection: connection.execute("INSERT INTO generations VALUES (?, 1)", (name + "x" * size,))

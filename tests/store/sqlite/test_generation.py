@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from store.database import Database
-from store.generation import Generation
+from store.sqlite.database import Database
+from store.sqlite.generation import Generation
 
 
 def test_a_bump_is_told_once_and_other_commits_are_not_told(db: Database) -> None:

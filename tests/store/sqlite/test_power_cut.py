@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database
-from store.outcomes import Outcomes
-from store.power_cut import sync_log
+from store.decisions.outcomes import Outcomes
+from store.sqlite.database import Database
+from store.sqlite.power_cut import sync_log
 from tests.store.rows import outcome_record
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from store.accounting import worth
-from store.database import Database, DatabaseTooNew, SchemaError
-from store.examples import ExampleBank
-from store.schema import MIGRATIONS_FOLDER, numbered_files, statements
+from store.examples.accounting import worth
+from store.examples.bank import ExampleBank
+from store.sqlite.database import Database, DatabaseTooNew, SchemaError
+from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files, statements
 
 
 def folder_with(tmp_path: Path, **scripts: str) -> Path:
@@ -83,7 +83,7 @@ def test_a_file_that_is_no_database_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_processes_that_start_at_once_migrate_once(tmp_path: Path) -> None:
     opening = (
-        "import sys; from pathlib import Path; from store.database import Database;"
+        "import sys; from pathlib import Path; from store.sqlite.database import Database;"
         "db = Database.open(Path(sys.argv[1])); print(db.database_id()); db.close()"
     )
     path = tmp_path / "a.db"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import words
-from store.database import Database
-from store.examples import ExampleBank
+from store.examples.bank import ExampleBank
+from store.sqlite import words
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 
@@ -69,7 +69,7 @@ def test_the_words_of_a_removed_example_leave_the_index_and_all_others_stay(
 def test_purging_a_closed_store_is_nothing() -> None:
     class Closed:
         def write(self, *_: object, **__: object) -> None:
-            from store.writer import StoreClosed
+            from store.sqlite.writer import StoreClosed
 
             raise StoreClosed("closed")
 

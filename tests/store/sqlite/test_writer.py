@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Database, StoreBusy, StoreClosed
+from store.sqlite.database import Database, StoreBusy, StoreClosed
 
 
 def held_up(db: Database) -> threading.Event:

@@ -7,9 +7,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from admin.passwords import matches
-from gateway.commands.admin import admin
-from store.admin_users import AdminUsers
-from store.database import Database
+from store.people.operators import AdminUsers
+from store.sqlite.database import Database
+from understudy.commands.admin import admin
 
 
 def run(*arguments: str, given: str = "") -> tuple[int, str, str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.data_folder import store_in
-from gateway.commands.tenant_option import NoSuchTenant
+from understudy.commands.data_folder import store_in
+from understudy.commands.tenant_option import NoSuchTenant
 
 
 def refused(data: Path, capsys: pytest.CaptureFixture[str], *, create: bool = False) -> str:

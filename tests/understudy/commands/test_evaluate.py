@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.evaluate import evaluate
-from router.bandit import Lesson, Option, Scene
-from router.bandit_vw import VowpalBandit
-from store.memory import Memory
-from tests.router.learning.worlds import met
+from router.choosing.bandit import Lesson, Option, Scene
+from router.choosing.bandit_vw import VowpalBandit
+from store.store import Memory
+from tests.learning.training.worlds import met
+from understudy.commands.evaluate import evaluate
 
 
 def run(data: Path, *arguments: str) -> Result:

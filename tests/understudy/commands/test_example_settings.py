@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.example_settings import embedder_for, example_settings
-from gateway.commands.giving_up import give_up
-from gateway.settings.memory import EmbeddingSettings, ExampleSettings
 from tests.flow.line import MODELS
+from understudy.commands.example_settings import embedder_for, example_settings
+from understudy.commands.giving_up import give_up
+from understudy.settings.memory import EmbeddingSettings, ExampleSettings
 
 
 def test_without_a_file_the_defaults_hold() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.importing.progress import Progress
+from understudy.commands.import_progress import Progress
 
 
 def test_a_million_bad_lines_are_not_a_million_lines_of_output(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from gateway.commands.keys import keys
+from understudy.commands.keys import keys
 
 
 def run(*arguments: str, data: Path) -> Result:

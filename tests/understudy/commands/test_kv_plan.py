@@ -8,10 +8,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from gateway.commands.kv_plan import kv_plan
-from store.kv_plans import KvPlanExample, KvPlans
-from store.memory import Memory as Store
+from store.jobs.kv_plans import KvPlanExample, KvPlans
+from store.store import Memory as Store
 from tests.store.rows import new_example
+from understudy.commands.kv_plan import kv_plan
 
 
 def told(folder: Path, *more: str) -> str:

@@ -7,10 +7,10 @@ import sys
 import click
 from click.testing import CliRunner
 
-from gateway.commands.lazy_group import lazy_group
+from understudy.commands.lazy_group import lazy_group
 
 COMMANDS = {
-    "one": ("tests.gateway.commands.lazy_one", "say", "Says one."),
+    "one": ("tests.understudy.commands.lazy_one", "say", "Says one."),
     "gone": ("tests.gateway.commands.nowhere", "say", "Is nowhere."),
 }
 
@@ -23,7 +23,7 @@ def group() -> None:
 def test_help_names_every_command_and_imports_none() -> None:
     shown = CliRunner().invoke(group, ["--help"])
     assert shown.exit_code == 0 and "Says one." in shown.output and "Is nowhere." in shown.output
-    assert "tests.gateway.commands.lazy_one" not in sys.modules
+    assert "tests.understudy.commands.lazy_one" not in sys.modules
 
 
 def test_a_command_that_is_called_is_imported_and_runs() -> None:

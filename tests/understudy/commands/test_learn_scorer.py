@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.learn_scorer import scorer
-from router.scorer_features import NAMES, VERSION
-from store.memory import Memory
+from router.examples.features import NAMES, VERSION
 from store.records import NewExample
-from tests.router.learning.scorer_world import outcomes
+from store.store import Memory
+from tests.learning.training.scorer.scorer_world import outcomes
 from tests.store.rows import choice_record, new_example, outcome_record
+from understudy.commands.learn_scorer import scorer
 
 MODEL = "gpt-4o"
 DIMENSIONS = 8

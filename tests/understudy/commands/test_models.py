@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from gateway.commands.models import models
-from store.memory import Memory
 from store.records import ArtifactRecord
+from store.store import Memory
+from understudy.commands.models import models
 
 SLOT = ("bandit", "--tenant", "acme", "--model", "gpt-4o")
 

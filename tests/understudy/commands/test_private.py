@@ -14,11 +14,11 @@ import yaml
 from aiohttp import web
 from click.testing import CliRunner, Result
 
-from gateway.__main__ import main
 from router.digest import NO_INSTRUCTIONS, scope_of
-from store.memory import Memory as Store
+from store.store import Memory as Store
 from tests.flow.line import MODELS, Asked, Upstream, completion, upstream
 from tests.store.rows import new_example
+from understudy.__main__ import main
 
 PEOPLE = 160
 USUAL = "Why is the tracking of my parcel late, and when is the delivery due?"

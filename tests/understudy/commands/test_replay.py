@@ -12,11 +12,11 @@ from pathlib import Path
 import yaml
 from click.testing import CliRunner, Result
 
-from gateway.__main__ import main
-from gateway.replay.show import plan_table
-from store.database import Database
-from store.replay_records import ReplayBudget
-from tests.gateway.replay.bank import WORLD, bank_of, facts, settings, wrong
+from store.jobs.replay_records import ReplayBudget
+from store.sqlite.database import Database
+from tests.learning.replay.bank import WORLD, bank_of, facts, settings, wrong
+from understudy.__main__ import main
+from understudy.commands.replay_tables import plan_table
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.replay.progress import lines, shown
-from gateway.replay.run import Progress
-from store.replay_records import ReplaySpent, RunState
+from learning.replay.run import Progress
+from store.jobs.replay_records import ReplaySpent, RunState
+from understudy.commands.replay_progress import lines, shown
 
 
 def progress(state: RunState, done: int) -> Progress:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.tenant_option import NoSuchTenant, tenant_named
-from store.database import Database
-from store.keys import KeyStore
+from store.people.keys import KeyStore
+from store.sqlite.database import Database
+from understudy.commands.tenant_option import NoSuchTenant, tenant_named
 
 
 def test_a_tenant_is_named_as_its_keys_are_or_by_its_id(tmp_path: Path) -> None:

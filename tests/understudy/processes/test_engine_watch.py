@@ -6,8 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
-from store.database import Database
-from store.engine_states import EngineStates
+from store.jobs.engine_states import EngineStates
+from store.sqlite.database import Database
 from tests.flow.line import Line, line, upstream
 
 

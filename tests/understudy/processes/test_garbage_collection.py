@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.collector import calm_collector
+from understudy.processes.garbage_collection import calm_collector
 
 
 @pytest.fixture(autouse=True)

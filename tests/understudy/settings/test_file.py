@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gateway.commands.check import check
-from gateway.commands.serve import config_of_options, serve
-from gateway.config import Config
-from gateway.settings.engines import checked_url
-from gateway.settings.file import ConfigError, load_config, parse_config, resolve
+from understudy.commands.check import check
+from understudy.commands.serve import config_of_options, serve
+from understudy.settings.config import Config
+from understudy.settings.engines import checked_url
+from understudy.settings.file import ConfigError, load_config, parse_config, resolve
 
 UPSTREAM = {"upstream": {"base_url": "http://127.0.0.1:1/v1"}}
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gateway.settings.file import ConfigError, parse_config
-from gateway.settings.group import Settings
-from gateway.settings.learning import InContextSettings, JudgingSettings
+from understudy.settings.file import ConfigError, parse_config
+from understudy.settings.group import Settings
+from understudy.settings.learning import InContextSettings, JudgingSettings
 
 ENGINES = {
     "small": {"kind": "simulated", "role": "understudy", "price": {"output_usd_per_mtok": 1}},

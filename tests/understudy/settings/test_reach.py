@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from admin.hands import NotDone
-from gateway.__main__ import main
-from gateway.admin_pages.hands import AdminHands
-from gateway.settings.file import ConfigError, parse_config
-from gateway.settings.reach import out_of_reach
-from store.memory import Memory
+from store.store import Memory
+from understudy.__main__ import main
+from understudy.operator_actions import AdminHands
+from understudy.settings.file import ConfigError, parse_config
+from understudy.settings.reach import out_of_reach
 
 LOCAL = {"kind": "vllm-local", "model_dir": "org/model"}
 FAR = {"kind": "simulated", "role": "lead"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.settings.file import ConfigError, parse_config
-from gateway.settings.replay import time_zone
+from understudy.settings.file import ConfigError, parse_config
+from understudy.settings.replay import time_zone
 
 ENGINES = {
     "small": {"kind": "simulated", "role": "understudy", "price": {"output_usd_per_mtok": 1}},
@@ -80,6 +80,6 @@ def test_what_replay_needs_is_enough_for_it() -> None:
 
 def test_utc_needs_no_zone_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "gateway.settings.replay.ZoneInfo", lambda name: pytest.fail("the database was asked")
+        "understudy.settings.replay.ZoneInfo", lambda name: pytest.fail("the database was asked")
     )
     assert time_zone("UTC") is UTC

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.setup.few_shot import FewShotParts, enough
 from router.dials import Dials
+from router.embedding.retriever import Retriever
 from router.policies.few_shot import FewShot, Knobs
-from router.retriever import Retriever
+from understudy.setup.few_shot import FewShotParts, enough
 
 
 @pytest.fixture

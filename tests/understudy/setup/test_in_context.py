@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.learning.metrics import LearningMetrics
-from gateway.setup.in_context import Caps
-from store.database import Database
-from store.quality_floors import FloorRow, QualityFloors
+from learning.training.metrics import LearningMetrics
+from store.learned.quality_floors import FloorRow, QualityFloors
+from store.sqlite.database import Database
+from understudy.setup.in_context import Caps
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from engines.engine import Engine
-from gateway.judging.judging import Judging
 from gateway.metrics import Metrics
-from gateway.settings.file import parse_config
-from gateway.setup.judging import judging
-from store.memory import Memory as Store
-from tests.gateway.judging.test_judging import Broken
+from learning.outcomes.judging import Judging
+from store.store import Memory as Store
+from tests.learning.outcomes.test_judging import Broken
+from understudy.settings.file import parse_config
+from understudy.setup.judging import judging
 
 
 @pytest.fixture

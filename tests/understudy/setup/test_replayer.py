@@ -6,14 +6,14 @@ from datetime import UTC
 
 import pytest
 
-from gateway.replay.off_peak_gate import Quiet
-from gateway.settings.replay import OffPeakSettings
-from gateway.setup.replayer import Habits
-from store.database import Database
-from store.decisions import DecisionLog
-from store.hourly_load import HOUR_S
+from learning.replay.off_peak_gate import Quiet
+from store.decisions.hourly_load import HOUR_S
+from store.decisions.requests import DecisionLog
+from store.sqlite.database import Database
 from tests.store.conftest import db
 from tests.store.rows import request_record
+from understudy.settings.replay import OffPeakSettings
+from understudy.setup.replayer import Habits
 
 __all__ = ["db"]
 T = 500_000 * HOUR_S

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.importing.formats import Answered, Asked, BadLine, Exported, Pair, read_line
+from learning.bank.importing.formats import Answered, Asked, BadLine, Exported, Pair, read_line
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 2+2?"}]
 ANSWER = {"role": "assistant", "content": "Four.", "refusal": None}

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.importing.importer import Importer, Options
-from gateway.settings.memory import ExampleSettings
-from gateway.setup.admission import admission
-from store.database import Database
-from store.examples import ExampleBank
-from store.imports import ImportCursors
+from learning.bank.importing.importer import Importer, Options
+from store.examples.bank import ExampleBank
+from store.examples.imports import ImportCursors
+from store.examples.restoring import Restored, restore_many
 from store.records import Admitted
-from store.restoring import Restored, restore_many
+from store.sqlite.database import Database
+from understudy.settings.memory import ExampleSettings
+from understudy.setup.admission import admission
 
 
 class Watched:

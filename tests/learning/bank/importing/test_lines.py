@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.importing.lines import BadFile, Line, fingerprint, lines, opened
+from learning.bank.importing.lines import BadFile, Line, fingerprint, lines, opened
 
 
 def read(path: Path, **limits: int) -> list[Line]:

@@ -9,10 +9,10 @@ import numpy as np
 import orjson
 import pytest
 
-from gateway.importing.formats import BadLine
-from gateway.importing.rows import line_of, row_of_export
+from learning.bank.importing.formats import BadLine
+from learning.bank.importing.rows import line_of, row_of_export
+from store.examples.restoring import Account
 from store.records import Example
-from store.restoring import Account
 from tests.store.rows import unit_vector
 
 EXAMPLE = Example(

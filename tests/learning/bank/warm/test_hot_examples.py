@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.kv_plan.hot_examples import HotExamples
-from store.kv_plans import KvPlanExample
+from learning.bank.warm.hot_examples import HotExamples
+from store.jobs.kv_plans import KvPlanExample
 
 
 class Plans:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.learning import kv_knapsack
-from router.learning.kv_knapsack import exact, greedy, solve, upper_bound
+from learning.bank.warm import knapsack as kv_knapsack
+from learning.bank.warm.knapsack import exact, greedy, solve, upper_bound
 
 ITEMS = st.lists(st.tuples(st.integers(1, 12), st.floats(-2, 10)), max_size=9)
 

@@ -14,18 +14,18 @@ from prometheus_client import CollectorRegistry
 
 from engines.engine import EngineInfo, Price
 from engines.openai_http import OpenAIHTTP
-from gateway.kv_plan.metrics import KvMetrics
-from gateway.kv_plan.planner import KvPlanner, Room, room
-from gateway.replay.asking import always
-from gateway.settings.replay import KvPlanEngineSettings
-from router.learning.kv_value import Line
-from store.database import Database
-from store.decisions import DecisionLog
-from store.examples import ExampleBank
-from store.kv_plans import KvPlans
-from store.replay_jobs import ReplayJobs
+from learning.bank.warm.metrics import KvMetrics
+from learning.bank.warm.planner import KvPlanner, Room, room
+from learning.bank.warm.value import Line
+from learning.replay.asking import always
+from store.decisions.requests import DecisionLog
+from store.examples.bank import ExampleBank
+from store.jobs.kv_plans import KvPlans
+from store.jobs.replay_jobs import ReplayJobs
+from store.sqlite.database import Database
 from tests.flow.line import Asked, Upstream, completion, upstream
 from tests.store.rows import new_example, request_record
+from understudy.settings.replay import KvPlanEngineSettings
 
 NOW = 1_700_000_000.0
 ROOM = Room(blocks=8, block_tokens=16, load=Line(0, 0), warm=True)

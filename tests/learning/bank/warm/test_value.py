@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from router.learning.kv_value import Line, Use, decayed_uses, fitted_line, kv_bytes_per_token, kv_plan
+from learning.bank.warm.value import Line, Use, decayed_uses, fitted_line, kv_bytes_per_token, kv_plan
 
 NOW = 1_700_000_000.0
 HOUR = 3600.0

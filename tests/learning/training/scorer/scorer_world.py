@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.learning.scorer_rows import Row
-from router.scorer_features import NAMES, PLACE
-from tests.router.scoring import DIMENSIONS, unit
+from learning.training.scorer.rows import Row
+from router.examples.features import NAMES, PLACE
+from tests.router.examples.scoring import DIMENSIONS, unit
 
 ALONE, HELPED = 0.3, 0.95
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from router.learning.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, subjects
-from router.scorer_reading import read
-from router.spelled_codes import forms
-from tests.router.scoring import rarity
+from learning.training.scorer.agreement import SAME_FROM, WHOLE_FROM, Agreement, contradicted, subjects
+from router.examples.reading import read
+from router.examples.spelled_codes import forms
+from tests.router.examples.scoring import rarity
 
 # fmt: off
 WORDS = [

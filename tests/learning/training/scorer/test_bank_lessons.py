@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.learning.bank_lessons import CANDIDATES, Lesson, lessons, trusted
+from learning.training.scorer.bank_lessons import CANDIDATES, Lesson, lessons, trusted
+from router.examples.features import NAMES, PLACE, Features, RequestView
 from router.plan import Candidate
-from router.scorer_features import NAMES, PLACE, Features, RequestView
-from tests.router.scoring import DIMENSIONS, example, rarity, unit
+from tests.router.examples.scoring import DIMENSIONS, example, rarity, unit
 
 PLACES = "Eastwick Norvale Quostland Veldia Braxony Ulmera Ostrand Fennia Grolia Mirdan Sallow Tezzany"
 CAPITALS = "Hekby Grushold Tarmouth Osterby Lundwick Arrow Pelmstad Vickby Dunmore Cazel Rimford Yarrowby"

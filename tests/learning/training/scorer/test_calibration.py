@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from router.set_quality import set_quality
+from router.examples.set_quality import set_quality
 
 pytestmark = pytest.mark.train
 SLOPE, OFFSET = 0.5, 0.4
@@ -26,7 +26,7 @@ def on_line(quality: float, slope: float, offset: float) -> float:
 def test_the_line_by_which_qualities_were_bent_is_found(slope: float, offset: float) -> None:
     import torch
 
-    from router.learning.calibration import fitted_line
+    from learning.training.scorer.calibration import fitted_line
 
     alone, with_one = scene(800)
     observed = [
@@ -46,7 +46,7 @@ def test_the_line_by_which_qualities_were_bent_is_found(slope: float, offset: fl
 def test_hardly_any_outcomes_hardly_move_it() -> None:
     import torch
 
-    from router.learning.calibration import fitted_line
+    from learning.training.scorer.calibration import fitted_line
 
     nobody = torch.zeros(0)
     slope, offset = fitted_line(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.router.learning.scorer_world import outcomes
+from tests.learning.training.scorer.scorer_world import outcomes
 
 pytestmark = pytest.mark.train
 
 
 def test_the_same_rows_and_seed_give_the_same_weights() -> None:
-    from router.learning.scorer_fitting import fitted
-    from router.learning.scorer_network import batch_of
+    from learning.training.scorer.fitting import fitted
+    from learning.training.scorer.network import batch_of
 
     fit, check = batch_of(outcomes(150)), batch_of(outcomes(60, seed=1))
     none = np.zeros((0, 2), np.int64)
@@ -22,10 +22,10 @@ def test_the_same_rows_and_seed_give_the_same_weights() -> None:
 
 
 def test_with_lessons_nothing_is_read_from_the_embeddings_of_pairs() -> None:
-    from router.learning.scorer_fitting import LESSON_EPOCHS, fitted
-    from router.learning.scorer_lessons import taught_by
-    from router.learning.scorer_network import batch_of
-    from tests.router.learning.test_scorer_lessons import told
+    from learning.training.scorer.fitting import LESSON_EPOCHS, fitted
+    from learning.training.scorer.lessons_loss import taught_by
+    from learning.training.scorer.network import batch_of
+    from tests.learning.training.scorer.test_lessons_loss import told
 
     fit = batch_of(outcomes(60))
     network, epochs = fitted(fit, fit, np.zeros((0, 2), np.int64), "pointwise", 3, taught_by(told(10)))
@@ -37,10 +37,10 @@ def test_with_lessons_nothing_is_read_from_the_embeddings_of_pairs() -> None:
 def test_with_lessons_harm_is_the_same_for_every_example(
     monkeypatch: pytest.MonkeyPatch, studied: bool
 ) -> None:
-    from router.learning import scorer_fitting
-    from router.learning.scorer_lessons import taught_by
-    from router.learning.scorer_network import batch_of
-    from tests.router.learning.test_scorer_lessons import told
+    from learning.training.scorer import fitting as scorer_fitting
+    from learning.training.scorer.lessons_loss import taught_by
+    from learning.training.scorer.network import batch_of
+    from tests.learning.training.scorer.test_lessons_loss import told
 
     monkeypatch.setattr(scorer_fitting, "STUDY_STEPS", 20)
     fit = batch_of(outcomes(60))
@@ -51,10 +51,10 @@ def test_with_lessons_harm_is_the_same_for_every_example(
 
 
 def test_lessons_studied_first_are_known_better() -> None:
-    from router.learning.scorer_fitting import fitted
-    from router.learning.scorer_lessons import loss_of, taught_by
-    from router.learning.scorer_network import batch_of
-    from tests.router.learning.test_scorer_lessons import told
+    from learning.training.scorer.fitting import fitted
+    from learning.training.scorer.lessons_loss import loss_of, taught_by
+    from learning.training.scorer.network import batch_of
+    from tests.learning.training.scorer.test_lessons_loss import told
 
     fit, taught = batch_of(outcomes(60)), taught_by(told(30))
     none = np.zeros((0, 2), np.int64)

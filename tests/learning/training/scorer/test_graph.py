@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from router.learning.scorer_graph import MOST_SPREADS, SHAPES, scorer_model, side_by_side
-from router.onnx_session import OnnxSession
-from router.scorer import Scorer
-from router.scorer_features import NAMES, Features
-from router.set_quality import EPSILON
-from tests.router.scoring import DIMENSIONS, candidates, rarity, request, unit
+from learning.training.scorer.graph import MOST_SPREADS, SHAPES, scorer_model, side_by_side
+from router.embedding.onnx_session import OnnxSession
+from router.examples.features import NAMES, Features
+from router.examples.scorer import Scorer
+from router.examples.set_quality import EPSILON
+from tests.router.examples.scoring import DIMENSIONS, candidates, rarity, request, unit
 
 SIZES = {"d": DIMENSIONS, "3d": 3 * DIMENSIONS, "s": len(NAMES), "r": 3, "t": 2, "h": 5, "m": 1, "2m": 2}
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.learning.bank_lessons import CANDIDATES, Lesson
-from router.learning.scorer_rows import Row
-from router.learning.scorer_training import predictions, trained
-from router.scorer_features import NAMES, PLACE
-from router.scorer_prior import prior_model
-from tests.router.learning.scorer_world import outcomes
-from tests.router.scoring import DIMENSIONS, unit
+from learning.training.scorer.bank_lessons import CANDIDATES, Lesson
+from learning.training.scorer.rows import Row
+from learning.training.scorer.training import predictions, trained
+from router.examples.features import NAMES, PLACE
+from router.examples.prior import prior_model
+from tests.learning.training.scorer.scorer_world import outcomes
+from tests.router.examples.scoring import DIMENSIONS, unit
 
 pytestmark = pytest.mark.train
 SAYS_SAME = PLACE["example_covered"]
@@ -71,8 +71,8 @@ def test_lessons_of_requests_as_late_as_the_held_out_ones_are_left_aside() -> No
 def test_labels_that_do_not_count_teach_nothing() -> None:
     import torch
 
-    from router.learning.scorer_lessons import loss_of, taught_by
-    from router.learning.scorer_network import Network, batch_of
+    from learning.training.scorer.lessons_loss import loss_of, taught_by
+    from learning.training.scorer.network import Network, batch_of
 
     torch.manual_seed(0)
     network = Network(batch_of(outcomes(50)), 0)

@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from router.learning.scorer_metrics import (
+from learning.training.scorer.metrics import (
     MOST_PAIRS_OF_A_ROW,
     area_under_curve,
     calibration_error,
     comparable_pairs,
     figures,
 )
-from router.learning.scorer_rows import Row
-from router.scorer_features import NAMES
-from tests.router.scoring import DIMENSIONS, unit
+from learning.training.scorer.rows import Row
+from router.examples.features import NAMES
+from tests.router.examples.scoring import DIMENSIONS, unit
 
 
 def row(quality: float, *, seed: int = 1, weight: float = 1.0) -> Row:

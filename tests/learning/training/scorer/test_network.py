@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from router.set_quality import set_quality
-from tests.router.learning.scorer_world import outcomes
+from router.examples.set_quality import set_quality
+from tests.learning.training.scorer.scorer_world import outcomes
 
 pytestmark = pytest.mark.train
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.train
 def test_the_quality_of_sets_is_the_one_that_examples_are_chosen_by() -> None:
     import torch
 
-    from router.learning.scorer_network import set_quality_of
+    from learning.training.scorer.network import set_quality_of
 
     generator = np.random.default_rng(1)
     counts = [0, 1, 2, 5, 8]
@@ -32,7 +32,7 @@ def test_the_quality_of_sets_is_the_one_that_examples_are_chosen_by() -> None:
 def test_some_rows_of_a_batch_keep_their_own_examples() -> None:
     import torch
 
-    from router.learning.scorer_network import Network, batch_of
+    from learning.training.scorer.network import Network, batch_of
 
     rows = outcomes(12)
     batch = batch_of(rows)
@@ -51,7 +51,7 @@ def test_some_rows_of_a_batch_keep_their_own_examples() -> None:
 def test_the_same_seed_draws_the_same_weights() -> None:
     import torch
 
-    from router.learning.scorer_network import Network, batch_of
+    from learning.training.scorer.network import Network, batch_of
 
     batch = batch_of(outcomes(12))
     one, two, other = (Network(batch, seed) for seed in (3, 3, 4))

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from router.learning.scorer_rows import SMALLEST_PROBABILITY, Row, rows_from_log
-from router.scorer_features import NAMES, VERSION, Features
+from learning.training.scorer.rows import SMALLEST_PROBABILITY, Row, rows_from_log
+from router.examples.features import NAMES, VERSION, Features
 from store.records import ChoiceRecord, OutcomeRecord, Vector
-from tests.router.scoring import DIMENSIONS, candidates, rarity, request, unit
+from tests.router.examples.scoring import DIMENSIONS, candidates, rarity, request, unit
 
 KNOWN: dict[int, tuple[Vector, Vector | None]] = {
     1: (unit(11), unit(51)),

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.learning.scorer_rows import Row
-from router.learning.scorer_training import (
+from learning.training.scorer.rows import Row
+from learning.training.scorer.training import (
     LEAST_ROWS,
     TooFewOutcomes,
     TorchMissing,
@@ -19,10 +19,10 @@ from router.learning.scorer_training import (
     predictions,
     trained,
 )
-from router.scorer_features import NAMES, PLACE
-from router.scorer_prior import prior_model
-from tests.router.learning.scorer_world import ALONE, outcomes
-from tests.router.scoring import DIMENSIONS, unit
+from router.examples.features import NAMES, PLACE
+from router.examples.prior import prior_model
+from tests.learning.training.scorer.scorer_world import ALONE, outcomes
+from tests.router.examples.scoring import DIMENSIONS, unit
 
 
 @pytest.fixture(scope="module")
