@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
@@ -17,9 +18,10 @@ from engines.errors import EngineError
 from gateway.errors import RequestError, engine_error_response, error_response
 from gateway.journey import Journey, Outcome
 from gateway.keys import Gatekeeper
-from gateway.log import log
 from gateway.relay import ClientGone
 from gateway.websocket import wants_upgrade
+
+log = structlog.get_logger(__name__)
 
 Handler = Callable[[web.BaseRequest, str, Journey], Awaitable[web.StreamResponse]]
 """(request, raw target below the prefix, journey) -> answer."""
@@ -92,7 +94,7 @@ class Door:
                 journey.outcome = Outcome.ABORTED
                 raise
             journey.outcome, journey.status, journey.error = Outcome.FAILED, 500, type(error).__name__
-            log("error", "unexpected_error", request=journey.id, path=journey.path, error=error)
+            log.error("unexpected_error", request=journey.id, path=journey.path, error=error)
             if request.writer.output_size > 0:
                 # Another answer has begun on this connection: closing it is all that is left.
                 raise

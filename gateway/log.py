@@ -16,16 +16,17 @@ import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
+import structlog
 
-from gateway.journey import Journey
+if TYPE_CHECKING:
+    from gateway.journey import Journey
 
 Line = bytes | Callable[[], bytes]
 """A line without its newline, or what makes it: that is called once, on the writing thread."""
 
-_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _QUEUE_LINES = 20_000
 _FLUSH_EVERY_S = 0.2
 
@@ -94,31 +95,51 @@ class LineWriter:
 WRITER = LineWriter(sys.stderr.buffer)
 """Standard error is one per process, so its writer is too."""
 os.register_at_fork(after_in_child=WRITER.reset)
-_threshold = [20]
 
 
-def set_level(level: str) -> None:
-    """Least severe level that is written: debug, info, warning or error."""
-    _threshold[0] = _LEVELS[level]
+def configure(level: str = "info") -> None:
+    """Send the events of every structlog logger of this process to standard error, from `level` on.
+
+    `level`: debug, info, warning or error. An event's name is stable, for machines; its fields must be free of secrets and
+    of content.
+    """
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, _as_line],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=_Sink,
+        cache_logger_on_first_use=False,
+    )
 
 
-def log(level: str, event: str, *, error: BaseException | None = None, **fields: Any) -> None:
-    """Write one event. `event` is a stable name for machines; fields must be free of secrets and content."""
-    if _LEVELS[level] < _threshold[0]:
-        return
-    line: dict[str, Any] = {
+class _Sink:
+    """Where structlog hands over finished lines."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def msg(self, line: bytes) -> None:
+        WRITER.write(line)
+
+    debug = info = warning = error = msg
+
+
+def _as_line(_: object, __: str, fields: structlog.typing.EventDict) -> bytes:
+    level, event, error = fields.pop("level"), fields.pop("event"), fields.pop("error", None)
+    line = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "level": level,
         "event": event,
+        **fields,
     }
-    line.update(fields)
-    if error is not None:
+    if isinstance(error, BaseException):
         # The message of an arbitrary exception may quote a header or a body; where it happened is enough to mend it.
         line["error"] = type(error).__name__
         line["at"] = [
             f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)[-6:]
         ]
-    WRITER.write(orjson.dumps(line, default=str))
+    elif error is not None:
+        line["error"] = error
+    return orjson.dumps(line, default=str)
 
 
 class RequestLog:

@@ -14,13 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+import structlog
+
 from engines.chat import Usage, estimated_tokens, message_text
 from engines.finished import Assembled, from_events, from_json
 from gateway.answer import Answer
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeper, decoded
-from gateway.log import log
 from gateway.metrics import Metrics
+
+log = structlog.get_logger(__name__)
 
 _QUEUE_JOURNEYS = 10_000
 _GATHER_S = 0.002
@@ -72,7 +75,7 @@ class Recorder:
         try:
             answer.assembled = _assemble(answer)
         except Exception as error:
-            log("error", "recorder_failed", request=journey.id, error=error)
+            log.error("recorder_failed", request=journey.id, error=error)
             return
         answer.kept_at_once = True
         self._keep(self._at_once, journey, answer)
@@ -97,7 +100,7 @@ class Recorder:
                 self._record(journey)
             except Exception as error:
                 self._metrics.remembered.labels("all", "failed").inc()
-                log("error", "recorder_failed", request=journey.id, error=error)
+                log.error("recorder_failed", request=journey.id, error=error)
             finally:
                 self._report(journey)
                 journey.answer = None
@@ -133,7 +136,7 @@ class Recorder:
             except Exception as error:
                 # One kind of memory that fails must not cost the others theirs.
                 self._metrics.remembered.labels(type(keeper).__name__, "failed").inc()
-                log("error", "keeper_failed", keeper=type(keeper).__name__, request=journey.id, error=error)
+                log.error("keeper_failed", keeper=type(keeper).__name__, request=journey.id, error=error)
 
     def _follow(self, kind: str, future: Future[Any]) -> None:
         with self._lock:
@@ -145,7 +148,7 @@ class Recorder:
             result = "failed" if error is not None else getattr(finished.result(), "outcome", "stored")
             self._metrics.remembered.labels(kind, result).inc()
             if error is not None:
-                log("error", "store_failed", kind=kind, error=error)
+                log.error("store_failed", kind=kind, error=error)
             with self._lock:
                 self._unfinished.discard(finished)
 

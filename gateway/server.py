@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 import aiohttp
+import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from gateway.errors import error_response
-from gateway.log import log
 from understudy.settings.config import Listen
+
+log = structlog.get_logger(__name__)
 
 _BACKLOG = 4096
 
@@ -56,7 +58,7 @@ class _Connection(RequestHandler):
             text = "The request is not valid HTTP."
         else:
             text = HTTPStatus(status).phrase
-        log("debug", "bad_http", status=status, error=exc)
+        log.debug("bad_http", status=status, error=exc)
         response = error_response(status, text, code="bad_http" if status < 500 else "internal_error")
         response.force_close()
         return response
@@ -122,7 +124,7 @@ def stop_on_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
     def on(signum: int) -> None:
-        log("info", "stopping", signal=signal.Signals(signum).name)
+        log.info("stopping", signal=signal.Signals(signum).name)
         stop.set()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gateway.log import configure
 from understudy.commands.lazy_group import lazy_group
 
 _COMMANDS = {
@@ -45,6 +46,7 @@ _COMMANDS = {
 @click.group(cls=lazy_group(_COMMANDS))
 def main() -> None:
     """Understudy: a transparent OpenAI-API gateway that remembers."""
+    configure()
 
 
 if __name__ == "__main__":

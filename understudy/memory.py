@@ -6,7 +6,8 @@ import contextlib
 import time
 from dataclasses import dataclass
 
-from gateway.log import log
+import structlog
+
 from learning.bank.answer_embedding import AnswerEmbedder
 from learning.bank.reembedding import Reembedder
 from learning.private.tenants import make_private
@@ -24,6 +25,8 @@ from understudy.processes.housekeeping import Chore, Housekeeper
 from understudy.settings.memory import ExampleSettings, MemorySettings, RequestTextSettings
 from understudy.settings.private import PrivateSettings
 from understudy.setup.embedder import open_embedder
+
+log = structlog.get_logger(__name__)
 
 _MIB = 2**20
 _REPLAYS_KEPT_S = 90 * 86_400.0
@@ -170,8 +173,7 @@ def _make_room(store: Store, settings: ExampleSettings) -> None:
     for tenant in store.examples.tenants():
         evicted = make_room(store.examples, tenant, max_examples=settings.max_stored, max_bytes=max_bytes)
         if evicted.examples:
-            log(
-                "info",
+            log.info(
                 "examples_evicted",
                 tenant=tenant,
                 examples=evicted.examples,
@@ -179,4 +181,4 @@ def _make_room(store: Store, settings: ExampleSettings) -> None:
             )
         if evicted.over:
             # What is left is pinned or was given as right: only a person may remove it.
-            log("warning", "examples_over_cap", tenant=tenant)
+            log.warning("examples_over_cap", tenant=tenant)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 
+import structlog
 from aiohttp import web
 
 from engines.engine import EngineRequest
@@ -13,13 +14,14 @@ from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.controls import read_controls
 from gateway.journey import Journey, Outcome
 from gateway.keys import Gatekeeper, outgoing_headers
-from gateway.log import log
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.wire import is_json, read_body, read_json
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
+
+log = structlog.get_logger(__name__)
 
 
 class Embeddings:
@@ -76,7 +78,7 @@ class Embeddings:
             )
             self._exact.put(key, journey.tenant, answer)
         except Exception as error:
-            log("warning", "store_failed", kind="embedding_answer", error=error)
+            log.warning("store_failed", kind="embedding_answer", error=error)
 
 
 def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, unquote
 
+import structlog
 from aiohttp import web
 
 from engines.chat import ChatRequest
 from gateway.door import Handler
 from gateway.errors import RequestError
 from gateway.journey import Journey, Outcome
-from gateway.log import log
 from gateway.own_response import json_response
 from gateway.wire import read_body, read_chat_request, read_json
 from learning.bank.contributor import contributor, user_of
@@ -33,6 +33,8 @@ from store.sqlite.database import StoreBusy
 
 if TYPE_CHECKING:
     from learning.bank.forgetting import Forgetter
+
+log = structlog.get_logger(__name__)
 
 PATH = "/examples"
 _MAX_PAGE = 100
@@ -247,7 +249,7 @@ def keep(shelf: Shelf, new: NewExample) -> Admitted:
         vector = shelf.embedder.embed_blocking(new.embedded_text)
     except Exception as error:
         # Kept without a vector: the background pass embeds it.
-        log("warning", "embedding_failed", error=error)
+        log.warning("embedding_failed", error=error)
     else:
         near = shelf.nearest(new.tenant, vector, _NEIGHBOURS)
         new = replace(new, vector=vector, neighbours=tuple(near))

@@ -8,18 +8,20 @@ from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any, Protocol
 
+import structlog
 from cachetools import LRUCache
 
 from engines.finished import Assembled
 from gateway.answer import Answer
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
-from gateway.log import log
 from learning.bank.contributor import contributor, user_of
 from router.digest import cut, instructions, question, scope_of
 from store.admission import Admission, Contributor, Finished
 from store.examples.contributors import Standing
 from store.records import NewExample, Vector
+
+log = structlog.get_logger(__name__)
 
 _TWIN_CANDIDATES = 4
 _SCOPES = 1000
@@ -133,7 +135,7 @@ class ExampleKeeper:
             return self._embedder.embed_blocking(cut(text, self._embedded_characters))
         except Exception as error:
             # Kept without a vector: learning.bank.reembedding gives it one later.
-            log("warning", "embedding_failed", error=error)
+            log.warning("embedding_failed", error=error)
             return None
 
     def _neighbours(self, tenant: str, vector: Vector | None) -> tuple[tuple[int, float], ...]:
@@ -143,5 +145,5 @@ class ExampleKeeper:
         try:
             return tuple(self._nearest(tenant, vector, _TWIN_CANDIDATES))
         except Exception as error:
-            log("warning", "twin_search_failed", error=error)
+            log.warning("twin_search_failed", error=error)
             return ()

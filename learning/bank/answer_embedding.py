@@ -13,11 +13,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
-from gateway.log import log
+import structlog
+
 from learning.bank.reembedding import BlockingEmbedder
 from store.examples.answer_vectors import WaitingAnswer
 from store.jobs.exclusive import again_while_alone
 from store.records import Vector
+
+log = structlog.get_logger(__name__)
 
 _PAGE = 50
 _LOOK_AGAIN_S = 30.0
@@ -106,7 +109,7 @@ class AnswerEmbedder:
                 took_s = time.perf_counter() - began
                 self._stopping.wait(took_s * (1.0 / self._share - 1.0))
         if self.done > before:
-            log("info", "embedded_answers", examples=self.done - before, version=self.version)
+            log.info("embedded_answers", examples=self.done - before, version=self.version)
 
     def _embed(self, row: WaitingAnswer) -> None:
         try:
@@ -114,7 +117,7 @@ class AnswerEmbedder:
             self.done += bool(self._answers.put(row.id, vector, self.version, row.answer).result())
         except Exception as error:
             # One answer that cannot be embedded must not keep all behind it from theirs.
-            log("warning", "embedding_answer_failed", error=error, example=row.id)
+            log.warning("embedding_answer_failed", error=error, example=row.id)
 
 
 def version_of(embedding_version: str, max_characters: int) -> str:

@@ -12,9 +12,12 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
-from gateway.log import log
+import structlog
+
 from store.jobs.exclusive import again_while_alone
 from store.records import Unembedded, Vector
+
+log = structlog.get_logger(__name__)
 
 _PAGE = 50
 _PAUSE_S = 0.005
@@ -85,4 +88,4 @@ class Reembedder:
                 ).result()
                 self.done += 1
         if self.done > before:
-            log("info", "reembedded", examples=self.done - before, version=version)
+            log.info("reembedded", examples=self.done - before, version=version)

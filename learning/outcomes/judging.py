@@ -14,11 +14,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+import structlog
+
 from engines.asking import Bill, NotAnswered
 from engines.engine import Engine
 from engines.finished import Assembled
 from gateway.journey import Journey
-from gateway.log import log
 from learning.outcomes.comparison import Comparison, example_qualities
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
@@ -26,6 +27,8 @@ from learning.outcomes.judging_sample import Sample, sample, served_answer, size
 from learning.outcomes.known_quality import Known
 from learning.outcomes.spend import Spend
 from store.records import OutcomeRecord
+
+log = structlog.get_logger(__name__)
 
 _LOOK_AGAIN_S = 0.25
 
@@ -116,7 +119,7 @@ class Judging:
             self._metrics.dropped.labels("queue_full").inc()
         except Exception as error:
             self._metrics.dropped.labels("failed").inc()
-            log("error", "judging_failed", request=journey.id, error=error)
+            log.error("judging_failed", request=journey.id, error=error)
 
     def _sampled(self, journey: Journey) -> Sample | None:
         engines = self._models.get(journey.model)
@@ -142,10 +145,10 @@ class Judging:
                 result = await self._judged(taken, since)
             except NotAnswered as error:
                 result = "unanswered"
-                log("debug", "judging_unanswered", request=taken.request_id, reason=str(error))
+                log.debug("judging_unanswered", request=taken.request_id, reason=str(error))
             except Exception as error:
                 result = "failed"
-                log("error", "judging_failed", request=taken.request_id, error=error)
+                log.error("judging_failed", request=taken.request_id, error=error)
             finally:
                 self._queue.task_done()
             self._metrics.samples.labels(result).inc()
@@ -216,4 +219,4 @@ class Judging:
 def _report_failure(written: Future[Any]) -> None:
     error = written.exception() if not written.cancelled() else None
     if error is not None:
-        log("error", "store_failed", kind="outcome", error=error)
+        log.error("store_failed", kind="outcome", error=error)

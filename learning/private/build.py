@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import structlog
+
 from engines.asking import Bill, NotAnswered, ask, chat_of, most_usd
 from engines.engine import Engine
-from gateway.log import log
 from learning.private.budget import (
     Promise,
     Spent,
@@ -32,6 +33,8 @@ from store.admission import Admission, Finished
 from store.examples.bank import ExampleBank
 from store.examples.private_bank import PrivateBank, PrivateQuestion, Release
 from store.records import NewExample, Vector
+
+log = structlog.get_logger(__name__)
 
 _WRITE = """\
 Write {count} different questions that people might put to an assistant. They are about one subject, of which only these
@@ -138,7 +141,7 @@ class PrivateBuilder:
             tenant, after=last, rho=each.rho, slip=each.slip, made=made, told=told
         ).result(60.0)
         self._sync()
-        log("info", "private_release", tenant=tenant, release=id, topics=len(told))
+        log.info("private_release", tenant=tenant, release=id, topics=len(told))
         return next(r for r in self._private.releases(tenant) if r.id == id)
 
     def _bins(self, questions: Sequence[PrivateQuestion]) -> list[set[Bin]]:
@@ -218,7 +221,7 @@ class PrivateWriter:
                 admitted = await asyncio.wrap_future(self._bank.admit(new))
                 kept += admitted.outcome == "added"
         usd = purse.bill.usd
-        log("info", "private_written", tenant=release.tenant, release=release.id, examples=kept, usd=usd)
+        log.info("private_written", tenant=release.tenant, release=release.id, examples=kept, usd=usd)
         return Written(questions, kept, refused, usd, not purse.short)
 
     def _instructions(self, tenant: str) -> dict[str, str]:
@@ -249,7 +252,7 @@ class PrivateWriter:
         try:
             said = await ask(engine, chat, most_tokens=tokens, bill=purse.bill, purpose=purpose)
         except NotAnswered as error:
-            log("warning", "private_unanswered", engine=engine.info.name, reason=str(error))
+            log.warning("private_unanswered", engine=engine.info.name, reason=str(error))
             return None
         finally:
             self._book(purse.tenant, engine.info.name, f"private_{purpose}", purse.bill.usd - before_usd)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Future
 
-from gateway.log import log
+import structlog
+
 from store.examples.private_bank import PrivateBank
 from store.examples.rows import remove
 from store.store import Memory as Store
+
+log = structlog.get_logger(__name__)
 
 
 def make_private(store: Store, names: Iterable[str]) -> None:
@@ -21,7 +24,7 @@ def make_private(store: Store, names: Iterable[str]) -> None:
         tenant = name[3:] if name.startswith("id:") else store.keys.tenant_named(name)
         put_aside = _begin(store, private, tenant).result(60.0)
         if put_aside:
-            log("info", "examples_put_aside", tenant=tenant, examples=put_aside)
+            log.info("examples_put_aside", tenant=tenant, examples=put_aside)
 
 
 def _begin(store: Store, private: PrivateBank, tenant: str) -> Future[int]:

@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.log import log
+import structlog
+
 from store.jobs.live_load import LiveLoad
+
+log = structlog.get_logger(__name__)
 
 _LOOK_S = 0.2
 
@@ -77,14 +80,13 @@ class OffPeakGate:
         except OSError as error:
             # Nobody knows how busy it is: then it is.
             load = LiveLoad(0, 0, 1)
-            log("error", "live_load_unreadable", error=error)
+            log.error("live_load_unreadable", error=error)
         if load.silent or load.in_flight > self._quiet.limit:
             self._quiet_since = None
             if self._open.is_set():
                 self._open.clear()
                 self._pauses += 1
-                log(
-                    "info",
+                log.info(
                     "off_peak_over",
                     in_flight=load.in_flight,
                     silent=load.silent,
@@ -95,4 +97,4 @@ class OffPeakGate:
             self._quiet_since = now_s
         if not self._open.is_set() and (at_once or now_s - self._quiet_since >= self._quiet.calm_s):
             self._open.set()
-            log("info", "off_peak", in_flight=load.in_flight, limit=self._quiet.limit)
+            log.info("off_peak", in_flight=load.in_flight, limit=self._quiet.limit)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import structlog
 
-from gateway.log import log
 from learning.replay.asking import MayGoOn, always
 from learning.replay.candidates import Candidates
 from learning.replay.plan import Candidate, Line, plan
@@ -22,6 +22,8 @@ from store.jobs.exclusive import NotAlone, alone
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import ReplayBudget, ReplayRun, RunState
 from store.store import Memory as Store
+
+log = structlog.get_logger(__name__)
 
 _UNFINISHED: tuple[RunState, ...] = ("interrupted", "stopped", "failed", "running", "paused")
 """A run that goes on is told from one whose process was killed by its lock alone: see `take_up`."""
@@ -135,8 +137,7 @@ class Replay:
             await asyncio.wrap_future(self.jobs.plan(run_id, [line.step() for line in lines]))
         ended = await self._runner.run(run_id, may_go_on, progress)
         spent = await asyncio.to_thread(self.jobs.asks.spent, run_id)
-        log(
-            "info",
+        log.info(
             "replay_spent",
             run=run_id,
             usd=round(spent.usd, 6),

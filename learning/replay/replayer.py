@@ -13,13 +13,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gateway.log import log
+import structlog
+
 from learning.replay.asking import MayGoOn
 from learning.replay.schedule import Schedule, Window
 from store.jobs.exclusive import NotAlone, alone
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.jobs.replay_records import ReplayBudget, ReplayRun
 from understudy.settings.config import Config
+
+log = structlog.get_logger(__name__)
 
 _LOOK_S = 1.0
 _SCHEDULE, _ADMIN = "schedule", "admin"
@@ -91,7 +94,7 @@ class Replayer:
                 await self.step()
             except Exception as error:
                 # One run's trouble must not keep the next night's from being done.
-                log("error", "replay_failed", error=error)
+                log.error("replay_failed", error=error)
             await asyncio.sleep(self._look_every_s)
 
     async def step(self) -> ReplayRun | None:
@@ -123,7 +126,7 @@ class Replayer:
             raise
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():
-                log("info", "replay_window_over", run=run_id)
+                log.info("replay_window_over", run=run_id)
                 return await asyncio.to_thread(self._jobs.run, run_id)
             # Else it would be due again at once, and for ever.
             await asyncio.wrap_future(self._jobs.end(run_id, "failed", type(error).__name__))
@@ -150,7 +153,7 @@ def replay(config: Config) -> int:
         async with replayer(config) as parts:
             async with asyncio.TaskGroup() as group:
                 working = [group.create_task(part) for part in parts]
-                log("info", "replaying")
+                log.info("replaying")
                 await stop.wait()
                 for task in working:
                     task.cancel()

@@ -12,13 +12,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import structlog
+
 from engines.asking import NotAnswered
-from gateway.log import log
 from learning.replay.asking import Asking, Gate, MayGoOn, always
 from learning.replay.metrics import ReplayMetrics
 from store.jobs.replay_asks import BudgetSpent, StopAsked
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import ReplayRun, ReplaySpent, ReplayStep, RunState, StepKind
+
+log = structlog.get_logger(__name__)
 
 _HEARTBEAT_S = 5.0
 _PAUSED_AFTER_S = 0.25
@@ -117,7 +120,7 @@ class ReplayRunner:
             steps = await asyncio.to_thread(self._jobs.steps, run_id)
             left = await asyncio.to_thread(self._order, steps)
             state = _Under(run, left, len(steps), Gate(may_go_on, self._pause_above))
-            log("info", "replay_began", run=run_id, steps=len(steps), left=len(left))
+            log.info("replay_began", run=run_id, steps=len(steps), left=len(left))
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch(state, progress), name="replay watch")
                 async with asyncio.TaskGroup() as workers:
@@ -131,7 +134,7 @@ class ReplayRunner:
         finally:
             self._metrics.running.set(0)
             self._metrics.left.set(0)
-            log("info", "replay_ended", run=run_id, state=ended[0], note=ended[1])
+            log.info("replay_ended", run=run_id, state=ended[0], note=ended[1])
             # Awaited here, so that whoever cancelled it reads how it ended; not to be cancelled itself, once it is queued.
             await asyncio.shield(asyncio.wrap_future(self._jobs.end(run_id, *ended)))
         if progress is not None:
@@ -163,11 +166,11 @@ class ReplayRunner:
                 # The step stays as it is: going on with the run asks again for what is missing.
                 state.unanswered += 1
                 state.failed += 1
-                log("warning", "replay_unanswered", run=state.run.id, step=step.id, reason=str(error))
+                log.warning("replay_unanswered", run=state.run.id, step=step.id, reason=str(error))
                 continue
             except Exception as error:
                 state.failed += 1
-                log("error", "replay_step_failed", run=state.run.id, step=step.id, error=error)
+                log.error("replay_step_failed", run=state.run.id, step=step.id, error=error)
                 continue
             state.done += 1
             await state.note(step, result)
@@ -187,7 +190,7 @@ class ReplayRunner:
             self._metrics.left.set(len(state.left))
             if told != (now_state, state.done) or now - said >= self._heartbeat_s:
                 if told is None or told[0] != now_state:
-                    log("info", "replay_state", run=state.run.id, state=now_state, done=state.done)
+                    log.info("replay_state", run=state.run.id, state=now_state, done=state.done)
                 told, said = (now_state, state.done), now
                 note = "waits for quiet" if now_state == "paused" else ""
                 await asyncio.wrap_future(self._jobs.alive(state.run.id, now_state, note))

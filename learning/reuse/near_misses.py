@@ -15,13 +15,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from engines.asking import Bill, NotAnswered, ask, chat_of, most_usd
 from engines.engine import Engine
-from gateway.log import log
 from learning.outcomes.judge import TIE_BAND, Vote, judge_prompt, judgement, read_verdict, vote
 from learning.outcomes.spend import Spend
+
+log = structlog.get_logger(__name__)
 
 _MAX_QUEUED = 100
 _VERDICT_TOKENS = 300
@@ -131,7 +133,7 @@ class NearMisses:
                 result = "unanswered"
             except Exception as error:
                 result = "failed"
-                log("error", "near_miss_failed", request=near.request_id, error=error)
+                log.error("near_miss_failed", request=near.request_id, error=error)
             self._results.labels(result).inc()
 
     async def _judged(self, near: NearMiss) -> str:

@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from gateway.log import log
+import structlog
+
 from router.dials import Dials
 from store.learned.dials import TurnedDials
+
+log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.25
 
@@ -55,7 +58,7 @@ class DialFollower:
                 if self._turned.changed():
                     self._look()
             except Exception as error:
-                log("error", "dials_failed", error=error)
+                log.error("dials_failed", error=error)
 
     def _look(self) -> None:
         for model, turn in self._models.items():
@@ -64,4 +67,4 @@ class DialFollower:
             if dials != self._known.get(model, Dials()):
                 turn(dials)
                 self._known[model] = dials
-                log("info", "dials_turned", model=model, dials=dials.turned())
+                log.info("dials_turned", model=model, dials=dials.turned())

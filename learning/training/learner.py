@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gateway.log import log
+import structlog
+
 from store.decisions.outcomes import Experience, Outcomes
 from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
 from understudy.settings.config import Config
+
+log = structlog.get_logger(__name__)
 
 _FLOORS_EVERY_S = 0.5
 
@@ -142,13 +145,12 @@ class Learner:
             )
         except Exception as error:
             # One tenant's odd outcomes must not keep the others from learning.
-            log("error", "training_failed", kind=trainer.kind, tenant=tenant, model=model, error=error)
+            log.error("training_failed", kind=trainer.kind, tenant=tenant, model=model, error=error)
             return None
         self._in_use.discard(slot)
         if record.state == "active":
             self._in_use.add(slot)
-        log(
-            "info",
+        log.info(
             "artifact_published",
             kind=trainer.kind,
             id=record.id,
@@ -172,7 +174,7 @@ class Learner:
         try:
             return Incumbent(self._artifacts.read(active), active.metrics)
         except ArtifactBroken as error:
-            log("error", "artifact_broken", kind=active.kind, id=active.id, model=active.model, error=error)
+            log.error("artifact_broken", kind=active.kind, id=active.id, model=active.model, error=error)
             return None
 
 
@@ -189,7 +191,7 @@ def learn(config: Config) -> int:
             target=_again_and_again, args=(parts.floors, _FLOORS_EVERY_S, stopping), name="floors"
         )
         floors.start()
-        log("info", "learning")
+        log.info("learning")
         _again_and_again(parts.learner.step, config.learning.every_s, stopping)
         floors.join()
     return 0
@@ -200,5 +202,5 @@ def _again_and_again(run: Callable[[], object], every_s: float, stopping: thread
         try:
             run()
         except Exception as error:
-            log("error", "learner_failed", error=error)
+            log.error("learner_failed", error=error)
         stopping.wait(every_s)

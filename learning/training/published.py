@@ -13,14 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+import structlog
 from cachetools import LRUCache
 
-from gateway.log import log
 from router.choosing.bandit import Bandit
 from router.choosing.learned import Learned
 from router.examples.count import ExampleCounts
 from router.examples.scorer import Scoring
 from store.records import ArtifactRecord
+
+log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.25
 _KEPT = 64
@@ -161,7 +163,7 @@ class LearnedFollower:
             try:
                 self._look()
             except Exception as error:
-                log("error", "learned_failed", error=error)
+                log.error("learned_failed", error=error)
 
     def _look(self) -> None:
         generation = self._artifacts.generation()
@@ -216,16 +218,16 @@ class LearnedFollower:
                 # Of whatever kind: one tenant's version must keep nobody else from theirs.
                 slot.broken.add(record.id)
                 self._count_broken(kind)
-                log("error", "artifact_broken", kind=kind, id=record.id, model=model, error=error)
+                log.error("artifact_broken", kind=kind, id=record.id, model=model, error=error)
                 continue
             self._let_go(held)
             using.users += 1
             self._opened[record.id] = slot.held[kind] = using
-            log("info", "artifact_in_use", kind=kind, id=record.id, tenant=tenant, model=model)
+            log.info("artifact_in_use", kind=kind, id=record.id, tenant=tenant, model=model)
             return
         if held is not None:
             self._let_go(slot.held.pop(kind))
-            log("info", "artifact_out_of_use", kind=kind, id=held.record.id, tenant=tenant, model=model)
+            log.info("artifact_out_of_use", kind=kind, id=held.record.id, tenant=tenant, model=model)
 
     def _candidates(self, kind: str, tenant: str, model: str) -> Sequence[ArtifactRecord]:
         slots = dict.fromkeys(((tenant, model), ("", model), ("", "")))

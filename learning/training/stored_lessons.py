@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gateway.log import log
+import structlog
+
 from learning.training.scorer.bank_lessons import MOST_EXAMPLES, Lesson, lessons
 from router.embedding.model import EmbeddingModelMissing, locate
 from router.examples.features import PLACE, VERSION, Features, RequestView
@@ -22,6 +23,8 @@ from store.store import Memory as Store
 
 if TYPE_CHECKING:
     from learning.training.scorer.rows import VectorsOf
+
+log = structlog.get_logger(__name__)
 
 LessonsOf = Callable[[str, ChoiceRecord], list[Lesson]]
 """By tenant, and a request of the served model as it was logged: its engines and its embeddings are those to learn for."""
@@ -42,7 +45,7 @@ def lessons_of(store: Store, embedder: str, vectors_of: Callable[[str, str], Vec
         try:
             features = Features(rarity(), MOST_EXAMPLES)
         except EmbeddingModelMissing as missing:
-            log("warning", "bank_teaches_nothing", tenant=tenant, error=missing)
+            log.warning("bank_teaches_nothing", tenant=tenant, error=missing)
             return []
         bank = _bank(store, tenant, vectors_of(tenant, latest.embedding_version))
         reference, price = _reference(latest), _relative_price(latest)

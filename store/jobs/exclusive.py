@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway.log import log
+import structlog
+
+log = structlog.get_logger(__name__)
 
 
 def again_while_alone(
@@ -26,7 +28,7 @@ def again_while_alone(
             except BlockingIOError:
                 pass
             except Exception as error:
-                log("error", failed, error=error)
+                log.error(failed, error=error)
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)
             stopping.wait(every_s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import logging
 import sqlite3
 import threading
 import time
@@ -12,7 +11,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-_log = logging.getLogger(__name__)
+import structlog
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -124,7 +125,7 @@ class Writer:
                 try:
                     self._write(batch)
                 except BaseException as error:
-                    _log.warning("the store could not write %d jobs: %s", len(batch), error)
+                    log.warning("store_write_failed", jobs=len(batch), error=error)
                     for item in batch:
                         _fail(item.future, error)
                 finally:
@@ -223,8 +224,8 @@ class Writer:
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-        except sqlite3.Error:
-            _log.exception("rolling back failed")
+        except sqlite3.Error as error:
+            log.error("store_rollback_failed", error=error)
 
 
 def _resolve(item: _Item, connection: sqlite3.Connection) -> None:
@@ -242,8 +243,8 @@ def _succeed(item: _Item, result: Any) -> None:
     if item.after is not None:
         try:
             item.after(result)
-        except Exception:
-            _log.exception("what follows a committed job failed")
+        except Exception as error:
+            log.error("after_commit_failed", error=error)
     if not item.future.done():
         item.future.set_result(result)
 

@@ -7,10 +7,11 @@ import json
 import threading
 
 import pytest
+import structlog
 
 from gateway import log as module
 from gateway.journey import Journey, Outcome
-from gateway.log import LineWriter, RequestLog, log, set_level
+from gateway.log import LineWriter, RequestLog, configure
 
 
 @pytest.fixture
@@ -23,8 +24,9 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
             read.append(json.loads(line if isinstance(line, bytes) else line()))  # type: ignore[operator]
 
     monkeypatch.setattr(module, "WRITER", Direct(io.BytesIO()))
+    configure()
     yield read
-    set_level("info")
+    configure()
 
 
 def journey() -> Journey:
@@ -93,10 +95,11 @@ def test_a_line_that_cannot_be_made_is_counted_and_the_next_is_written() -> None
 
 
 def test_levels(lines: list[dict[str, object]]) -> None:
-    log("debug", "unseen")
-    log("warning", "seen", name="x")
-    set_level("error")
-    log("warning", "unseen")
+    log = structlog.get_logger()
+    log.debug("unseen")
+    log.warning("seen", name="x")
+    configure("error")
+    log.warning("unseen")
     assert [(line["level"], line["event"]) for line in lines] == [("warning", "seen")]
 
 
@@ -104,7 +107,7 @@ def test_an_exception_is_named_and_placed_but_never_quoted(lines: list[dict[str,
     try:
         raise ValueError("Bearer sk-canary")
     except ValueError as error:
-        log("error", "failed", error=error)
+        structlog.get_logger().error("failed", error=error)
     assert lines[0]["error"] == "ValueError" and "test_log.py" in str(lines[0]["at"])
     assert "canary" not in json.dumps(lines)
 

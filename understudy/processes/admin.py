@@ -12,17 +12,19 @@ import time
 from pathlib import Path
 
 import click
+import structlog
 from aiohttp import web
 
 from admin.app import AdminApp
 from admin.passwords import hashed, new_password
 from admin.sources import Sources
-from gateway.log import log
 from store.people.operators import AdminUsers
 from understudy.processes.housekeeping import Chore, Housekeeper
 from understudy.settings.admin import AdminSettings
 from understudy.settings.config import Config
 from understudy.setup.admin import admin
+
+log = structlog.get_logger(__name__)
 
 FIRST_USER = "operator"
 _TRY_AGAIN_S = 10.0
@@ -70,7 +72,7 @@ def _bound(settings: AdminSettings) -> socket.socket:
             if not told:
                 remedy = "set admin.port to a free one, or admin.enabled to false"
                 where = f"{settings.host}:{settings.port}"
-                log("warning", "admin_cannot_listen", where=where, error=error, remedy=remedy)
+                log.warning("admin_cannot_listen", where=where, error=error, remedy=remedy)
             told = True
             time.sleep(_TRY_AGAIN_S)
 
@@ -87,7 +89,7 @@ async def _serve(app: AdminApp, sock: socket.socket) -> None:
     try:
         await web.SockSite(runner, sock).start()
         host, port = sock.getsockname()[:2]
-        log("info", "admin_listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        log.info("admin_listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
         async with asyncio.TaskGroup() as tasks:
             live = tasks.create_task(app.live.run(), name="live")
             await stop.wait()
@@ -101,7 +103,7 @@ def _first_password(users: AdminUsers) -> None:
     if users.any():
         return
     if not sys.stderr.isatty():
-        log("warning", "admin_without_users", remedy="run: understudy admin password --data DIR")
+        log.warning("admin_without_users", remedy="run: understudy admin password --data DIR")
         return
     password = new_password()
     if users.add_first(FIRST_USER, hashed(password)):

@@ -12,11 +12,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+import structlog
+
 from engines.engine import Engine
 from engines.guard import Guard
-from gateway.log import log
 from store.jobs.engine_states import EngineStateRow, EngineStates
 from store.sqlite.database import StoreBusy, StoreClosed
+
+log = structlog.get_logger(__name__)
 
 _EVERY_S = 0.5
 _SAY_EVERY_S = 1.0
@@ -45,7 +48,7 @@ class EngineWatch:
         try:
             self.step()
         except Exception as error:
-            log("error", "engine_watch_failed", error=error)
+            log.error("engine_watch_failed", error=error)
         self._thread.start()
 
     def stop(self) -> None:
@@ -71,7 +74,7 @@ class EngineWatch:
             try:
                 self.step()
             except Exception as error:
-                log("error", "engine_watch_failed", error=error)
+                log.error("engine_watch_failed", error=error)
                 self._stopping.wait(5.0)
 
     def _drain(self) -> None:
@@ -79,7 +82,7 @@ class EngineWatch:
         for name, guard in self._guards.items():
             if guard.drained != (name in wanted):
                 guard.drained = name in wanted
-                log("warning", "engine_drained" if guard.drained else "engine_restored", engine=name)
+                log.warning("engine_drained" if guard.drained else "engine_restored", engine=name)
 
     def _say(self) -> None:
         now_s = time.time()

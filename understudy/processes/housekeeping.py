@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gateway.log import log
+import structlog
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +47,5 @@ class Housekeeper:
             try:
                 chore.run()
             except Exception as error:
-                log("error", "chore_failed", chore=chore.name, error=error)
+                log.error("chore_failed", chore=chore.name, error=error)
             due[chore] = time.monotonic() + chore.every_s

@@ -8,9 +8,12 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import structlog
+
 from gateway.journey import Journey
-from gateway.log import log
 from store.jobs.live_load import LoadReport
+
+log = structlog.get_logger(__name__)
 
 _EVERY_S = 0.25
 
@@ -57,7 +60,7 @@ class LoadReporter:
                     report.say(self.in_flight)
                 except OSError as error:
                     # A full disk, say: a silent worker counts as a busy one, and this one tries again.
-                    log("error", "load_report_failed", error=error)
+                    log.error("load_report_failed", error=error)
                     self._stopping.wait(10)
         finally:
             if report is not None:

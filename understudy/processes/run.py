@@ -13,10 +13,13 @@ from functools import partial
 from pathlib import Path
 
 import click
+import structlog
 
-from gateway.log import WRITER, log, set_level
+from gateway.log import WRITER, configure
 from understudy.processes.garbage_collection import calm_collector
 from understudy.settings.config import Config
+
+log = structlog.get_logger(__name__)
 
 _REPLAYER = "replayer"
 
@@ -26,7 +29,7 @@ def run(config: Config, config_file: Path | None = None) -> int:
 
     `config_file`: where the settings came from, for people to see.
     """
-    set_level(config.log.level)
+    configure(config.log.level)
     listen = config.listen
     shared = listen.workers > 1
     helped = bool(_helpers(config, 0, config_file))
@@ -170,8 +173,7 @@ async def _serve(config: Config, sock: socket.socket) -> None:
     def listening() -> None:
         host, port = sock.getsockname()[:2]
         where = f"[{host}]" if ":" in host else host
-        log(
-            "info",
+        log.info(
             "listening",
             url=f"http://{where}:{port}",
             prefixes=list(config.listen.prefixes),
@@ -183,4 +185,4 @@ async def _serve(config: Config, sock: socket.socket) -> None:
         await serve(gateway.handle, config.listen, sock=sock, stop=stop, listening=listening)
     finally:
         await gateway.aclose()
-        log("info", "stopped", threads=threading.active_count())
+        log.info("stopped", threads=threading.active_count())

@@ -17,7 +17,10 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
 
-from gateway.log import log
+import structlog
+
+log = structlog.get_logger(__name__)
+
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
@@ -98,8 +101,7 @@ class Supervisor:
                     self._start(helper.run, name)
             for process in [p for p in self._alive if not p.is_alive()]:
                 lived_s = time.monotonic() - self._alive.pop(process)
-                log(
-                    "error",
+                log.error(
                     f"{process.name}_died",
                     pid=process.pid,
                     exit_status=process.exitcode,

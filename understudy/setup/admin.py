@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import structlog
+
 from admin.app import AdminApp, Options
 from admin.hands import Hands
 from admin.pages import PAGES
 from admin.sources import EngineFacts, Given, ReplayFacts, ServedFacts, Sources
-from gateway.log import log
 from store.decisions.outcome_sums import OutcomeSums
 from store.decisions.rollups import RequestRollups
 from store.jobs.engine_states import EngineStates
@@ -23,6 +24,8 @@ from store.store import Memory as Store
 from understudy.operator_actions import AdminHands
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
+
+log = structlog.get_logger(__name__)
 
 
 @contextmanager
@@ -42,7 +45,7 @@ def admin(
             Options(
                 cookie=f"understudy_admin_{port}",
                 secure=config.admin.https,
-                failed=lambda path, error: log("error", "admin_failed", path=path, error=error),
+                failed=lambda path, error: log.error("admin_failed", path=path, error=error),
             ),
         )
         app.app.on_cleanup.append(lambda _: hands.aclose())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
+
+import structlog
 
 from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, Price
@@ -13,7 +16,6 @@ from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
-from gateway.log import log
 from understudy.settings.config import AnyEngine, Config, Upstream
 from understudy.settings.engines import (
     EngineSettings,
@@ -27,6 +29,9 @@ from understudy.settings.engines import (
 
 if TYPE_CHECKING:
     from simulation.world import World
+
+log = structlog.get_logger(__name__)
+_LEVELS = logging.getLevelNamesMapping()
 
 UPSTREAM = "upstream"
 """The default upstream's name among the engines."""
@@ -143,7 +148,7 @@ def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Eng
         start=partial(vllm_core.start_blocking, settings.model_dir, settings.args, name),
         open_=vllm_core.opened,
         dialect=_dialect(settings, tenants),
-        tell=lambda level, event, fields: log(level, event, **fields),
+        tell=lambda level, event, fields: log.log(_LEVELS[level.upper()], event, **fields),
     )
 
 

@@ -9,10 +9,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import structlog
 from cachetools import LRUCache
 
 from engines.engine import Engine
-from gateway.log import log
 from learning.bank.answer_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.bank.warm.hot_examples import HotExamples
@@ -39,6 +39,8 @@ from store.store import Memory as Store
 from understudy.memory import Memory
 from understudy.settings.config import Config, ModelSettings
 from understudy.setup.learner import promised
+
+log = structlog.get_logger(__name__)
 
 _TRUSTED_FOR_S = 60.0
 """A quality floor's account is brought up to date twice a second while there is traffic."""
@@ -163,18 +165,18 @@ def _prior(openers: ArtifactOpeners, metrics: LearningMetrics, provider: str) ->
     except (ScorerError, OSError) as error:
         # Requests can do without: the nearest examples are sent instead.
         metrics.broken.labels("scorer").inc()
-        log("error", "prior_broken", error=error)
+        log.error("prior_broken", error=error)
         return None
 
 
 def _tell_provider(openers: ArtifactOpeners, metrics: LearningMetrics, wanted: str) -> None:
     """Said at start, rather than when a cross-encoder is first taken into use."""
     try:
-        log("info", "scorer_provider", wanted=wanted, provider=openers.runs_on())
+        log.info("scorer_provider", wanted=wanted, provider=openers.runs_on())
     except ScorerError as error:
         # Not fatal: only cross-encoders need it, and the fast scorer stands behind each.
         metrics.broken.labels("scorer").inc()
-        log("error", "scorer_provider_missing", wanted=wanted, error=error)
+        log.error("scorer_provider_missing", wanted=wanted, error=error)
 
 
 def _models_folder(config: Config) -> Path:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gateway.log import log
+import structlog
+
 from learning.bank.answer_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.evaluation.floor import caught_up
@@ -22,6 +23,8 @@ from store.records import Vector
 from store.store import Memory as Store
 from understudy.settings.config import Config, ModelSettings
 from understudy.settings.memory import AnswerVectorSettings
+
+log = structlog.get_logger(__name__)
 
 _WRITE_S = 30.0
 _RENEW_S = 10.0
@@ -125,7 +128,7 @@ class Floors:
                     self._catch_up(tenant, name)
                 except Exception as error:
                     # One tenant's odd log must not keep the others' promises from being kept.
-                    log("error", "quality_floor_failed", tenant=tenant, model=name, error=error)
+                    log.error("quality_floor_failed", tenant=tenant, model=name, error=error)
 
     def _catch_up(self, tenant: str, name: str) -> None:
         model, promise = self._promised[name]
@@ -142,8 +145,8 @@ class Floors:
         if before is None or _news(before, row):
             self._rows.put(row).result(_WRITE_S)
         if before is None or before.standing != row.standing:
-            level = "warning" if row.standing == "threatened" else "info"
-            log(level, "quality_floor", tenant=tenant, model=name, **floor.state())
+            tell = log.warning if row.standing == "threatened" else log.info
+            tell("quality_floor", tenant=tenant, model=name, **floor.state())
 
 
 def _news(before: FloorRow, now: FloorRow) -> bool:

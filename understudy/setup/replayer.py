@@ -11,10 +11,10 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
-from gateway.log import log
 from learning.bank.warm.metrics import KvMetrics
 from learning.bank.warm.planner import KvPlanner, Room, room
 from learning.replay.asking import MayGoOn
@@ -35,6 +35,8 @@ from understudy.settings.config import Config
 from understudy.settings.replay import OffPeakSettings, time_zone
 from understudy.setup.engines import Tenants, engines
 from understudy.setup.replay import CannotReplay, budget_of, replay
+
+log = structlog.get_logger(__name__)
 
 _LEARN_AGAIN_S = 3600.0
 _WEEK_S = 7 * 24 * 3600
@@ -73,7 +75,7 @@ def _parts(
     try:
         whole = replay(config, memory, made, registry)
     except CannotReplay as error:
-        log("error", "cannot_replay", reason=str(error))
+        log.error("cannot_replay", reason=str(error))
     else:
         schedule = Schedule(
             settings.cron,
@@ -107,7 +109,7 @@ def _rooms(config: Config) -> dict[str, Room]:
         try:
             rooms[name] = room(name, settings, warm=plan.warm)
         except ValueError as error:
-            log("error", "kv_plan_off", engine=name, reason=str(error))
+            log.error("kv_plan_off", engine=name, reason=str(error))
     return rooms
 
 
@@ -156,7 +158,7 @@ class Habits:
                 await asyncio.to_thread(self.learn, time.time())
             except Exception as error:
                 # The last week known, or the floor, goes on being right enough.
-                log("error", "usual_week_unknown", error=error)
+                log.error("usual_week_unknown", error=error)
             await asyncio.sleep(_LEARN_AGAIN_S)
 
     def learn(self, now_s: float) -> UsualWeek:
@@ -179,8 +181,7 @@ class Habits:
         if settings.max_in_flight is not None:
             limit = min(limit, settings.max_in_flight)
         self._quiet.limit = limit
-        log(
-            "info",
+        log.info(
             "usual_week",
             hours=self.week.observed_hours,
             quiet_in_flight=round(self.week.quiet_in_flight, 3),

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from gateway.log import log
+import structlog
+
 from store.jobs.kv_plans import KvPlanExample
+
+log = structlog.get_logger(__name__)
 
 
 class Plans(Protocol):
@@ -36,7 +39,7 @@ class HotExamples:
         except Exception as error:
             # Only an order is lost: the request goes on.
             if not self._broken:
-                log("error", "kv_plan_unreadable", engine=self._engine, error=error)
+                log.error("kv_plan_unreadable", engine=self._engine, error=error)
             self._broken = True
         return (self._places or {}).get(tenant, {})
 

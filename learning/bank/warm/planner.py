@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import structlog
 from multidict import CIMultiDict
 
 from engines.asking import chat_of
 from engines.chat import estimated_tokens
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
-from gateway.log import log
 from learning.bank.warm.metrics import KvMetrics
 from learning.bank.warm.value import KvPlan, Line, Use, fitted_line, kv_bytes_per_token, kv_plan
 from learning.replay.asking import MayGoOn
@@ -31,6 +31,8 @@ from store.jobs.side_costs import ReplaySideCosts
 from store.records import Example
 from store.sqlite.database import Database
 from understudy.settings.replay import KvPlanEngineSettings
+
+log = structlog.get_logger(__name__)
 
 _LOOK_BACK_S = 72 * 3600.0
 """Uses this old count 0.9^72, half a thousandth."""
@@ -97,7 +99,7 @@ class KvPlanner:
                 try:
                     await self.step(name, engine_room)
                 except Exception as error:
-                    log("error", "kv_plan_failed", engine=name, error=error)
+                    log.error("kv_plan_failed", engine=name, error=error)
             await asyncio.sleep(self.every_s)
 
     async def step(self, name: str, engine_room: Room) -> KvPlan:
@@ -106,7 +108,7 @@ class KvPlanner:
         rows = [KvPlanExample(k.example_id, k.tenant, k.tokens, k.uses, k.saves_ms) for k in plan.kept]
         plans = KvPlans(self.db)
         await asyncio.wrap_future(plans.put(name, rows, figures, self.clock()))
-        log("info", "kv_planned", engine=name, **figures)
+        log.info("kv_planned", engine=name, **figures)
         if engine_room.warm:
             # The most used last: engines that run short drop what was used longest ago.
             for kept in reversed(plan.kept):
@@ -205,7 +207,7 @@ async def _asked(
                     return None
         usage = json.loads(body).get("usage") if reply.status == 200 else None
     except (EngineError, ValueError, AttributeError) as error:
-        log("warning", "not_warmed", engine=engine.info.name, error=error)
+        log.warning("not_warmed", engine=engine.info.name, error=error)
         return None
     if not isinstance(usage, dict):
         return None

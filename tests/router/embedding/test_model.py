@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from router.embedding import model as embedding_model
 from router.embedding.model import EmbeddingModelMissing, prepare
@@ -86,14 +86,15 @@ def test_a_damaged_model_is_noticed_and_built_anew(tiny: Path, tmp_path: Path, d
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "\x00\xff"])
-def test_a_damaged_sidecar_is_noticed_and_built_anew(
-    tiny: Path, tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_sidecar_is_noticed_and_built_anew(tiny: Path, tmp_path: Path, text: str) -> None:
     prepare(f"folder:{tiny}", tmp_path / "cache")
     [sidecar] = (tmp_path / "cache").glob("*.json")
     sidecar.write_text(text, encoding="latin-1")
-    with caplog.at_level(logging.WARNING):
+    with capture_logs() as told:
         assert prepare(f"folder:{tiny}", tmp_path / "cache").built
+    assert [line["event"] for line in told if line["log_level"] == "warning"] == [
+        "embedding_model_unreadable"
+    ]
     assert json.loads(sidecar.read_text())["format"] == embedding_model.FORMAT
 
 
