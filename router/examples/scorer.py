@@ -1,23 +1,21 @@
 """How much would each example help this engine with this request? One ONNX model, asked in time or not at all.
 
-The model's own metadata says which of two signatures it has (router.examples.scorer_artifact): `features` looks at
-embeddings and named scalars and costs a tenth of a millisecond; `cross_encoder` reads request and example together
-and wants a GPU. Blocks: for the executor's threads. It does not choose examples (router.examples.combiner does) and
-knows no tenant.
+The model looks at named scalars and embeddings, costs a tenth of a millisecond, and says in its own metadata what it was
+made for (router.examples.scorer_artifact). Blocks: for the executor's threads. It does not choose examples
+(router.examples.combiner does) and knows no tenant.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from router.embedding.onnx_session import OnnxSession, ProviderMissing, SessionBusy
+from router.embedding.onnx_session import OnnxSession, SessionBusy
 from router.examples.features import NAMES, VERSION, Features, RequestView, most_help, vector_rows
 from router.examples.scorer_artifact import EFFECTS, OUTPUTS, Declared, WrongArtifact, check_ports, declared
 from router.examples.set_quality import EPSILON
@@ -26,8 +24,6 @@ from store.records import Example
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from router.embedding.onnx_session import Infer
 
     Floats = npt.NDArray[np.float32]
 
@@ -40,11 +36,11 @@ class ScorerError(Exception):
 
 
 class ScorerLate(ScorerError):
-    """The deadline passed, the queue is full, or the scorer is closed."""
+    """The deadline passed, or the scorer is closed."""
 
 
 class ScorerBroken(ScorerError):
-    """The model is missing, is not what it must be, runs where it should not, or gives what is no quality."""
+    """The model is missing, is not what it must be, or gives what is no quality."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +57,16 @@ class Scores:
     """(candidates, router.examples.features.NAMES): to be logged, and so trained on."""
     scorer: str
     """Version of the model that answered."""
-    bypassed: tuple[str, ...] = ()
-    """"cross_encoder:ScorerLate" and the like: which better scorer was gone without."""
     effects: list[tuple[float, float]] = field(default_factory=list)
     """Of each candidate, the shares mended and spoilt (router.plan.Candidate.effect); of a model that does not tell them
     apart, what it promises is all mended and nothing is spoilt."""
 
 
 class Scoring(Protocol):
-    """Whatever scores: a Scorer, or a FallBack of two."""
+    """Whatever scores: a Scorer."""
 
     @property
     def version(self) -> str: ...
-
-    @property
-    def provider(self) -> str: ...
 
     def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores: ...
 
@@ -109,8 +100,8 @@ class _Session(OnnxSession):
 class Scorer:
     """One opened model. Any thread may ask.
 
-    A features model runs on the thread that asks: it takes less time than handing it to another thread and back, so its
-    deadline is checked afterwards. A cross-encoder may take milliseconds, and takes turns on the session's own thread.
+    The model runs on the thread that asks: it takes less time than handing it to another thread and back. So its deadline
+    is checked afterwards.
     """
 
     def __init__(
@@ -122,22 +113,18 @@ class Scorer:
         version: str,
         dimensions: int,
         deadline_s: float,
-        tokenizer: Any = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """See `open`, which checks that these belong together."""
         self.version = version
         self.declared = said
-        self.provider: str = session.provider
-        """What the model runs on, e.g. "CPUExecutionProvider"."""
         self._session = session
         self._features = features
         self._deadline_s = deadline_s
-        self._tokenizer = tokenizer
         self._clock = clock
         self._dimensions = dimensions
-        self._places = [session.outputs.index(name) for name in OUTPUTS[said.signature]]
-        told = said.signature == "features" and set(EFFECTS) <= set(session.outputs)
+        self._places = [session.outputs.index(name) for name in OUTPUTS]
+        told = set(EFFECTS) <= set(session.outputs)
         self._effect_places = [session.outputs.index(name) for name in EFFECTS] if told else []
         self._inputs = session.inputs
 
@@ -149,32 +136,25 @@ class Scorer:
         version: str,
         dimensions: int,
         features: Features,
-        provider: str = "CPUExecutionProvider",
         deadline_s: float = 0.005,
         embedding_version: str = "",
-        tokenizer: Path | None = None,
-        max_tokens: int = 256,
         clock: Callable[[], float] = time.time,
     ) -> Scorer:
-        """Loads `model` (a few milliseconds for a features model), checks what it declares, and runs it once.
+        """Loads `model` (a few milliseconds), checks what it declares, and runs it once.
 
         `version` names it in logs. `dimensions` and `embedding_version` are the embedder's: a model trained on other vectors
-        is refused. `deadline_s` bounds the wait of `score`, queue included. A cross-encoder also needs the
-        `tokenizer.json` it was trained with, and pairs are cut to `max_tokens`. `clock` tells seconds since 1970, for the
-        age of examples. Raises ScorerBroken, whose text says what is wrong.
+        is refused. `deadline_s`: scores that took longer are late. `clock` tells seconds since 1970, for the age of
+        examples. Raises ScorerBroken, whose text says what is wrong.
         """
         try:
-            session = _Session(model, name="scorer", provider=provider)
-        except ProviderMissing as missing:
-            raise ScorerBroken(f"scorer {version}: {missing}") from missing
+            session = _Session(model, name="scorer")
         except Exception as unreadable:
             # onnxruntime raises a dozen kinds for a file that is absent, cut short, or no model at all.
             raise ScorerBroken(f"scorer {version}: {model} could not be loaded: {unreadable}") from unreadable
         try:
             said = declared(session.metadata)
-            check_ports(said.signature, list(session.inputs), session.outputs)
+            check_ports(list(session.inputs), session.outputs)
             _check(said, session, dimensions, embedding_version)
-            reader = None if said.signature == "features" else _tokenizer(tokenizer, max_tokens)
             scorer = cls(
                 session,
                 said,
@@ -182,7 +162,6 @@ class Scorer:
                 version=version,
                 dimensions=dimensions,
                 deadline_s=deadline_s,
-                tokenizer=reader,
                 clock=clock,
             )
             scorer._warm_up()
@@ -195,31 +174,24 @@ class Scorer:
         return scorer
 
     def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores:
-        """Scores for `candidates`, in their order; blocks for a fraction of a millisecond, at most `deadline_s`.
+        """Scores for `candidates`, in their order; blocks for a fraction of a millisecond.
 
         Without candidates there is still `quality_alone`. Raises ScorerLate, ScorerBroken.
         """
         return self._score(request, candidates, self._clock(), self._deadline_s)
 
     def close(self) -> None:
-        """Ends the thread. Whoever waits, or asks later, gets ScorerLate."""
+        """Whoever asks later gets ScorerLate."""
         self._session.close()
 
     def _score(
         self, request: RequestView, candidates: Sequence[Candidate], now_s: float, deadline_s: float | None
     ) -> Scores:
-        if self.declared.signature == "features":
-            scalars, feeds = self._rows(request, candidates, now_s)
-            began = time.perf_counter()
-            outputs = self._run_here(feeds)
-            if deadline_s is not None and time.perf_counter() - began > deadline_s:
-                raise ScorerLate(f"scorer {self.version}: no scores within {deadline_s * 1000:g} ms")
-        else:
-            scalars = self._features.rows(request, candidates, now_s)
-            began = time.perf_counter()
-            tokens = self._tokens(request, candidates)
-            left_s = None if deadline_s is None else deadline_s - (time.perf_counter() - began)
-            outputs = self._run(tokens, left_s)
+        scalars, feeds = self._rows(request, candidates, now_s)
+        began = time.perf_counter()
+        outputs = self._run(feeds)
+        if deadline_s is not None and time.perf_counter() - began > deadline_s:
+            raise ScorerLate(f"scorer {self.version}: no scores within {deadline_s * 1000:g} ms")
         try:
             quality_with, quality_alone = self._qualities(outputs, len(candidates))
             effects = self._effects(outputs, len(candidates))
@@ -235,7 +207,7 @@ class Scorer:
             effects[place] = (min(helps, most + _KEPT_ABOVE * helps), harms)
         return Scores(gains, quality_with, quality_alone, scalars, self.version, effects=effects)
 
-    def _run_here(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    def _run(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         try:
             return self._session.here(feeds)
         except SessionBusy:
@@ -243,30 +215,10 @@ class Scorer:
         except Exception as failed:
             raise ScorerBroken(f"scorer {self.version}: {failed}") from failed
 
-    def _run(self, feeds: dict[str, npt.NDArray[Any]], left_s: float | None) -> list[npt.NDArray[Any]]:
-        def job(infer: Infer) -> list[npt.NDArray[Any]]:
-            return infer(feeds)
-
-        try:
-            future = self._session.submit(job)
-        except SessionBusy as busy:
-            raise ScorerLate(f"scorer {self.version}: {busy}") from None
-        try:
-            return future.result(None if left_s is None else max(0.0, left_s))
-        except TimeoutError:
-            future.cancel()
-            raise ScorerLate(
-                f"scorer {self.version}: no scores within {self._deadline_s * 1000:g} ms"
-            ) from None
-        except CancelledError:
-            raise ScorerLate(f"scorer {self.version}: it was closed") from None
-        except Exception as failed:
-            raise ScorerBroken(f"scorer {self.version}: {failed}") from failed
-
     def _rows(
         self, request: RequestView, candidates: Sequence[Candidate], now_s: float
     ) -> tuple[Floats, dict[str, npt.NDArray[Any]]]:
-        """The scalars, and what of everything a features model takes."""
+        """The scalars, and what of everything the model takes."""
         try:
             answers = vector_rows([c.answer_vector for c in candidates] or [None], self._dimensions)
             scalars = self._features.rows(request, candidates, now_s, answers)
@@ -283,25 +235,11 @@ class Scorer:
             raise ScorerBroken(f"scorer {self.version}: vectors of another size: {wrong}") from wrong
         return scalars, feeds
 
-    def _tokens(self, request: RequestView, candidates: Sequence[Candidate]) -> dict[str, npt.NDArray[Any]]:
-        shown = ["", *(f"{c.example.question}\n{c.example.answer}" for c in candidates)]
-        encoded = self._tokenizer.encode_batch([(request.text, text) for text in shown])
-        feeds = {
-            "input_ids": np.array([e.ids for e in encoded], np.int64),
-            "attention_mask": np.array([e.attention_mask for e in encoded], np.int64),
-            "token_type_ids": np.array([e.type_ids for e in encoded], np.int64),
-        }
-        return {name: array for name, array in feeds.items() if name in self._inputs}
-
     def _qualities(self, outputs: list[npt.NDArray[Any]], count: int) -> tuple[Floats, float]:
         """With each candidate and alone, all within 0..1. Raises ValueError for anything else."""
         # Lists, not arrays: these are few numbers, and an array operation called once costs more than all of them.
         found: list[list[float]] = [outputs[place].reshape(-1).tolist() for place in self._places]
-        if self.declared.signature == "cross_encoder":
-            found = [found[0][1:], found[0][:1]]
-            shown = count
-        else:
-            shown = max(1, count)
+        shown = max(1, count)
         with_, alone = found
         if len(with_) != shown or len(alone) not in (1, shown):
             raise ValueError(f"it gave {len(with_)} and {len(alone)} qualities for {shown} examples")
@@ -332,41 +270,8 @@ class Scorer:
         self._score(request, [Candidate(example, 0.0)] * 2, 0.0, None)
 
 
-class FallBack:
-    """A better scorer with a budget of its own, and one that always answers in time for when it does not."""
-
-    def __init__(self, better: Scoring, always: Scoring) -> None:
-        self._better = better
-        self._always = always
-
-    @property
-    def version(self) -> str:
-        """Of the better one; `Scores.scorer` says which answered."""
-        return self._better.version
-
-    @property
-    def provider(self) -> str:
-        """Of the better one."""
-        return self._better.provider
-
-    def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores:
-        """As Scorer.score, by whichever answers. Raises ScorerLate, ScorerBroken only if neither does."""
-        try:
-            return self._better.score(request, candidates)
-        except ScorerError as error:
-            scores = self._always.score(request, candidates)
-            return replace(scores, bypassed=(f"cross_encoder:{type(error).__name__}", *scores.bypassed))
-
-    def close(self) -> None:
-        """Closes both."""
-        self._better.close()
-        self._always.close()
-
-
 def _check(said: Declared, session: _Session, dimensions: int, embedding_version: str) -> None:
     """Raises WrongArtifact unless the model was made for these features and these embeddings."""
-    if said.signature == "cross_encoder":
-        return
     if said.features_version != VERSION or said.features_names != NAMES:
         raise WrongArtifact(
             f"it was made for features version {said.features_version!r} ({len(said.features_names)} scalars), "
@@ -380,17 +285,3 @@ def _check(said: Declared, session: _Session, dimensions: int, embedding_version
         shape = session.inputs.get(name)
         if shape and isinstance(shape[-1], int) and shape[-1] != width:
             raise WrongArtifact(f"its input {name!r} has {shape[-1]} columns instead of {width}")
-
-
-def _tokenizer(path: Path | None, max_tokens: int) -> Any:
-    if path is None:
-        raise WrongArtifact("a cross-encoder needs its tokenizer")
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as unreadable:  # the library raises plain Exception
-        raise WrongArtifact(f"its tokenizer {path} could not be read: {unreadable}") from unreadable
-    tokenizer.enable_padding()
-    tokenizer.enable_truncation(max_tokens)
-    return tokenizer

@@ -201,7 +201,6 @@ class InContext:
         request = RequestView(thinking.text, thinking.vector, self._names[-1], self._relative_price)
         considered = thinking.near[: self.knobs.candidates]
         scores = scorer.score(request, considered)
-        thinking.bypassed.extend(scores.bypassed)
         effects = self._rates.corrected(
             thinking.ask.tenant,
             scores.scorer,

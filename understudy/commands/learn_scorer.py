@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from gateway.learning.scorer_lineage import features_behind
 from store.decisions.outcomes import Experience
+from store.learned.artifacts import ArtifactBroken
 from store.records import ArtifactRecord
 from store.store import Memory
 from understudy.commands.data_folder import data_option, store_in
@@ -37,18 +37,6 @@ _PAGE = 1000
     type=click.Path(path_type=Path),
     help="The gateway's configuration: its memory.examples says how questions and answers are embedded.",
 )
-@click.option(
-    "--teacher",
-    "how",
-    flag_value="teacher",
-    help="First train a cross-encoder on the texts, and let it teach the fast scorer. Takes minutes.",
-)
-@click.option(
-    "--cross-encoder",
-    "how",
-    flag_value="cross_encoder",
-    help="Train a cross-encoder to be served itself, on a GPU, with the scorer in use behind it.",
-)
 @click.option("--dry-run", is_flag=True, help="Train and report, publish nothing.")
 def scorer(
     data: Path,
@@ -57,21 +45,17 @@ def scorer(
     seed: int,
     loss: Any,
     config: Path | None,
-    how: str | None,
     dry_run: bool,
 ) -> None:
     """Train a scorer of examples on logged outcomes. Running gateways take it into use within a second.
 
     The latest outcomes are held out; a scorer that is not better on them than the one in use is kept as rejected, and the
-    exit status is 1. `understudy models rollback scorer` takes back one that was accepted. A learner that runs replaces a
-    cross-encoder by what it trains next, unless `understudy models freeze scorer` forbids it.
+    exit status is 1. `understudy models rollback scorer` takes back one that was accepted.
     """
     # Before anything that may stand on it is imported: onnxruntime first (router.embedding.onnx_session).
-    from gateway.learning.teaching import Lesson
     from learning.training.scorer.rows import rows_from_log
     from learning.training.scorer.training import TooFewOutcomes, TorchMissing, trained
     from learning.training.stored_lessons import lessons_of
-    from router.embedding.model import EmbeddingModelMissing
     from router.examples.prior import prior_model
     from understudy.setup.learner import vectors_of
 
@@ -88,27 +72,20 @@ def scorer(
         rows = rows_from_log(logged, vectors, embedding_version=version)
         click.echo(f"{len(experiences)} judged requests, {len(rows)} usable outcomes", err=True)
         active, incumbent = _incumbent(store, whose, model)
-        before = incumbent or prior_model()
         source = settings.embedding.source
-        lesson = Lesson(store, whose, experiences, vectors, version, before, source, seed, _tell)
+        embedded = [e.choice for e in experiences if e.choice.vector is not None]
+        agreed = lessons_of(store, source, tenants_vectors)(whose, embedded[-1]) if embedded else []
         try:
-            if how == "cross_encoder":
-                made = lesson.cross_encoder()
-            else:
-                taught = lesson.soft_labels(rows) if how == "teacher" else []
-                embedded = [e.choice for e in experiences if e.choice.vector is not None]
-                agreed = lessons_of(store, source, tenants_vectors)(whose, embedded[-1]) if embedded else []
-                made = trained(
-                    rows,
-                    before,
-                    seed=seed,
-                    loss=loss,
-                    embedding_version=version,
-                    taught=taught,
-                    lessons=agreed,
-                    tell=_tell,
-                )
-        except (TooFewOutcomes, TorchMissing, EmbeddingModelMissing) as error:
+            made = trained(
+                rows,
+                incumbent or prior_model(),
+                seed=seed,
+                loss=loss,
+                embedding_version=version,
+                lessons=agreed,
+                tell=_tell,
+            )
+        except (TooFewOutcomes, TorchMissing) as error:
             give_up(str(error))
         _show(made.metrics)
         click.echo(f"{'accepted' if made.accepted else 'rejected'}: {made.reason}")
@@ -138,12 +115,15 @@ def _experiences(store: Memory, tenant: str, model: str) -> list[Experience]:
 
 
 def _incumbent(store: Memory, tenant: str, model: str) -> tuple[ArtifactRecord | None, bytes | None]:
-    """The fast scorer in use, or behind the cross-encoder in use, with its bytes; without bytes where the prior serves."""
+    """The scorer in use with its bytes; without bytes where the prior serves, for want of a version or of its file."""
     active = store.artifacts.best("scorer", tenant, model)
-    fast = features_behind(store.artifacts, active)
-    if active is not None and fast is not active:
-        click.echo(f"compared with what stands behind version {active.id}", err=True)
-    return fast, store.artifacts.read(fast) if fast is not None else None
+    if active is None:
+        return None, None
+    try:
+        return active, store.artifacts.read(active)
+    except ArtifactBroken as broken:
+        _tell(f"{broken}: compared with the prior instead")
+        return active, None
 
 
 def _show(metrics: dict[str, Any]) -> None:

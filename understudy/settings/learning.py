@@ -49,9 +49,6 @@ class ExampleChoiceSettings(Settings):
     )
     candidates: int = Field(20, ge=1, le=200, description="Nearest examples that are scored.")
     floor: float = Field(0.3, ge=-1, le=1, description="Cosine below which an example is not even scored.")
-    provider: Literal["cpu", "cuda"] = Field(
-        "cpu", description="Where the scorer runs; cuda needs the gpu extra."
-    )
     scorer_deadline_ms: float = Field(
         10, gt=0, description="A request waits no longer for scores; the nearest examples are sent instead."
     )

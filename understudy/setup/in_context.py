@@ -92,8 +92,6 @@ def in_context(
         Features(Rarity.read(embedder.tokenizer_file)),
         dimensions=embedder.dimensions,
         embedding_version=embedder.version,
-        tokenizer=embedder.tokenizer_file,
-        provider=chosen.provider,
         deadline_s=chosen.scorer_deadline_ms / 1000,
         models_folder=_models_folder(config),
     )
@@ -101,7 +99,7 @@ def in_context(
     follower = LearnedFollower(
         store.artifacts,
         openers,
-        prior=_prior(openers, metrics, chosen.provider),
+        prior=_prior(openers, metrics),
         floors=Caps(QualityFloors(store.db), name, floor.x, metrics) if floor is not None else None,
         broken=lambda kind: metrics.broken.labels(kind).inc(),
     )
@@ -157,26 +155,14 @@ def _hot(settings: ModelSettings, config: Config, store: Store) -> Callable[[str
     return HotExamples(KvPlans(store.db), engine).places
 
 
-def _prior(openers: ArtifactOpeners, metrics: LearningMetrics, provider: str) -> Scoring | None:
+def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scoring | None:
     try:
-        if provider != "cpu":
-            _tell_provider(openers, metrics, provider)
         return openers.prior()
     except (ScorerError, OSError) as error:
         # Requests can do without: the nearest examples are sent instead.
         metrics.broken.labels("scorer").inc()
         log.error("prior_broken", error=error)
         return None
-
-
-def _tell_provider(openers: ArtifactOpeners, metrics: LearningMetrics, wanted: str) -> None:
-    """Said at start, rather than when a cross-encoder is first taken into use."""
-    try:
-        log.info("scorer_provider", wanted=wanted, provider=openers.runs_on())
-    except ScorerError as error:
-        # Not fatal: only cross-encoders need it, and the fast scorer stands behind each.
-        metrics.broken.labels("scorer").inc()
-        log.error("scorer_provider_missing", wanted=wanted, error=error)
 
 
 def _models_folder(config: Config) -> Path:

@@ -113,13 +113,10 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
             helper.make_tensor_value_info(name, f32, ["n", dimensions])
             for name in ("example_questions", "example_answers")
         ]
-    outputs = [
-        helper.make_tensor_value_info(name, f32, ["n", 1]) for name in (*OUTPUTS["features"], *EFFECTS)
-    ]
+    outputs = [helper.make_tensor_value_info(name, f32, ["n", 1]) for name in (*OUTPUTS, *EFFECTS)]
     whole = helper.make_graph(graph.nodes, "scorer", inputs, outputs, graph.constants)
     model = helper.make_model(whole, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     said = Declared(
-        "features",
         dimensions=dimensions,
         features_version=VERSION,
         features_names=NAMES,

@@ -61,7 +61,7 @@ class Trained:
     """What came of training."""
 
     model: bytes
-    """ONNX, with the `features` signature."""
+    """ONNX (router.examples.scorer_artifact)."""
     metrics: dict[str, Any]
     """Figures of the new scorer and of the incumbent on the same hold-out; plain JSON."""
     accepted: bool
@@ -76,18 +76,16 @@ def trained(
     loss: Loss | Literal["auto"] = "auto",
     embedding_version: str = "",
     members: int = MEMBERS,
-    taught: Sequence[Row] = (),
     lessons: Sequence[Lesson] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Trained:
     """A scorer trained on `rows`, against `incumbent` (an ONNX scorer: the one in use, or the prior). Takes seconds to
     minutes.
 
-    `members`: how many networks are fitted and averaged. `taught`: a teacher's opinions (router.learning.distillation),
-    which are fitted beside the outcomes and never decide; of requests older than the held-out ones. `lessons`: what the
-    bank knows by itself (learning.training.scorer.bank_lessons), fitted beside them, by default with the pointwise
-    loss only; those of requests as late as the held-out ones are left aside. The same rows, incumbent and seed give
-    the same weights on the same machine. `tell` gets a line now and then. Raises TooFewOutcomes, TorchMissing, and
+    `members`: how many networks are fitted and averaged. `lessons`: what the bank knows by itself
+    (learning.training.scorer.bank_lessons), fitted beside the outcomes, by default with the pointwise loss only;
+    those of requests as late as the held-out ones are left aside. The same rows, incumbent and seed give the same
+    weights on the same machine. `tell` gets a line now and then. Raises TooFewOutcomes, TorchMissing, and
     RuntimeError should the written model not agree with the trained one.
     """
     torch = _torch()
@@ -97,16 +95,13 @@ def trained(
     torch.set_num_threads(1)
     try:
         earlier = [lesson for lesson in lessons if lesson.at_s < held[0].at_s]
-        return _trained(
-            fit, taught, earlier, check, held, incumbent, seed, loss, embedding_version, members, tell
-        )
+        return _trained(fit, earlier, check, held, incumbent, seed, loss, embedding_version, members, tell)
     finally:
         torch.set_num_threads(before)
 
 
 def _trained(
     fit: list[Row],
-    taught: Sequence[Row],
     lessons: Sequence[Lesson],
     check: list[Row],
     held: list[Row],
@@ -123,8 +118,7 @@ def _trained(
 
     fit_pairs, check_pairs, held_pairs = (comparable_pairs(part) for part in (fit, check, held))
     novel = _novel(check, fit)
-    # Pairs are of outcomes alone, and so of the rows that come first.
-    fit_batch, check_batch, novel_batch = batch_of([*fit, *taught]), batch_of(check), batch_of(novel)
+    fit_batch, check_batch, novel_batch = batch_of(fit), batch_of(check), batch_of(novel)
     wanted: list[Loss] = ["pointwise", "pairwise"] if loss == "auto" else [loss]
     if not len(fit_pairs) or (lessons and loss == "auto"):
         wanted = ["pointwise"]
@@ -180,7 +174,7 @@ def _trained(
 
 
 def predictions(model: bytes, rows: Sequence[Row]) -> Floats:
-    """Expected quality of each row's set of examples, (rows,), by an ONNX scorer with the `features` signature."""
+    """Expected quality of each row's set of examples, (rows,), by an ONNX scorer."""
     found = np.zeros(len(rows))
     # On the way every scorer is served, so that what is measured is what will run.
     with tempfile.TemporaryDirectory() as folder:

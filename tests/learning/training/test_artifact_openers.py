@@ -11,21 +11,21 @@ import pytest
 
 from learning.training import artifact_openers
 from learning.training.artifact_openers import ArtifactOpeners
+from learning.training.published import LearnedFollower
 from router.choosing.bandit import BanditBroken, BanditOutdated
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
-from router.embedding.model import locate
 from router.examples.count import BadCounts, ExampleCounts
 from router.examples.features import Features
-from router.examples.scorer import FallBack, Scorer, ScorerBroken
+from router.examples.scorer import Scorer, ScorerBroken
 from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
 from store.sqlite.database import Database
 from tests.router.examples.scoring import (
     DIMENSIONS,
     candidates,
-    cross_encoder_model,
     features_declared,
     features_model,
+    former_signature,
     rarity,
     request,
 )
@@ -42,8 +42,6 @@ def openers(artifacts: Artifacts, folder: Path, **changes: Any) -> ArtifactOpene
     settings: dict[str, Any] = {
         "dimensions": DIMENSIONS,
         "embedding_version": "mini@1",
-        "tokenizer": locate("package") / "tokenizer.json",
-        "provider": "cpu",
         "deadline_s": 10.0,
         "models_folder": folder / "models",
     }
@@ -110,39 +108,22 @@ def test_a_damaged_scorer_is_never_given_to_onnxruntime(artifacts: Artifacts, tm
         openers(artifacts, tmp_path).scorer(record)
 
 
-def test_a_cross_encoder_has_the_prior_behind_it(artifacts: Artifacts, tmp_path: Path) -> None:
-    record = published(artifacts, "scorer", cross_encoder_model(tmp_path / "x.onnx").read_bytes())
-    scorer = openers(artifacts, tmp_path).scorer(record)
-    try:
-        assert isinstance(scorer, FallBack) and scorer.version == f"scorer-{record.id}"
-        assert scorer.score(request(), candidates()).scorer == f"scorer-{record.id}"
-    finally:
-        scorer.close()
-
-
-def test_a_cross_encoder_that_is_late_is_stood_in_for_by_the_scorer_it_came_after(
+def test_a_scorer_of_a_signature_of_earlier_versions_is_counted_and_gone_without(
     artifacts: Artifacts, tmp_path: Path
 ) -> None:
-    fast = published(artifacts, "scorer", features_model(tmp_path / "m.onnx").read_bytes())
-    slow = artifacts.publish(
-        "scorer", "t", "m", cross_encoder_model(tmp_path / "x.onnx").read_bytes(), metrics={}, parent=fast.id
-    )
-    scorer = openers(artifacts, tmp_path).scorer(slow)
+    former = features_model(tmp_path / "former.onnx", metadata=former_signature())
+    published(artifacts, "scorer", former.read_bytes())
+    opener, broken = openers(artifacts, tmp_path), list[str]()
+    follower = LearnedFollower(artifacts, opener, prior=opener.prior(), broken=broken.append)
+    follower.start()
     try:
-        assert isinstance(scorer, FallBack)
-        assert scorer.score(request(), candidates()).scorer == f"scorer-{slow.id}"
-        scorer._better.close()
-        scores = scorer.score(request(), candidates())
-        assert scores.scorer == f"scorer-{fast.id}"
-        assert scores.bypassed == ("cross_encoder:ScorerLate",)
+        assert follower.ready("t", "m", timeout_s=60)
+        scorer = follower.of("t", "m").scorer
+        assert scorer is not None and scorer.version == "prior"
+        assert len(scorer.score(request(), candidates()).gains) == 4
+        assert broken == ["scorer"]
     finally:
-        scorer.close()
-
-
-def test_a_provider_that_is_not_there_is_named_at_start(artifacts: Artifacts, tmp_path: Path) -> None:
-    assert openers(artifacts, tmp_path).runs_on() == "CPUExecutionProvider"
-    with pytest.raises(ScorerBroken, match="CUDAExecutionProvider"):
-        openers(artifacts, tmp_path, provider="cuda").runs_on()
+        follower.stop()
 
 
 def test_a_bandit_of_another_embedder_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from router.embedding.onnx_session import OnnxSession, ProviderMissing, SessionBusy
+from router.embedding.onnx_session import OnnxSession, SessionBusy
 
 
 @pytest.fixture
@@ -67,18 +67,6 @@ def test_a_job_runs_the_model_on_the_sessions_own_thread(session: OnnxSession) -
     names = {session.submit(lambda _: threading.current_thread().name).result() for _ in range(5)}
     assert names == set(threads_of("doubler"))
     assert len(names) == 1
-
-
-def test_the_session_says_what_it_runs_on(session: OnnxSession) -> None:
-    assert session.provider == "CPUExecutionProvider"
-
-
-def test_a_processor_that_is_not_there_is_an_error_and_no_silent_fallback(doubler: Path) -> None:
-    with pytest.raises(
-        ProviderMissing, match=r"NoSuchExecutionProvider is not offered.*CPUExecutionProvider"
-    ):
-        OnnxSession(doubler, name="nowhere", provider="NoSuchExecutionProvider")
-    assert threads_of("nowhere") == []
 
 
 def test_an_error_in_a_job_reaches_who_asked_and_spares_the_next(session: OnnxSession) -> None:

@@ -61,12 +61,16 @@ def request(text: str = REQUEST) -> RequestView:
 
 def features_declared(**changes: Any) -> dict[str, str]:
     fields: dict[str, Any] = {
-        "signature": "features",
         "dimensions": DIMENSIONS,
         "features_version": VERSION,
         "features_names": NAMES,
     }
     return Declared(**(fields | changes)).metadata()
+
+
+def former_signature() -> dict[str, str]:
+    """What a scorer of earlier versions declared, which read texts."""
+    return features_declared() | {"understudy.scorer.signature": "cross_encoder"}
 
 
 def features_model(
@@ -126,29 +130,5 @@ def features_model(
     graph = helper.make_graph(nodes, "features", ports, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     helper.set_model_props(model, dict(features_declared() if metadata is None else metadata))
-    onnx.save(model, path)
-    return path
-
-
-def cross_encoder_model(path: Path, *, types: bool = True) -> Path:
-    """quality = real tokens of the row / 512: longer pairs are better, which a test can count."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    constants = [
-        numpy_helper.from_array(np.array([1], np.int64), "columns"),
-        numpy_helper.from_array(np.array(1 / 512, np.float32), "unit"),
-    ]
-    nodes = [
-        helper.make_node("ReduceSum", ["attention_mask", "columns"], ["count"], keepdims=0),
-        helper.make_node("Cast", ["count"], ["real"], to=TensorProto.FLOAT),
-        helper.make_node("Mul", ["real", "unit"], ["quality"]),
-    ]
-    names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
-    ports = [helper.make_tensor_value_info(name, TensorProto.INT64, ["n", "t"]) for name in names]
-    outputs = [helper.make_tensor_value_info("quality", TensorProto.FLOAT, ["n"])]
-    graph = helper.make_graph(nodes, "cross", ports, outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    helper.set_model_props(model, Declared("cross_encoder").metadata())
     onnx.save(model, path)
     return path

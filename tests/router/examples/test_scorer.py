@@ -11,25 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.embedding.model import locate
 from router.examples.features import HALF_HELPS_MOST, NAMES, RULE_HELPS_MOST, Features
 from router.examples.prior import prior_model
-from router.examples.scorer import FallBack, Scorer, ScorerBroken, ScorerError, ScorerLate
+from router.examples.scorer import Scorer, ScorerBroken, ScorerError, ScorerLate
 from router.examples.scorer_artifact import Declared, declared
 from router.plan import Candidate
 from tests.router.examples.scoring import (
     DIMENSIONS,
     candidates,
-    cross_encoder_model,
     example,
     features_declared,
     features_model,
+    former_signature,
     rarity,
     request,
     unit,
 )
-
-TOKENIZER = locate("package") / "tokenizer.json"
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +58,6 @@ def test_scores_are_the_models_in_the_order_of_the_candidates(scorer: Scorer, fe
     assert scores.gains == pytest.approx(scores.quality_with - 0.25)
     assert scores.scorer == scorer.version == "v1"
     assert scores.features.shape == (4, len(NAMES))
-    assert scorer.provider == "CPUExecutionProvider"
 
 
 def test_an_example_is_as_old_as_the_clock_that_was_given_says(tmp_path: Path, features: Features) -> None:
@@ -145,10 +141,8 @@ BROKEN = {
     "cut short": (lambda path: path.write_bytes(prior_model()[:300]) and path, "could not be loaded"),
     "undeclared": (lambda path: features_model(path, metadata={}), "declares scorer format None"),
     "unknown signature": (
-        lambda path: features_model(
-            path, metadata=features_declared() | {"understudy.scorer.signature": "oracle"}
-        ),
-        "signature 'oracle'",
+        lambda path: features_model(path, metadata=former_signature()),
+        "signature 'cross_encoder'",
     ),
     "unreadable names": (
         lambda path: features_model(
@@ -238,72 +232,11 @@ def test_effects_that_are_no_shares_are_no_scores(tmp_path: Path, features: Feat
     scorer.close()
 
 
-def test_a_processor_that_is_not_there_is_no_silent_fallback(tmp_path: Path, features: Features) -> None:
-    with pytest.raises(ScorerBroken, match="is not offered"):
-        opened(features_model(tmp_path / "m.onnx"), features, provider="NoSuchExecutionProvider")
-
-
 def test_every_error_is_one_the_caller_can_go_on_without() -> None:
     assert issubclass(ScorerLate, ScorerError)
     assert issubclass(ScorerBroken, ScorerError)
 
 
-@pytest.mark.parametrize("types", [True, False])
-def test_a_cross_encoder_reads_request_and_example_together(
-    tmp_path: Path, features: Features, types: bool
-) -> None:
-    model = cross_encoder_model(tmp_path / "cross.onnx", types=types)
-    scorer = opened(model, features, tokenizer=TOKENIZER, version="cross")
-    short, long = example(question="Short?"), example(2, question="A question with many more words in it?")
-    given = [replace(candidates()[0], example=e) for e in (short, long)]
-    scores = scorer.score(request(), given)
-    assert 0 < scores.quality_alone < scores.quality_with[0] < scores.quality_with[1]
-    assert scores.gains == pytest.approx(scores.quality_with - np.float32(scores.quality_alone))
-    assert scores.features.shape == (2, len(NAMES))
-    assert len(scorer.score(request(), []).gains) == 0
-    scorer.close()
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "message"), [(None, "needs its tokenizer"), ("absent.json", "could not be read")]
-)
-def test_a_cross_encoder_without_its_tokenizer_is_refused(
-    tmp_path: Path, features: Features, tokenizer: str | None, message: str
-) -> None:
-    model = cross_encoder_model(tmp_path / "cross.onnx")
-    with pytest.raises(ScorerBroken, match=message):
-        opened(model, features, tokenizer=None if tokenizer is None else tmp_path / tokenizer)
-
-
-def test_a_late_cross_encoder_is_gone_without_and_that_is_told(
-    tmp_path: Path, features: Features, scorer: Scorer
-) -> None:
-    better = opened(
-        cross_encoder_model(tmp_path / "c.onnx"),
-        features,
-        tokenizer=TOKENIZER,
-        version="cross",
-        deadline_s=0.01,
-    )
-    both = FallBack(better, scorer)
-    assert (both.version, both.provider) == ("cross", "CPUExecutionProvider")
-    release = busy(better)
-    scores = both.score(request(), candidates())
-    assert scores.bypassed == ("cross_encoder:ScorerLate",)
-    assert scores.scorer == "v1"
-    release.set()
-    both.close()
-
-
-def test_a_cross_encoder_within_its_budget_is_what_answers(
-    tmp_path: Path, features: Features, scorer: Scorer
-) -> None:
-    better = opened(cross_encoder_model(tmp_path / "c.onnx"), features, tokenizer=TOKENIZER, version="cross")
-    scores = FallBack(better, scorer).score(request(), candidates())
-    assert (scores.scorer, scores.bypassed) == ("cross", ())
-    better.close()
-
-
 def test_what_a_model_declares_can_be_read_back() -> None:
-    said = Declared("features", 384, "7", ("a", "b"), "mini@1", prior=True)
+    said = Declared(384, "7", ("a", "b"), "mini@1", prior=True)
     assert declared(said.metadata()) == said

@@ -92,8 +92,6 @@ class GivenScorer:
     failure: Exception | None = None
     alone: float = 0.5
     version: str = "scorer-1"
-    provider: str = "CPUExecutionProvider"
-    bypassed: tuple[str, ...] = ()
 
     def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores:
         if self.failure is not None:
@@ -102,7 +100,7 @@ class GivenScorer:
         rows = np.zeros((len(candidates), len(NAMES)), np.float32)
         rows[:, 0] = [c.similarity for c in candidates]
         effects = [(max(0.0, gain) / (1.0 - self.alone), 0.0) for gain in gains.tolist()]
-        return Scores(gains, gains + self.alone, self.alone, rows, self.version, self.bypassed, effects)
+        return Scores(gains, gains + self.alone, self.alone, rows, self.version, effects)
 
     def close(self) -> None: ...
 
@@ -337,11 +335,6 @@ async def test_without_any_scorer_the_nearest_examples_are_sent_and_nothing_is_c
 ) -> None:
     plan = await decide(Given(learned=Learned(), knobs={"max_examples": 2}))
     assert (ids(plan), plan.bypassed, plan.policy_version) == ([1, 0], (), "none")
-
-
-async def test_a_scorer_that_fell_back_says_so(decide: Decide) -> None:
-    plan = await decide(Given(learned=Learned(scorer=GivenScorer(bypassed=("cross:ScorerLate",)))))
-    assert plan.bypassed == ("cross:ScorerLate",) and ids(plan)
 
 
 async def test_scores_of_the_wrong_number_are_gone_without(decide: Decide) -> None:

@@ -15,7 +15,7 @@ from store.records import NewExample
 from store.store import Memory
 from tests.learning.training.scorer.scorer_world import outcomes
 from tests.store.rows import choice_record, new_example, outcome_record
-from understudy.commands.learn_scorer import scorer
+from understudy.commands.learn_scorer import _incumbent, scorer
 
 MODEL = "gpt-4o"
 DIMENSIONS = 8
@@ -105,14 +105,19 @@ def test_too_few_outcomes_publish_nothing_and_say_how_many_there_are(tmp_path: P
     assert versions(tmp_path) == []
 
 
-@pytest.mark.train
-@pytest.mark.parametrize("how", ["--teacher", "--cross-encoder"])
-def test_requests_whose_texts_are_nowhere_teach_nobody_and_publish_nothing(tmp_path: Path, how: str) -> None:
-    filled(tmp_path, 300)
-    done = run(tmp_path, how)
-    assert done.exit_code == 2
-    assert "0 outcomes to learn from" in done.output
-    assert versions(tmp_path) == []
+def test_a_scorer_in_use_whose_file_is_damaged_is_no_rival(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Memory.open(tmp_path)
+    try:
+        assert _incumbent(store, "t", MODEL) == (None, None)
+        record = store.artifacts.publish("scorer", "t", MODEL, b"a scorer", metrics={})
+        assert _incumbent(store, "t", MODEL) == (record, b"a scorer")
+        store.artifacts.path(record).write_bytes(b"")
+        assert _incumbent(store, "t", MODEL) == (record, None)
+        assert "compared with the prior instead" in capsys.readouterr().err
+    finally:
+        store.close()
 
 
 def test_without_torch_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
