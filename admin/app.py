@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import socket
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from aiohttp import web
 
 from admin.access import (
@@ -33,6 +35,8 @@ from admin.sources import Sources
 from admin.static_files import StaticFiles
 from admin.summaries.what_if import shared
 from store.sqlite.database import StoreBusy, StoreClosed
+
+log = structlog.get_logger(__name__)
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -89,6 +93,23 @@ class AdminApp:
         """End the threads of its own, and what pages began in the background."""
         self._sign_in.close()
         self._sources.close()
+
+    async def serve(self, sock: socket.socket, stop: asyncio.Event) -> None:
+        """Serve the pages on `sock`, and tell them of news, until `stop` is set."""
+        runner = web.AppRunner(
+            self.app, handle_signals=False, access_log=None, shutdown_timeout=1, handler_cancellation=True
+        )
+        await runner.setup()
+        try:
+            await web.SockSite(runner, sock).start()
+            host, port = sock.getsockname()[:2]
+            log.info("admin_listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+            async with asyncio.TaskGroup() as tasks:
+                live = tasks.create_task(self.live.run(), name="live")
+                await stop.wait()
+                live.cancel()
+        finally:
+            await runner.cleanup()
 
     def _route(self) -> None:
         get, post = self.app.router.add_get, self.app.router.add_post

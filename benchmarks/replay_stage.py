@@ -32,9 +32,10 @@ from router.lexical_things import about_other_things, things
 from router.retriever import Retriever
 
 from engines.chat import estimated_tokens
-from router.digest import cut, instructions, question, scope_of
+from router.digest import instructions, question, scope_of
 from router.plan import Candidate
 from router.prompt import with_examples
+from store.admission.cutting import cut
 from store.records import NewExample, Vector
 
 TENANT = "default"

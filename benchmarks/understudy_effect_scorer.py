@@ -56,14 +56,14 @@ def trained(folder: Path, small: Served, large: Served, seed: int) -> tuple[byte
         guide.key = ""
         filled(guide, drawn)
         rows, _ = all_answered(drawn.questions, with_feedback(guide, served_model(guide, "guide"), 1.0))
-    command = [sys.executable, "-m", "gateway", "learn", "scorer", "--data", str(place / "data")]
+    command = [sys.executable, "-m", "understudy", "learn", "scorer", "--data", str(place / "data")]
     command += ["--model", "guide", "--seed", str(seed)]
     ended = subprocess.run(command, capture_output=True, text=True)
     version = re.search(r"scorer version (\d+) is (\w+)", ended.stdout)
     if version is None:
         raise RuntimeError(f"no scorer was trained:\n{ended.stdout}{ended.stderr}")
     out = folder / "scorer.onnx"
-    export = [sys.executable, "-m", "gateway", "models", "export", version[1], "-o", str(out)]
+    export = [sys.executable, "-m", "understudy", "models", "export", version[1], "-o", str(out)]
     subprocess.run([*export, "--data", str(place / "data")], check=True, capture_output=True)
     said = {
         "state": version[2],

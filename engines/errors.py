@@ -53,3 +53,16 @@ class Unavailable(EngineError):
 
     status = 503
     code = "engine_unavailable"
+
+
+class RequestError(Exception):
+    """The client's request cannot be served as it stands."""
+
+    def __init__(
+        self, message: str, *, status: int = 400, code: str = "invalid_request", param: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.code = code
+        self.param = param

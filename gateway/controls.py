@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.errors import RequestError
+from engines.errors import RequestError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from engines.errors import EngineError
-from gateway.errors import RequestError, engine_error_response, error_response
+from engines.errors import EngineError, RequestError
+from gateway.errors import engine_error_response, error_response
+from gateway.handlers.handler import Handler
 from gateway.journey import Journey, Outcome
 from gateway.keys import Gatekeeper
 from gateway.relay import ClientGone
 from gateway.websocket import wants_upgrade
 
 log = structlog.get_logger(__name__)
-
-Handler = Callable[[web.BaseRequest, str, Journey], Awaitable[web.StreamResponse]]
-"""(request, raw target below the prefix, journey) -> answer."""
 
 
 class Routes(Protocol):

@@ -20,19 +20,6 @@ _TYPES = {
 }
 
 
-class RequestError(Exception):
-    """The client's request cannot be served as it stands."""
-
-    def __init__(
-        self, message: str, *, status: int = 400, code: str = "invalid_request", param: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.status = status
-        self.code = code
-        self.param = param
-
-
 def error_body(status: int, message: str, *, code: str | None = None, param: str | None = None) -> bytes:
     """The JSON body of an error."""
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")

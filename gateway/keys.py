@@ -8,8 +8,8 @@ from typing import Protocol
 from aiohttp import web
 from multidict import CIMultiDict
 
+from engines.errors import RequestError
 from engines.headers import request_headers
-from gateway.errors import RequestError
 from gateway.journey import Journey
 from store.records import Key
 

@@ -13,9 +13,8 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
 from engines.engine import Engine, EngineRequest
-from engines.errors import EngineError
+from engines.errors import EngineError, RequestError
 from gateway.answer import Kept
-from gateway.errors import RequestError
 from gateway.journey import Journey
 from gateway.keys import Gatekeeper, outgoing_headers
 from gateway.relay import relay

@@ -18,10 +18,10 @@ from multidict import CIMultiDict
 from engines.chat import ChatRequest
 from engines.continuation import CarriedOn, Continuation, continuable
 from engines.engine import Engine, EngineReply, EngineRequest
+from engines.errors import RequestError
 from engines.failover import Failover, Try
 from gateway.answer import Answer
 from gateway.cache_status import BYPASS, MISS, hit_status
-from gateway.errors import RequestError
 from gateway.journey import Journey, Outcome
 from gateway.own_response import own_response
 from gateway.relay import relay

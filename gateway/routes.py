@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.door import Handler
-from gateway.errors import RequestError
+from engines.errors import RequestError
+from gateway.handlers.handler import Handler
 
 
 class RouteTable:

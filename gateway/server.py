@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import aiohttp
@@ -16,7 +17,6 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from gateway.errors import error_response
-from understudy.settings.config import Listen
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +64,15 @@ class _Connection(RequestHandler):
         return response
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What the server accepts, and how long it waits for open requests when it stops."""
+
+    max_json_bytes: int
+    max_header_bytes: int
+    grace_s: float
+
+
 class _Server(web.Server):
     """aiohttp's low-level server with our connections."""
 
@@ -73,7 +82,7 @@ class _Server(web.Server):
 
 async def serve(
     handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-    listen: Listen,
+    limits: ServerLimits,
     *,
     sock: socket.socket,
     stop: asyncio.Event,
@@ -89,15 +98,15 @@ async def serve(
         handler,
         # A client that leaves cancels its handler, which closes the upstream in whatever phase it is.
         handler_cancellation=True,
-        request_factory=_request_factory(asyncio.get_running_loop(), int(listen.max_json_mib * 2**20)),
+        request_factory=_request_factory(asyncio.get_running_loop(), limits.max_json_bytes),
         access_log=None,
         auto_decompress=False,
-        max_line_size=max(8190, int(listen.max_header_kib * 1024)),
-        max_field_size=int(listen.max_header_kib * 1024),
+        max_line_size=max(8190, limits.max_header_bytes),
+        max_field_size=limits.max_header_bytes,
         keepalive_timeout=75,
         lingering_time=2,
     )
-    runner = web.ServerRunner(server, shutdown_timeout=listen.grace_s)
+    runner = web.ServerRunner(server, shutdown_timeout=limits.grace_s)
     await runner.setup()
     site = web.SockSite(runner, sock, backlog=_BACKLOG)
     await site.start()

@@ -16,6 +16,7 @@ from aiohttp.streams import StreamReader
 from engines.engine import EngineRequest
 from engines.headers import named_by_connection
 from engines.openai_http import OpenAIHTTP
+from gateway.handlers.handler import Handler
 from gateway.journey import Journey, Outcome
 from gateway.keys import Gatekeeper, outgoing_headers
 from gateway.relay import relay
@@ -102,3 +103,14 @@ async def _pump(source: StreamReader, sink: aiohttp.abc.AbstractStreamWriter) ->
     transport = getattr(sink, "transport", None)
     if transport is not None:
         transport.close()
+
+
+def with_upgrades(passthrough: Handler, upstream: OpenAIHTTP, keys: Gatekeeper) -> Handler:
+    """`passthrough`, but for requests that ask for a WebSocket: those get a tunnel to `upstream`."""
+
+    async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        if wants_upgrade(request):
+            return await tunnel(request, upstream, keys, target, journey)
+        return await passthrough(request, target, journey)
+
+    return handle

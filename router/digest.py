@@ -35,14 +35,6 @@ def _one_line(message: Mapping[str, Any]) -> str:
     return " ".join(message_text(message.get("content")).split())[:_EARLIER_CHARACTERS]
 
 
-def cut(text: str, characters: int) -> str:
-    """`text`, at most that long: its beginning and its end, since a long prompt often asks its question last."""
-    if len(text) <= characters:
-        return text
-    head = characters * 2 // 3
-    return text[:head] + text[head - characters :]
-
-
 def instructions(chat: ChatRequest) -> str:
     """What must be equal for an example to apply, as JSON: the texts of the system messages, and the form of the answer."""
     texts = [message_text(m.get("content")) for m in chat.messages if m.get("role") in _SYSTEM]

@@ -7,12 +7,14 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("gateway", "admin", "router", "engines", "store", "loadtest")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+ROOMS = tuple(PROJECT["hatch"]["build"]["targets"]["wheel"]["packages"])
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 TESTED_BY = {
     # Wiring, and what only means something with sockets around it: tested by whole requests.
@@ -40,6 +42,13 @@ TESTED_BY = {
     "gateway/own_response.py": "flow/test_line_exact.py",
     "engines/registry.py": "flow/line.py",
     "understudy/processes/admin.py": "flow/test_admin_process.py",
+    "gateway/handlers/examples.py": "flow/test_line_demonstrations.py",
+    "understudy/setup/server.py": "gateway/serving.py",
+    "understudy/processes/learner.py": "flow/test_learner_process.py",
+    "understudy/processes/replayer.py": "flow/test_replayer_process.py",
+    "learning/bank/example_store.py": "flow/test_line_demonstrations.py",
+    "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
+    "store/admission/cutting.py": "store/admission/test_chain.py",
     "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of the door asks for all of them.
     "admin/pages/audit.py": "admin/test_access.py",
@@ -51,8 +60,9 @@ TESTED_BY = {
     "admin/pages/tenants.py": "admin/test_access.py",
     "admin/sign_in.py": "admin/test_access.py",
     # Seams: nothing to run.
-    "engines/engine.py": "engines/test_simulated.py",
-    "router/policy.py": "router/test_few_shot.py",
+    "gateway/handlers/handler.py": "gateway/serving.py",
+    "engines/engine.py": "simulation/test_engine.py",
+    "router/policy.py": "router/policies/test_few_shot.py",
 }
 
 
@@ -62,6 +72,19 @@ def test_no_installed_distribution_ships_one_of_our_package_names() -> None:
         assert set(owners.get(room, [])) <= {"understudy-gateway"}, (
             f"{room} is also shipped by {owners[room]}"
         )
+
+
+def test_every_tool_looks_at_every_package() -> None:
+    """The wheel's list in pyproject.toml is the one that counts."""
+    assert set(PROJECT["mypy"]["packages"]) == set(PROJECT["importlinter"]["root_packages"]) == set(ROOMS)
+
+
+def test_only_the_gateway_and_the_admin_pages_serve_http() -> None:
+    served = re.compile(
+        r"^\s*(?:from aiohttp import .*\bweb\b|from aiohttp\.web|import aiohttp\.web)", re.MULTILINE
+    )
+    serving = {path.relative_to(ROOT).parts[0] for path in SOURCES if served.search(path.read_text("utf-8"))}
+    assert serving <= {"gateway", "admin", "loadtest"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -142,7 +165,7 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
         "sqlite_utils",
         "store.admission",
     ]
-    script = f"import sys, gateway.build; print([m for m in {heavy!r} if m in sys.modules])"
+    script = f"import sys, understudy.build; print([m for m in {heavy!r} if m in sys.modules])"
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=180, check=True
     )

@@ -9,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from engines.engine import Engine
 from engines.registry import Registry
-from gateway.door import Door, Handler
+from gateway.door import Door
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
+from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.journey import Journey
@@ -26,7 +25,7 @@ from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
 from gateway.routes import RouteTable
-from gateway.websocket import tunnel, wants_upgrade
+from gateway.websocket import with_upgrades
 from router.policies.fixed import Fixed
 from router.policy import Policy
 from store.people.secret import tenant_id
@@ -36,7 +35,7 @@ from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, 
 from understudy.setup.keepers import keepers, keepers_at_once
 
 if TYPE_CHECKING:
-    from gateway.handlers.examples import Shelf
+    from learning.bank.example_store import ExampleStore
     from learning.outcomes.judging import Judging
     from learning.training.dial_follower import DialFollower, Turn
     from learning.training.metrics import LearningMetrics
@@ -214,7 +213,8 @@ class Gateway:
         if self._load is not None:
             self._load.ended(journey)
         if self._learning_metrics is not None:
-            self._learning_metrics.ended(journey)
+            plan = journey.answer.plan if journey.answer is not None else None
+            self._learning_metrics.decided(journey.model, plan.choice if plan is not None else None)
         if self._judging is not None:
             # Before the recorder, which lets go of the answer when it is done.
             self._judging.take(journey)
@@ -240,7 +240,11 @@ class Gateway:
             endpoints["POST", "/embeddings"] = self._embeddings(passthrough)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
-        otherwise = self._everything_else(passthrough) if passthrough else None
+        otherwise = (
+            with_upgrades(passthrough, self._upstream, self._keys)
+            if passthrough is not None and self._upstream is not None
+            else None
+        )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
         return RouteTable(
@@ -286,48 +290,40 @@ class Gateway:
     def _examples_before(self, otherwise: Handler | None) -> Handler:
         # Imported here: the admission rules behind it weigh ten megabytes that a mere pass-through must not carry.
         from gateway.handlers.examples import Examples, mounted
+        from learning.bank.forgetting import Forgetter
 
-        return mounted(Examples(self._shelf()), otherwise)
+        memory = self.memory
+        forgetter = Forgetter(memory.store) if memory is not None else None
+        limit = int(self._config.listen.max_json_mib * 2**20)
+        return mounted(Examples(self._example_store(), forgetter, max_json_bytes=limit), otherwise)
 
     def _feedback(self, memory: Memory) -> Handler:
         from gateway.handlers.feedback import Feedback
-        from learning.outcomes.known_quality import known_quality
-        from understudy.setup.feedback import desk
+        from gateway.limits.feedback_rate import FeedbackRate
+        from understudy.setup.feedback import feedback_intake, known_quality
 
         settings = self._config.feedback
-        made = desk(
+        intake = feedback_intake(
             memory,
-            self._shelf(),
+            self._example_store(),
             window_s=settings.window_h * 3600,
-            per_minute=settings.per_minute,
-            max_bytes=int(settings.max_kib * 1024),
             survive_power_cut=settings.survive_power_cut,
             known=known_quality(memory.store, self._config),
         )
-        return Feedback(made)
+        rate = FeedbackRate(settings.per_minute)
+        return Feedback(intake, rate, max_json_bytes=int(settings.max_kib * 1024))
 
-    def _shelf(self) -> Shelf | None:
+    def _example_store(self) -> ExampleStore | None:
         memory = self.memory
         if memory is None or memory.embedder is None or self._config.memory is None:
             return None
-        from understudy.setup.examples import shelf
+        from understudy.setup.examples import example_store
 
-        return shelf(memory, self._config.memory.examples, int(self._config.listen.max_json_mib * 2**20))
+        return example_store(memory, self._config.memory.examples)
 
     def _kept_bytes(self) -> int:
         # A stream is several times the size of the answer in it.
         return int(self._config.memory.exact.max_entry_kib * 1024) * 8 if self._config.memory else 2**20
-
-    def _everything_else(self, passthrough: Passthrough) -> Handler:
-        upstream = self._upstream
-        assert upstream is not None
-
-        async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-            if wants_upgrade(request):
-                return await tunnel(request, upstream, self._keys, target, journey)
-            return await passthrough(request, target, journey)
-
-        return handle
 
     def _served(self, name: str, settings: ModelSettings) -> ServedModel:
         return ServedModel(

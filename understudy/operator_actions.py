@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from admin.hands import Hands, NotDone, Reply, Verdict
 from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.engine import Engine
-from gateway.errors import RequestError
-from gateway.handlers.examples import Shelf
-from gateway.handlers.feedback import Desk, give
-from gateway.journey import Journey
-from gateway.limits.feedback_rate import FeedbackRate
-from learning.bank.forgetting import Forgetter
+from engines.errors import RequestError
+from learning.bank.example_store import ExampleStore
 from learning.bank.sharing import lenders
 from learning.outcomes.feedback import read_feedback
-from learning.outcomes.known_quality import known_quality
+from learning.outcomes.feedback_intake import FeedbackIntake
 from learning.outcomes.target import Targets
 from router.dials import Dials
 from store.examples.contributors import Standings
@@ -35,11 +30,11 @@ from understudy.settings.config import Config, ModelSettings
 from understudy.settings.reach import out_of_reach
 from understudy.setup.admission import admission
 from understudy.setup.engines import Tenants, engines
+from understudy.setup.feedback import known_quality
 
 if TYPE_CHECKING:
     from router.embedding.embedder import Embedder
 
-_PER_MINUTE = 10_000
 _MOST_TOKENS = 2048
 _ANSWER_WITHIN_S = 120.0
 
@@ -90,13 +85,12 @@ class AdminHands:
             "correction": verdict.correction or None,
         }
         fields |= {name: value for name, value in told.items() if value is not None}
-        # By no key: what an operator gives is held back no more than what an operator imports.
-        journey = Journey("", time.perf_counter(), time.time(), "POST", "/admin", verdict.tenant)
         try:
             said = read_feedback({name: value for name, value in fields.items() if name != "user"})
             if verdict.correction and verdict.messages is not None:
                 fields["messages"] = [dict(message) for message in verdict.messages]
-            kept, _ = await give(self._desk(), journey, fields, said)
+            # By no key: what an operator gives is held back no more than what an operator imports.
+            kept, _ = await self._intake().give(verdict.tenant, None, fields, said)
         except RequestError as error:
             raise NotDone(str(error)) from error
         # The accounts of examples are written now and then; nobody does that in this process.
@@ -108,41 +102,37 @@ class AdminHands:
         if written is not None:
             written.result(30)
 
-    def _desk(self) -> Desk:
+    def _intake(self) -> FeedbackIntake:
         store = self._store
-        return Desk(
+        return FeedbackIntake(
             answers=Targets(store.choices, store.decisions, settle_s=0.0),
             log=store.feedback,
-            rate=FeedbackRate(_PER_MINUTE),
             examples=store.examples,
             judgements=store.examples.ledger,
             example_of=self._example_of,
-            shelf=self._shelf(),
+            corrections=self._example_store(),
             secret=store.secret,
             window_s=float("inf"),
-            max_bytes=0,
             known=known_quality(store, self._config),
         )
 
     def _example_of(self, tenant: str, request_id: str) -> Example | None:
         return by_request(self._store.db.read(), tenant, request_id)
 
-    def _shelf(self) -> Shelf | None:
+    def _example_store(self) -> ExampleStore | None:
         memory = self._config.memory
         if memory is None or not memory.examples.enabled:
             return None
         store = self._store
-        return Shelf(
+        return ExampleStore(
             bank=store.examples,
             find=self._example_of,
             admission=admission(memory.examples),
             embedder=_Lazy(self),
             nearest=self._nearest,
             followed=lambda seq: None,
-            forgetter=Forgetter(store),
             standing=Standings(store.db).of,
             secret=store.secret,
-            max_json_bytes=0,
         )
 
     def _nearest(self, tenant: str, vector: Vector, count: int) -> list[tuple[int, float]]:

@@ -11,7 +11,7 @@ from admin.sources import Sources
 from admin.summaries.example import example, find
 from admin.summaries.example_map import example_map, shared
 from admin.summaries.examples import examples
-from router.digest import cut
+from store.admission.cutting import cut
 from store.examples.edits import ExampleEdits
 from store.records import Example, Vector
 

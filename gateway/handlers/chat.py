@@ -9,15 +9,16 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
+from engines.chat_json import read_chat_request
 from engines.engine import EngineRequest
+from engines.errors import RequestError
 from gateway.answer import Answer, Kept
 from gateway.controls import Controls, read_controls
-from gateway.errors import RequestError
 from gateway.journey import Journey
 from gateway.keys import Gatekeeper, outgoing_headers
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
-from gateway.wire import is_json, read_body, read_chat_request, read_json
+from gateway.wire import is_json, read_body, read_json
 from store.answers.exact_key import exact_key
 
 _READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip", "*"})

@@ -7,28 +7,24 @@ is not the caller's own does not exist here: 404, so that nobody can learn what 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote
 
 import structlog
 from aiohttp import web
 
 from engines.chat import ChatRequest
-from gateway.door import Handler
-from gateway.errors import RequestError
+from engines.chat_json import read_chat_request
+from engines.errors import RequestError
+from gateway.handlers.handler import Handler
 from gateway.journey import Journey, Outcome
 from gateway.own_response import json_response
-from gateway.wire import read_body, read_chat_request, read_json
+from gateway.wire import read_body, read_json
 from learning.bank.contributor import contributor, user_of
-from learning.bank.demonstrations import Digested, NotAdmitted, as_chat, content_id, demonstration, digested
-from store.admission import Admission, Contributor
-from store.examples.contributors import Standing
+from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, demonstration
+from learning.bank.example_store import ExampleStore
 from store.people.secret import derive
-from store.records import Admitted, Example, Kind, NewExample, Vector
+from store.records import Example, Kind
 from store.sqlite.database import StoreBusy
 
 if TYPE_CHECKING:
@@ -43,66 +39,19 @@ _NEIGHBOURS = 8
 _ID_CHARACTERS = 32
 
 
-class Bank(Protocol):
-    """What is needed of store.examples.bank.ExampleBank."""
-
-    def admit(self, new: NewExample) -> Future[Admitted]: ...
-
-    def update(
-        self,
-        tenant: str,
-        id: int,
-        *,
-        answer: str | None = ...,
-        kind: Kind | None = ...,
-        pinned: bool | None = ...,
-        served_from_s: float | None = ...,
-    ) -> Future[Example | None]: ...
-
-    def page(
-        self, tenant: str, *, after_id: int = ..., limit: int = ..., kind: Kind | None = ...
-    ) -> Sequence[Example]: ...
-
-    def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]: ...
-
-
-class Embedder(Protocol):
-    """What is needed of router.embedding.embedder.Embedder."""
-
-    @property
-    def version(self) -> str: ...
-
-    def embed_blocking(self, text: str) -> Vector: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """What the endpoints work on."""
-
-    bank: Bank
-    find: Callable[[str, str], Example | None]
-    """The tenant's example that stands for a request."""
-    admission: Admission
-    embedder: Embedder
-    nearest: Callable[[str, Vector, int], list[tuple[int, float]]]
-    followed: Callable[[int], object]
-    """Waits until this process's index has followed the log up to a place."""
-    forgetter: Forgetter
-    standing: Callable[[str, str, float], Standing]
-    """What a key has contributed so far. Blocks."""
-    secret: bytes
-    max_json_bytes: int
-
-
 class Examples:
-    """Everything at and below `/examples`. Without a shelf, examples are switched off."""
+    """Everything at and below `/examples`. Without a store, examples are switched off."""
 
-    def __init__(self, shelf: Shelf | None) -> None:
-        self._shelf = shelf
+    def __init__(
+        self, store: ExampleStore | None, forgetter: Forgetter | None, *, max_json_bytes: int
+    ) -> None:
+        self._store = store
+        self._forgetter = forgetter
+        self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.door.Handler. Raises RequestError."""
-        if self._shelf is None:
+        if self._store is None:
             raise RequestError(
                 "This gateway keeps no examples: memory.examples.enabled is off.",
                 status=404,
@@ -112,15 +61,15 @@ class Examples:
         name = unquote(path[len(PATH) :].strip("/"))
         match request.method, name:
             case "POST", "":
-                status, content = await self._give(self._shelf, request, journey)
+                status, content = await self._give(self._store, request, journey)
             case "GET", "":
-                status, content = 200, await self._page(self._shelf, _query(query), journey)
+                status, content = 200, await self._page(self._store, _query(query), journey)
             case "GET", _:
-                status, content = 200, _shown(await self._find(self._shelf, name, journey))
+                status, content = 200, _shown(await self._find(self._store, name, journey))
             case "DELETE", "":
-                status, content = 200, await self._forget(self._shelf, _query(query), journey)
+                status, content = 200, await self._forget(_query(query), journey)
             case "DELETE", _:
-                status, content = 200, await self._remove(self._shelf, name, journey)
+                status, content = 200, await self._remove(self._store, name, journey)
             case _:
                 raise RequestError(
                     f"{PATH} does not take {request.method}.", status=405, code="method_not_allowed"
@@ -129,10 +78,10 @@ class Examples:
         return json_response(content, status=status)
 
     async def _give(
-        self, shelf: Shelf, request: web.BaseRequest, journey: Journey
+        self, store: ExampleStore, request: web.BaseRequest, journey: Journey
     ) -> tuple[int, dict[str, Any]]:
-        body = await read_body(request, shelf.max_json_bytes)
-        fields = await read_json(request, body, shelf.max_json_bytes)
+        body = await read_body(request, self._max_json_bytes)
+        fields = await read_json(request, body, self._max_json_bytes)
         if fields is None:
             raise RequestError(
                 "This content encoding cannot be read here.", status=415, code="invalid_encoding"
@@ -141,7 +90,9 @@ class Examples:
         chat = as_chat(read_chat_request(body, fields).fields)
         try:
             # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
-            digest = await asyncio.to_thread(judged, shelf, chat, fields["answer"], journey)
+            digest = await asyncio.to_thread(
+                store.digest, journey.tenant, journey.key_id, chat, fields["answer"]
+            )
         except NotAdmitted as refused:
             raise RequestError(
                 f"This pair cannot become an example: {refused}.", code=f"not_admitted_{refused.reason}"
@@ -149,13 +100,13 @@ class Examples:
         new = demonstration(
             digest,
             journey.tenant,
-            _request_id(shelf.secret, request, chat, fields["answer"]),
-            contributor(shelf.secret, journey.tenant, journey.key_id, user_of(fields)),
-            embedding_version=shelf.embedder.version,
+            _request_id(store.secret, request, chat, fields["answer"]),
+            contributor(store.secret, journey.tenant, journey.key_id, user_of(fields)),
+            embedding_version=store.embedder.version,
             pinned=pinned,
         )
         try:
-            admitted = await asyncio.to_thread(keep, shelf, new)
+            admitted = await asyncio.to_thread(store.keep, new)
         except StoreBusy:
             raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
         if admitted.outcome == "private":
@@ -172,15 +123,15 @@ class Examples:
             )
         return 201, _shown(kept)
 
-    async def _page(self, shelf: Shelf, query: dict[str, str], journey: Journey) -> dict[str, Any]:
+    async def _page(self, store: ExampleStore, query: dict[str, str], journey: Journey) -> dict[str, Any]:
         _only(query, "after", "limit", "kind")
         kind = _kind(query.get("kind"))
         limit = _limit(query.get("limit", "20"))
         after_id = 0
         if "after" in query:
-            after_id = (await self._find(shelf, query["after"], journey, param="after")).id
+            after_id = (await self._find(store, query["after"], journey, param="after")).id
         found = await asyncio.to_thread(
-            shelf.bank.page, journey.tenant, after_id=after_id, limit=limit + 1, kind=kind
+            store.bank.page, journey.tenant, after_id=after_id, limit=limit + 1, kind=kind
         )
         shown = [_shown(example) for example in found[:limit]]
         return {
@@ -191,22 +142,24 @@ class Examples:
             "has_more": len(found) > limit,
         }
 
-    async def _find(self, shelf: Shelf, name: str, journey: Journey, *, param: str | None = None) -> Example:
-        found = await asyncio.to_thread(shelf.find, journey.tenant, name) if name else None
+    async def _find(
+        self, store: ExampleStore, name: str, journey: Journey, *, param: str | None = None
+    ) -> Example:
+        found = await asyncio.to_thread(store.find, journey.tenant, name) if name else None
         if found is None:
             raise RequestError(
                 f"No example has the id {name[:100]!r}.", status=404, code="example_not_found", param=param
             )
         return found
 
-    async def _remove(self, shelf: Shelf, name: str, journey: Journey) -> dict[str, Any]:
-        found = await self._find(shelf, name, journey)
-        removed = await asyncio.wrap_future(shelf.bank.remove(journey.tenant, [found.id]))
+    async def _remove(self, store: ExampleStore, name: str, journey: Journey) -> dict[str, Any]:
+        found = await self._find(store, name, journey)
+        removed = await asyncio.wrap_future(store.bank.remove(journey.tenant, [found.id]))
         if not removed:
             raise RequestError(f"No example has the id {name[:100]!r}.", status=404, code="example_not_found")
         return {"id": found.request_id, "object": "example.deleted", "deleted": True}
 
-    async def _forget(self, shelf: Shelf, query: dict[str, str], journey: Journey) -> dict[str, Any]:
+    async def _forget(self, query: dict[str, str], journey: Journey) -> dict[str, Any]:
         _only(query, "user", "key")
         user, key_id = query.get("user", ""), query.get("key", "")
         if bool(user) == bool(key_id):
@@ -215,8 +168,9 @@ class Examples:
                 code="missing_required_parameter",
                 param="user",
             )
+        assert self._forgetter is not None
         forgotten = await asyncio.to_thread(
-            shelf.forgetter.contributor, journey.tenant, user=user, key_id=key_id
+            self._forgetter.contributor, journey.tenant, user=user, key_id=key_id
         )
         return {
             "object": "examples.deleted",
@@ -241,32 +195,6 @@ def mounted(examples: Examples, otherwise: Handler | None) -> Handler:
         )
 
     return handle
-
-
-def keep(shelf: Shelf, new: NewExample) -> Admitted:
-    """Embed a demonstration and keep it; findable in this process when it returns. Blocks. Raises StoreBusy."""
-    try:
-        vector = shelf.embedder.embed_blocking(new.embedded_text)
-    except Exception as error:
-        # Kept without a vector: the background pass embeds it.
-        log.warning("embedding_failed", error=error)
-    else:
-        near = shelf.nearest(new.tenant, vector, _NEIGHBOURS)
-        new = replace(new, vector=vector, neighbours=tuple(near))
-    admitted = shelf.bank.admit(new).result()
-    kept = admitted.example
-    if new.pinned and not kept.pinned:
-        kept = shelf.bank.update(new.tenant, kept.id, pinned=True).result() or kept
-    shelf.followed(kept.seq)
-    return replace(admitted, example=kept)
-
-
-def judged(shelf: Shelf, chat: ChatRequest, answer: str, journey: Journey) -> Digested:
-    """What may be kept of a demonstration, given by whom it is. Milliseconds of CPU. Raises NotAdmitted."""
-    by = None
-    if journey.key_id is not None:
-        by = Contributor(**asdict(shelf.standing(journey.tenant, journey.key_id, time.time())))
-    return digested(chat, answer, shelf.admission, "demonstration", contributor=by)
 
 
 def _checked(fields: dict[str, Any]) -> bool:

@@ -5,114 +5,42 @@ An answer is named by its own `id` or by the decision id of its headers. One tha
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import orjson
 from aiohttp import web
 
-from gateway.errors import RequestError, error_response
-from gateway.handlers.examples import Shelf
+from engines.errors import RequestError
+from gateway.errors import error_response
 from gateway.journey import Journey, Outcome
-from gateway.limits.feedback_rate import Allowance
+from gateway.limits.feedback_rate import FeedbackRate
 from gateway.own_response import json_response
 from gateway.wire import read_body, read_json
-from learning.bank.contributor import USER_FIELDS, contributor, user_of
-from learning.outcomes.correction import correct
-from learning.outcomes.feedback import Said, read_feedback
-from learning.outcomes.known_quality import Known
-from learning.outcomes.target import Target
+from learning.bank.contributor import USER_FIELDS
+from learning.outcomes.feedback import read_feedback
+from learning.outcomes.feedback_intake import FeedbackIntake
 from store.decisions.feedback import FeedbackRecord
-from store.people.secret import derive
-from store.records import Example, OutcomeRecord
-from store.sqlite.database import StoreBusy
 
 PATH = "/feedback"
-_MAX_KEY_CHARACTERS = 255
-_KEY_CHARACTERS = 32
-_MAX_PER_ANSWER = 16
-"""More says nothing new of one answer, and would let one person decide what is learnt."""
-
-
-class Log(Protocol):
-    """What is needed of store.decisions.feedback.FeedbackLog."""
-
-    def give(
-        self, feedback: FeedbackRecord, follows: Sequence[OutcomeRecord]
-    ) -> Future[tuple[FeedbackRecord, bool]]: ...
-
-    def find(self, tenant: str, key: str) -> FeedbackRecord | None: ...
-
-    def of(self, tenant: str, request_id: str) -> list[FeedbackRecord]: ...
-
-
-class Answers(Protocol):
-    """What is needed of learning.outcomes.target.Targets."""
-
-    async def wait_for(self, tenant: str, id: str, *, completion: bool | None) -> Target | None: ...
-
-
-class Rate(Protocol):
-    """What is needed of gateway.limits.feedback_rate.FeedbackRate."""
-
-    def take(self, giver: str) -> Allowance: ...
-
-
-class Examples(Protocol):
-    """What is needed of store.examples.bank.ExampleBank."""
-
-    def by_ids(self, tenant: str, ids: Sequence[int], *, serving: bool = ...) -> Sequence[Example]: ...
-
-
-class Judgements(Protocol):
-    """What is needed of store.examples.accounting.Ledger."""
-
-    def note_quality(self, id: int, quality: float) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What the endpoint works on."""
-
-    answers: Answers
-    log: Log
-    rate: Rate
-    examples: Examples
-    judgements: Judgements
-    example_of: Callable[[str, str], Example | None]
-    """The tenant's example that stands for a request."""
-    shelf: Shelf | None
-    """Where corrections become demonstrations; None where no examples are kept."""
-    secret: bytes
-    window_s: float
-    """How long after its request feedback is taken."""
-    max_bytes: int
-    known: Known | None = None
-    """Told what became known of an answer, once that is committed. Blocks."""
-    sync: Callable[[], None] | None = None
-    """Makes what is committed survive a power cut, too: store.sqlite.power_cut. Blocks."""
 
 
 class Feedback:
-    """The endpoint. Without a desk, feedback is switched off."""
+    """The endpoint. Without an intake, feedback is switched off."""
 
-    def __init__(self, desk: Desk | None) -> None:
-        self._desk = desk
+    def __init__(self, intake: FeedbackIntake | None, rate: FeedbackRate, *, max_json_bytes: int) -> None:
+        self._intake = intake
+        self._rate = rate
+        self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.door.Handler. Raises RequestError."""
-        desk = self._desk
-        if desk is None:
+        intake = self._intake
+        if intake is None:
             raise RequestError(
                 "This gateway takes no feedback: feedback.enabled is off.",
                 status=404,
                 code="feedback_disabled",
             )
-        allowance = desk.rate.take(f"{journey.tenant}/{journey.key_id or ''}")
+        allowance = self._rate.take(f"{journey.tenant}/{journey.key_id or ''}")
         if not allowance.allowed:
             journey.outcome, journey.status, journey.error = Outcome.REFUSED, 429, "too_much_feedback"
             return error_response(
@@ -121,181 +49,22 @@ class Feedback:
                 code="too_much_feedback",
                 retry_after_s=allowance.retry_after_s,
             )
-        body = await read_body(request, desk.max_bytes)
-        fields = await read_json(request, body, desk.max_bytes)
+        body = await read_body(request, self._max_json_bytes)
+        fields = await read_json(request, body, self._max_json_bytes)
         if fields is None:
             raise RequestError(
                 "This content encoding cannot be read here.", status=415, code="invalid_encoding"
             )
         said = read_feedback({k: v for k, v in fields.items() if k not in USER_FIELDS})
-        kept, new = await give(
-            desk, journey, fields, said, idempotency_key=request.headers.get("Idempotency-Key")
+        kept, new = await intake.give(
+            journey.tenant,
+            journey.key_id,
+            fields,
+            said,
+            idempotency_key=request.headers.get("Idempotency-Key"),
         )
         journey.outcome, journey.status = Outcome.ANSWERED, 201 if new else 200
         return json_response(_shown(kept), status=journey.status)
-
-
-async def give(
-    desk: Desk,
-    journey: Journey,
-    fields: dict[str, Any],
-    said: Said,
-    *,
-    idempotency_key: str | None = None,
-) -> tuple[FeedbackRecord, bool]:
-    """Take feedback from whoever the journey says it is; gives what is kept, once committed, and whether it is new.
-
-    `fields` may name the user, and the messages of a corrected answer. Raises RequestError.
-    """
-    giver = contributor(desk.secret, journey.tenant, journey.key_id, user_of(fields))
-    key = _key(desk.secret, idempotency_key, said, giver)
-    try:
-        known = await asyncio.to_thread(desk.log.find, journey.tenant, key)
-        kept, new = known, False
-        if kept is None:
-            kept, new = await _take(desk, journey, fields, said, key, giver)
-    except StoreBusy:
-        raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
-    if kept.content_digest != said.digest(desk.secret):
-        raise RequestError(
-            "This Idempotency-Key was used before for other feedback.",
-            status=409,
-            code="idempotency_conflict",
-            param="Idempotency-Key",
-        )
-    if desk.sync is not None:
-        # Also for what was known: its first acknowledgement may never have left.
-        await asyncio.to_thread(desk.sync)
-    return kept, new
-
-
-async def _take(
-    desk: Desk, journey: Journey, fields: dict[str, Any], said: Said, key: str, giver: str
-) -> tuple[FeedbackRecord, bool]:
-    tenant = journey.tenant
-    answer = await _answer(desk, tenant, said.id, said.by == "completion", f"{said.by}_id")
-    other = None
-    if said.preferred_over:
-        other = await _answer(desk, tenant, said.preferred_over, None, "preferred_over")
-        if other.request_id == answer.request_id:
-            raise RequestError(
-                "An answer cannot be better than itself.", code="invalid_value", param="preferred_over"
-            )
-    if len(await asyncio.to_thread(desk.log.of, tenant, answer.request_id)) >= _MAX_PER_ANSWER:
-        raise RequestError(
-            f"There are {_MAX_PER_ANSWER} feedbacks on this answer already.",
-            status=409,
-            code="enough_feedback",
-        )
-    observed = await asyncio.to_thread(desk.example_of, tenant, answer.request_id)
-    correction = ""
-    if said.correction:
-        if desk.shelf is None:
-            raise RequestError(
-                "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
-                code="examples_disabled",
-                param="correction",
-            )
-        corrected = await asyncio.to_thread(correct, desk.shelf, journey, fields, said.correction, observed)
-        correction = corrected.request_id
-    record = FeedbackRecord(
-        tenant=tenant,
-        key=key,
-        content_digest=said.digest(desk.secret),
-        request_id=answer.request_id,
-        contributor=giver,
-        at_s=time.time(),
-        score=said.score,
-        thumb=said.thumb,
-        preferred_over=other.request_id if other else "",
-        correction=correction,
-        comment=said.comment,
-    )
-    follows = _outcomes(record, said, answer, other)
-    kept, new = await asyncio.wrap_future(desk.log.give(record, follows))
-    if new:
-        if desk.known is not None:
-            for each in follows:
-                await asyncio.to_thread(desk.known, tenant, each.request_id, [each])
-        # An answer that was corrected in its place is not the one that was judged.
-        observed_is_corrected = observed is not None and observed.request_id == correction
-        await asyncio.to_thread(
-            _judge_examples, desk, tenant, answer, None if observed_is_corrected else observed, said
-        )
-    return kept, new
-
-
-async def _answer(desk: Desk, tenant: str, id: str, completion: bool | None, param: str) -> Target:
-    found = await desk.answers.wait_for(tenant, id, completion=completion)
-    if found is None:
-        raise RequestError(
-            f"No answer of yours has the id {id[:100]!r}, or it was not to be stored.",
-            status=404,
-            code="answer_not_found",
-            param=param,
-        )
-    if time.time() - found.at_s > desk.window_s:
-        raise RequestError(
-            f"This answer is older than the {desk.window_s / 3600:g} hours within which feedback is taken.",
-            status=410,
-            code="feedback_too_late",
-            param=param,
-        )
-    return found
-
-
-def _outcomes(
-    record: FeedbackRecord, said: Said, answer: Target, other: Target | None
-) -> list[OutcomeRecord]:
-    """What follows for learning. Nothing for an answer replayed from memory: no choice of an engine led to it."""
-    detail = {} if other is None else {"against": other.request_id}
-    found = [_outcome(record, answer, how, quality, detail) for how, quality in said.qualities().items()]
-    if other is not None:
-        found.append(_outcome(record, other, "beaten", said.beaten(), {"against": answer.request_id}))
-    return [outcome for outcome in found if outcome.engine]
-
-
-def _outcome(
-    record: FeedbackRecord, answer: Target, how: str, quality: float, detail: dict[str, str]
-) -> OutcomeRecord:
-    return OutcomeRecord(
-        request_id=answer.request_id,
-        tenant=record.tenant,
-        at_s=record.at_s,
-        source="user",
-        key=f"{how}:{record.key}",
-        engine=answer.engine,
-        example_ids=answer.example_ids,
-        served=True,
-        quality=quality,
-        detail=orjson.dumps({"how": how} | detail).decode(),
-    )
-
-
-def _judge_examples(desk: Desk, tenant: str, answer: Target, observed: Example | None, said: Said) -> None:
-    """Judge the examples that the answer was made with, and the one that it became."""
-    qualities = said.qualities().values()
-    if not qualities:
-        return
-    quality = sum(qualities) / len(qualities)
-    # Only the tenant's own: feedback must not change what another tenant lent.
-    ids = {example.id for example in desk.examples.by_ids(tenant, answer.example_ids, serving=False)}
-    if observed is not None:
-        ids.add(observed.id)
-    for id in ids:
-        desk.judgements.note_quality(id, quality)
-
-
-def _key(secret: bytes, idempotency_key: str | None, said: Said, giver: str) -> str:
-    if idempotency_key is None:
-        return derive(secret, "feedback by content", f"{giver}\0{said.digest(secret)}")[:_KEY_CHARACTERS]
-    if not idempotency_key or len(idempotency_key) > _MAX_KEY_CHARACTERS:
-        raise RequestError(
-            f"Idempotency-Key has {len(idempotency_key)} characters; 1 to {_MAX_KEY_CHARACTERS} are right.",
-            code="invalid_idempotency_key",
-            param="Idempotency-Key",
-        )
-    return derive(secret, "feedback by idempotency key", f"{giver}\0{idempotency_key}")[:_KEY_CHARACTERS]
 
 
 def _shown(feedback: FeedbackRecord) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from gateway.answer import Answer
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from learning.bank.contributor import contributor, user_of
-from router.digest import cut, instructions, question, scope_of
-from store.admission import Admission, Contributor, Finished
+from router.digest import carries_tools, instructions, is_plain_text, question, scope_of
+from store.admission import Admission, Contributor, Pair
+from store.admission.cutting import cut
 from store.examples.contributors import Standing
 from store.records import NewExample, Vector
 
@@ -74,8 +75,9 @@ class ExampleKeeper:
             return
         chat = answer.chat
         verdict = self._admission.judge(
-            Finished(
-                chat=chat,
+            Pair(
+                offers_tools=carries_tools(chat),
+                plain_text=is_plain_text(chat.messages),
                 status=answer.status,
                 complete=answer.complete and assembled.whole,
                 opted_out=answer.controls.no_store,

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from engines.chat import ChatRequest, estimated_tokens, message_text
-from router.digest import instructions, question, scope_of
-from store.admission import Admission, Contributor, Finished, Origin
+from router.digest import carries_tools, instructions, is_plain_text, question, scope_of
+from store.admission import Admission, Contributor, Origin, Pair
 from store.people.secret import derive
 from store.records import NewExample
 
@@ -57,8 +57,9 @@ def digested(
 ) -> Digested:
     """Digest a given pair; what is kept may be redacted. Raises NotAdmitted. About a millisecond of CPU."""
     verdict = admission.judge(
-        Finished(
-            chat=chat,
+        Pair(
+            offers_tools=carries_tools(chat),
+            plain_text=is_plain_text(chat.messages),
             status=200,
             complete=True,
             opted_out=False,

@@ -8,27 +8,31 @@ from __future__ import annotations
 from typing import Any
 
 from engines.chat import ChatRequest
-from gateway.errors import RequestError
-from gateway.handlers.examples import Shelf, judged, keep
-from gateway.journey import Journey
-from gateway.wire import read_chat_request
+from engines.chat_json import read_chat_request
+from engines.errors import RequestError
 from learning.bank.contributor import contributor, user_of
 from learning.bank.demonstrations import Digested, NotAdmitted, as_chat, content_id, demonstration
+from learning.bank.example_store import ExampleStore
 from store.records import Example
 
 
 def correct(
-    shelf: Shelf, journey: Journey, fields: dict[str, Any], correction: str, observed: Example | None
+    store: ExampleStore,
+    tenant: str,
+    key_id: str | None,
+    fields: dict[str, Any],
+    correction: str,
+    observed: Example | None,
 ) -> Example:
     """The example that `correction` became, committed. Blocks. `observed` is what was kept of the wrong answer, if anything.
 
     With `messages` among `fields` the two make a demonstration. Without, the observed example gets the right answer in
     the wrong one's place. The same again gives the same example. Raises RequestError, and StoreBusy.
     """
-    by = contributor(shelf.secret, journey.tenant, journey.key_id, user_of(fields))
+    by = contributor(store.secret, tenant, key_id, user_of(fields))
     if "messages" in fields:
         chat = as_chat(read_chat_request(b"", {"model": ""} | fields).fields)
-        return _demonstrate(shelf, journey, chat, correction, by)
+        return _demonstrate(store, tenant, key_id, chat, correction, by)
     if observed is None:
         raise RequestError(
             "The question of this answer is not kept here: send the request's 'messages' with the correction.",
@@ -42,21 +46,25 @@ def correct(
             code="messages_needed",
             param="messages",
         )
-    return _replace(shelf, journey, observed, correction)
+    return _replace(store, tenant, key_id, observed, correction)
 
 
-def _demonstrate(shelf: Shelf, journey: Journey, chat: ChatRequest, correction: str, by: str) -> Example:
-    digest = _digested(shelf, journey, chat, correction)
-    name = f"demo-{content_id(shelf.secret, chat, correction)}"
-    new = demonstration(digest, journey.tenant, name, by, embedding_version=shelf.embedder.version)
-    return keep(shelf, new).example
+def _demonstrate(
+    store: ExampleStore, tenant: str, key_id: str | None, chat: ChatRequest, correction: str, by: str
+) -> Example:
+    digest = _digested(store, tenant, key_id, chat, correction)
+    name = f"demo-{content_id(store.secret, chat, correction)}"
+    new = demonstration(digest, tenant, name, by, embedding_version=store.embedder.version)
+    return store.keep(new).example
 
 
-def _replace(shelf: Shelf, journey: Journey, observed: Example, correction: str) -> Example:
+def _replace(
+    store: ExampleStore, tenant: str, key_id: str | None, observed: Example, correction: str
+) -> Example:
     asked = as_chat({"messages": [{"role": "user", "content": observed.question}]})
-    digest = _digested(shelf, journey, asked, correction)
-    changed = shelf.bank.update(
-        journey.tenant,
+    digest = _digested(store, tenant, key_id, asked, correction)
+    changed = store.bank.update(
+        tenant,
         observed.id,
         answer=digest.answer,
         kind="demonstration",
@@ -71,9 +79,11 @@ def _replace(shelf: Shelf, journey: Journey, observed: Example, correction: str)
     return changed
 
 
-def _digested(shelf: Shelf, journey: Journey, chat: ChatRequest, correction: str) -> Digested:
+def _digested(
+    store: ExampleStore, tenant: str, key_id: str | None, chat: ChatRequest, correction: str
+) -> Digested:
     try:
-        return judged(shelf, chat, correction, journey)
+        return store.digest(tenant, key_id, chat, correction)
     except NotAdmitted as refused:
         raise RequestError(
             f"This correction cannot become an example: {refused}.",

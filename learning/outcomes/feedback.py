@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import orjson
 
-from gateway.errors import RequestError
+from engines.errors import RequestError
 from store.people.secret import derive
 
 MAX_COMMENT_CHARACTERS = 4000

@@ -7,14 +7,10 @@ known of it by then. Blocks: for a thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from learning.replay.gain import correction, model_cost
 from store.records import Example, OutcomeRecord
-
-if TYPE_CHECKING:
-    from store.store import Memory
-    from understudy.settings.config import Config
 
 Known = Callable[[str, str, Sequence[OutcomeRecord]], None]
 """(tenant, request id, outcomes of it that were just committed)."""
@@ -69,9 +65,3 @@ class KnownQuality:
         own = [e.id for e in self._bank.by_ids(tenant, said[0].example_ids, serving=False)]
         if own and amount:
             self._ledger.note_gain(own, amount)
-
-
-def known_quality(store: Memory, config: Config) -> KnownQuality:
-    """Over an open store."""
-    prices = {name: engine.price.output_usd_per_mtok for name, engine in config.engines.items()}
-    return KnownQuality(store.outcomes, store.examples.ledger, store.examples, prices)

@@ -28,8 +28,8 @@ from learning.private.budget import (
     variance_for,
 )
 from learning.private.words import Bin, Bounds, Cells, bins_of, counted, released, topics
-from router.digest import scope
-from store.admission import Admission, Finished
+from router.digest import carries_tools, is_plain_text, scope
+from store.admission import Admission, Pair
 from store.examples.bank import ExampleBank
 from store.examples.private_bank import PrivateBank, PrivateQuestion, Release
 from store.records import NewExample, Vector
@@ -264,8 +264,9 @@ class PrivateWriter:
         asked = self._fields_of(instructions, question)
         chat = chat_of({k: v for k, v in asked.items() if k != "messages"}, asked["messages"])
         verdict = self._admission.judge(
-            Finished(
-                chat=chat,
+            Pair(
+                offers_tools=carries_tools(chat),
+                plain_text=is_plain_text(chat.messages),
                 status=200,
                 complete=True,
                 opted_out=False,

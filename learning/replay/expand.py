@@ -22,7 +22,8 @@ from learning.replay.asking import Asking
 from learning.replay.material import Engines, Material, request
 from learning.replay.variations import expansion_prompt, fit, read_variations
 from learning.replay.verdicts import Judge
-from router.digest import asked_under, cut
+from router.digest import asked_under
+from store.admission.cutting import cut
 from store.examples.gains import vectors_of
 from store.examples.vectors import from_blob
 from store.examples.versions import add_variation

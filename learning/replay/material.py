@@ -13,8 +13,8 @@ from engines.asking import chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine
 from learning.bank.demonstrations import as_chat
-from router.digest import NO_INSTRUCTIONS, asked_under, question, scope_of
-from store.admission import Admission, Finished, Verdict
+from router.digest import NO_INSTRUCTIONS, asked_under, carries_tools, is_plain_text, question, scope_of
+from store.admission import Admission, Pair, Verdict
 from store.examples.instructions import instructions_of
 from store.examples.twins import TwinRule, same_question
 from store.records import Example
@@ -102,8 +102,9 @@ class Material:
         """What the rules that every pair must pass say of an answer of the reference's. About a millisecond of CPU."""
         chat = as_chat(dict(fields))
         return self._admission.judge(
-            Finished(
-                chat=chat,
+            Pair(
+                offers_tools=carries_tools(chat),
+                plain_text=is_plain_text(chat.messages),
                 status=200,
                 complete=True,
                 opted_out=False,

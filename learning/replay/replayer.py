@@ -7,7 +7,6 @@ moment: the run it had is found interrupted, and gone on with.
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ from learning.replay.schedule import Schedule, Window
 from store.jobs.exclusive import NotAlone, alone
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.jobs.replay_records import ReplayBudget, ReplayRun
-from understudy.settings.config import Config
 
 log = structlog.get_logger(__name__)
 
@@ -139,24 +137,3 @@ class Replayer:
             for run in self._jobs.runs(limit=_LATEST)
         ]
         return due(latest, self._schedule.window(self._clock()))
-
-
-def replay(config: Config) -> int:
-    """The process: replays what is due until SIGTERM or SIGINT. Returns its exit status."""
-    from understudy.setup.replayer import replayer
-
-    async def main() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(signum, stop.set)
-        async with replayer(config) as parts:
-            async with asyncio.TaskGroup() as group:
-                working = [group.create_task(part) for part in parts]
-                log.info("replaying")
-                await stop.wait()
-                for task in working:
-                    task.cancel()
-
-    asyncio.run(main())
-    return 0

@@ -11,7 +11,8 @@ from learning.training.bandit import Row
 from router.choosing import features
 from router.choosing.bandit import Lesson, Option, Scene
 from router.choosing.features import Examples, Request
-from router.digest import cut, question
+from router.digest import question
+from store.admission.cutting import cut
 from store.records import Vector
 
 _CHARACTERS_PER_TOKEN = 4

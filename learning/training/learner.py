@@ -6,8 +6,6 @@ moment: what is published is whole, what was being trained is trained again.
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +16,8 @@ import structlog
 from store.decisions.outcomes import Experience, Outcomes
 from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
-from understudy.settings.config import Config
 
 log = structlog.get_logger(__name__)
-
-_FLOORS_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,31 +171,3 @@ class Learner:
         except ArtifactBroken as error:
             log.error("artifact_broken", kind=active.kind, id=active.id, model=active.model, error=error)
             return None
-
-
-def learn(config: Config) -> int:
-    """The process: opens the store, learns until SIGTERM or SIGINT. Returns its exit status."""
-    from understudy.setup.learner import learning
-
-    stopping = threading.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda *_: stopping.set())
-    with learning(config, stopping.is_set) as parts:
-        # On a thread of their own: training takes minutes, and a promise on quality cannot wait.
-        floors = threading.Thread(
-            target=_again_and_again, args=(parts.floors, _FLOORS_EVERY_S, stopping), name="floors"
-        )
-        floors.start()
-        log.info("learning")
-        _again_and_again(parts.learner.step, config.learning.every_s, stopping)
-        floors.join()
-    return 0
-
-
-def _again_and_again(run: Callable[[], object], every_s: float, stopping: threading.Event) -> None:
-    while not stopping.is_set():
-        try:
-            run()
-        except Exception as error:
-            log.error("learner_failed", error=error)
-        stopping.wait(every_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from gateway.journey import Journey
+from router.plan import Choice
 
 
 class LearningMetrics:
@@ -37,13 +37,11 @@ class LearningMetrics:
             multiprocess_mode="livemin",
         )
 
-    def ended(self, journey: Journey) -> None:
-        """Count how a finished request was decided. While its answer is still there."""
-        plan = journey.answer.plan if journey.answer is not None else None
-        choice = plan.choice if plan is not None else None
+    def decided(self, model: str, choice: Choice | None) -> None:
+        """Count how a request for `model` was decided; None where nothing was weighed."""
         if choice is None:
             return
         how = "floored" if choice.floored else "explored" if choice.explored else "best"
-        self.choices.labels(journey.model, how).inc()
+        self.choices.labels(model, how).inc()
         if choice.chosen != choice.chosen_without_load:
-            self.load_shifted.labels(journey.model).inc()
+            self.load_shifted.labels(model).inc()

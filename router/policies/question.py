@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from router.digest import carries_tools, cut, is_plain_text, question
+from router.digest import carries_tools, is_plain_text, question
 from router.plan import Ask
+from store.admission.cutting import cut
 from store.records import Vector
 
 

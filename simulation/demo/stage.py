@@ -146,7 +146,7 @@ async def running_gateway(config: Mapping[str, Any], folder: Path) -> AsyncItera
     with log_path.open("wb") as log:
         # A session of its own: Ctrl-C reaches the demo alone, which then stops the gateway in order.
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", "serve", "--config", str(config_path)),
+            *(sys.executable, "-m", "understudy", "serve", "--config", str(config_path)),
             stdout=log,
             stderr=log,
             start_new_session=True,

@@ -2,7 +2,7 @@
 
 from store.admission.chain import FORM_RULES, REASONS, Admission, form_refusal
 from store.admission.contributors import Contributor, ContributorLimits
-from store.admission.finished import AdmissionSettings, Finished, Mode, Origin, Twin, TwinOf, Verdict
+from store.admission.pair import AdmissionSettings, Mode, Origin, Pair, Twin, TwinOf, Verdict
 
 __all__ = [
     "FORM_RULES",
@@ -11,9 +11,9 @@ __all__ = [
     "AdmissionSettings",
     "Contributor",
     "ContributorLimits",
-    "Finished",
     "Mode",
     "Origin",
+    "Pair",
     "Twin",
     "TwinOf",
     "Verdict",

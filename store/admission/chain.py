@@ -10,19 +10,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from router.digest import carries_tools, cut, is_plain_text
 from store.admission import contributors
 from store.admission.credentials import credentials
-from store.admission.finished import AdmissionSettings, Finished, TwinOf, Verdict
+from store.admission.cutting import cut
 from store.admission.instructions import instructions
+from store.admission.pair import AdmissionSettings, Pair, TwinOf, Verdict
 from store.admission.private_data import private_data
 from store.admission.spans import Redacted, Span, TooMany, redacted
 
-Rule = Callable[[Finished, AdmissionSettings], bool]
+Rule = Callable[[Pair, AdmissionSettings], bool]
 """Whether to refuse."""
 
 
-def _wrong_engine(f: Finished, settings: AdmissionSettings) -> bool:
+def _wrong_engine(f: Pair, settings: AdmissionSettings) -> bool:
     allowed = settings.engines
     if "any" in allowed or f.origin in allowed:
         return False
@@ -30,23 +30,23 @@ def _wrong_engine(f: Finished, settings: AdmissionSettings) -> bool:
     return not (f.from_reference and "reference" in allowed) and not (good and "judged_good" in allowed)
 
 
-def _judged_bad(f: Finished, settings: AdmissionSettings) -> bool:
+def _judged_bad(f: Pair, settings: AdmissionSettings) -> bool:
     return f.quality is not None and f.quality < 1 - settings.good_quality
 
 
-def _too_long(f: Finished, settings: AdmissionSettings) -> bool:
+def _too_long(f: Pair, settings: AdmissionSettings) -> bool:
     limit = settings.max_characters
     return len(f.question) > limit or len(f.answer) > limit
 
 
-def _too_short(f: Finished, settings: AdmissionSettings) -> bool:
+def _too_short(f: Pair, settings: AdmissionSettings) -> bool:
     return (
         len(f.question.strip()) < settings.min_question_characters
         or len(f.answer.strip()) < settings.min_answer_characters
     )
 
 
-def _not_text(f: Finished, settings: AdmissionSettings) -> bool:
+def _not_text(f: Pair, settings: AdmissionSettings) -> bool:
     return any(
         "\ud800" <= c <= "\udfff" or c == "\0"
         for t in (f.question, f.answer)
@@ -64,8 +64,8 @@ FORM_RULES: tuple[tuple[str, Rule], ...] = (
     ("not_the_reference", _wrong_engine),
     ("judged_bad", _judged_bad),
     ("several_choices", lambda f, s: f.choices != 1),
-    ("tool_calls", lambda f, s: f.calls_tools or carries_tools(f.chat)),
-    ("not_plain_text", lambda f, s: not is_plain_text(f.chat.messages)),
+    ("tool_calls", lambda f, s: f.calls_tools or f.offers_tools),
+    ("not_plain_text", lambda f, s: not f.plain_text),
     ("cut_short", lambda f, s: f.finish_reason != "stop"),
     ("empty", lambda f, s: not f.question.strip() or not f.answer.strip()),
     ("too_short", _too_short),
@@ -89,7 +89,7 @@ class Admission:
         self.settings = settings or AdmissionSettings()
         self._public = _Public(self.settings.public)
 
-    def judge(self, finished: Finished, twin_of: TwinOf | None = None, now_s: float | None = None) -> Verdict:
+    def judge(self, finished: Pair, twin_of: TwinOf | None = None, now_s: float | None = None) -> Verdict:
         """Admitted or not, and with what text. Never raises for what a client or an engine may have written.
 
         Around a millisecond of CPU for an ordinary pair, linear in its length; the search itself holds no GIL. `twin_of`
@@ -186,7 +186,7 @@ class _Public:
         return span.kind == "EMAIL" and span.key.endswith(self._domains or ("\0",))
 
 
-def form_refusal(finished: Finished, settings: AdmissionSettings) -> str | None:
+def form_refusal(finished: Pair, settings: AdmissionSettings) -> str | None:
     """The first rule about form, sender or outcome that refuses, or None. Reads no text."""
     return next((reason for reason, refuses in FORM_RULES if refuses(finished, settings)), None)
 

@@ -23,6 +23,7 @@ from tests.patience import until
 from understudy.build import Gateway
 from understudy.processes.run import bind
 from understudy.settings.file import parse_config
+from understudy.setup.server import server_limits
 
 MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "understudy" / "models"
 """Shared by all tests: building the embedding model takes seconds."""
@@ -207,7 +208,13 @@ async def line(config: dict[str, Any]) -> AsyncIterator[Line]:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(
-                    serve(gateway.handle, settings.listen, sock=sock, stop=stop, listening=listening.set)
+                    serve(
+                        gateway.handle,
+                        server_limits(settings.listen),
+                        sock=sock,
+                        stop=stop,
+                        listening=listening.set,
+                    )
                 )
                 await listening.wait()
                 gateway.start()

@@ -147,7 +147,7 @@ class Gateway(Process):
 
 def command(*arguments: str) -> list[str]:
     """The command line, run by this interpreter."""
-    return [sys.executable, "-m", "gateway", *arguments]
+    return [sys.executable, "-m", "understudy", *arguments]
 
 
 @contextmanager

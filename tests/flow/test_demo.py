@@ -109,7 +109,7 @@ async def line_with(stream, text):
 
 async def demo_process(*arguments):
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", "demo", "--port", "0", *arguments),
+        *(sys.executable, "-m", "understudy", "demo", "--port", "0", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},

@@ -9,13 +9,15 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.door import Door, Handler
-from gateway.errors import RequestError
+from engines.errors import RequestError
+from gateway.door import Door
+from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.keys import Anybody
 from gateway.server import serve
 from understudy.processes.run import bind
 from understudy.settings.config import Listen
+from understudy.setup.server import server_limits
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -39,7 +41,9 @@ async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
     with bind("127.0.0.1", 0) as sock:
         stop, listening = asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            group.create_task(serve(handler, settings, sock=sock, stop=stop, listening=listening.set))
+            group.create_task(
+                serve(handler, server_limits(settings), sock=sock, stop=stop, listening=listening.set)
+            )
             await listening.wait()
             try:
                 yield sock.getsockname()[1]

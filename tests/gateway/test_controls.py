@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
+from engines.errors import RequestError
 from gateway.controls import NONE, Controls, read_controls
-from gateway.errors import RequestError
 
 
 def read(fields: dict[str, object] | None = None, **headers: str) -> Controls:

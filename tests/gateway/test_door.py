@@ -8,9 +8,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from engines.errors import ConnectFailed, TimedOut, Unavailable
+from engines.errors import ConnectFailed, RequestError, TimedOut, Unavailable
 from gateway.door import origin_form
-from gateway.errors import RequestError
 from gateway.journey import Journey, Outcome
 from tests.gateway.serving import door, exchange, get
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from gateway.errors import RequestError
+from engines.errors import RequestError
 from gateway.journey import Journey
 from gateway.routes import RouteTable
 

@@ -11,9 +11,10 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import RequestError
+from engines.chat_json import parse_object, read_chat_request
+from engines.errors import RequestError
 from gateway.journey import Journey
-from gateway.wire import is_json, parse_object, read_body, read_chat_request, read_json
+from gateway.wire import is_json, read_body, read_json
 from tests.gateway.serving import door, exchange, get
 
 GOOD = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from engines.chat import ChatRequest
-from router.digest import carries_tools, cut, is_plain_text, question, scope
+from router.digest import carries_tools, is_plain_text, question, scope
+from store.admission.cutting import cut
 
 
 def user(text: Any) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def running(folder: Path, **engine: Any) -> Iterator[Local]:
     variables["PYTHONPATH"] += os.pathsep + str(ROOT)
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            [str(vllm_gateway.python(environment)), "-m", "gateway", "serve", "--config", str(path)],
+            [str(vllm_gateway.python(environment)), "-m", "understudy", "serve", "--config", str(path)],
             stdout=sink,
             stderr=sink,
             env=variables,

@@ -79,7 +79,7 @@ def judging() -> Iterator[str]:
 
 def told(*words: str) -> str:
     ended = subprocess.run(
-        [sys.executable, "-m", "gateway", "replay", *words],
+        [sys.executable, "-m", "understudy", "replay", *words],
         cwd=ROOT,
         capture_output=True,
         text=True,

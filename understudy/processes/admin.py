@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 import structlog
-from aiohttp import web
 
 from admin.app import AdminApp
 from admin.passwords import hashed, new_password
@@ -82,20 +81,7 @@ async def _serve(app: AdminApp, sock: socket.socket) -> None:
 
     stop = asyncio.Event()
     stop_on_signals(stop)
-    runner = web.AppRunner(
-        app.app, handle_signals=False, access_log=None, shutdown_timeout=1, handler_cancellation=True
-    )
-    await runner.setup()
-    try:
-        await web.SockSite(runner, sock).start()
-        host, port = sock.getsockname()[:2]
-        log.info("admin_listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        async with asyncio.TaskGroup() as tasks:
-            live = tasks.create_task(app.live.run(), name="live")
-            await stop.wait()
-            live.cancel()
-    finally:
-        await runner.cleanup()
+    await app.serve(sock, stop)
 
 
 def _first_password(users: AdminUsers) -> None:

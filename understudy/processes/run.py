@@ -131,13 +131,13 @@ def _help(run: Callable[[Config], int], config: Config) -> int:
 
 def _learn(config: Config) -> int:
     # Imported in the process that needs it, as everything of a helper is.
-    from learning.training.learner import learn
+    from understudy.processes.learner import learn
 
     return learn(config)
 
 
 def _replay(config: Config) -> int:
-    from learning.replay.replayer import replay
+    from understudy.processes.replayer import replay
 
     return replay(config)
 
@@ -164,6 +164,7 @@ def _run_worker(config: Config, sock: socket.socket) -> int:
 async def _serve(config: Config, sock: socket.socket) -> None:
     from gateway.server import serve, stop_on_signals
     from understudy.build import Gateway
+    from understudy.setup.server import server_limits
 
     stop = asyncio.Event()
     stop_on_signals(stop)
@@ -182,7 +183,7 @@ async def _serve(config: Config, sock: socket.socket) -> None:
 
     try:
         gateway.start()
-        await serve(gateway.handle, config.listen, sock=sock, stop=stop, listening=listening)
+        await serve(gateway.handle, server_limits(config.listen), sock=sock, stop=stop, listening=listening)
     finally:
         await gateway.aclose()
         log.info("stopped", threads=threading.active_count())

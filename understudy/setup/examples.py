@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.handlers.examples import Shelf
-from learning.bank.forgetting import Forgetter
+from learning.bank.example_store import ExampleStore
 from store.examples.contributors import Standings
 from store.examples.rows import by_request
 from store.records import Example
@@ -20,21 +19,19 @@ if TYPE_CHECKING:
 _FOLLOWED_WITHIN_S = 2.0
 
 
-def shelf(memory: Memory, settings: ExampleSettings, max_json_bytes: int) -> Shelf:
-    """A shelf over `memory`, which must have an embedder and indexes."""
+def example_store(memory: Memory, settings: ExampleSettings) -> ExampleStore:
+    """An example store over `memory`, which must have an embedder and indexes."""
     store = memory.store
     assert memory.embedder is not None and store.indexes is not None and store.follower is not None
-    return Shelf(
+    return ExampleStore(
         bank=store.examples,
         find=partial(_find, store.db),
         admission=admission(settings),
         embedder=memory.embedder,
         nearest=store.indexes.nearest,
         followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),
-        forgetter=Forgetter(store),
         standing=Standings(store.db, good_quality=settings.admission.good_quality).of,
         secret=store.secret,
-        max_json_bytes=max_json_bytes,
     )
 
 

@@ -9,10 +9,10 @@ from gateway.metrics import Metrics
 from learning.outcomes.judging import Judging
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
-from learning.outcomes.known_quality import known_quality
 from store.store import Memory as Store
 from understudy.settings.config import Config
 from understudy.settings.learning import JudgingSettings
+from understudy.setup.feedback import known_quality
 
 
 def judging(

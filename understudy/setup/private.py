@@ -9,8 +9,9 @@ from engines.engine import Engine
 from learning.private.budget import Promise
 from learning.private.build import Mechanism, PrivateBuilder, PrivateWriter
 from learning.private.words import Bounds
-from router.digest import NO_INSTRUCTIONS, asked_under, cut
+from router.digest import NO_INSTRUCTIONS, asked_under
 from router.examples.rarity import Rarity
+from store.admission.cutting import cut
 from store.examples.private_bank import PrivateBank
 from store.records import Vector
 from store.sqlite.power_cut import sync_log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -16,7 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
 from learning.bank.warm.metrics import KvMetrics
-from learning.bank.warm.planner import KvPlanner, Room, room
+from learning.bank.warm.planner import KvPlanner, Room
+from learning.bank.warm.value import Line, kv_bytes_per_token
 from learning.replay.asking import MayGoOn
 from learning.replay.off_peak import UsualWeek, usual_week
 from learning.replay.off_peak_gate import OffPeakGate, Quiet
@@ -32,7 +34,7 @@ from store.records import Example
 from store.sqlite.database import Database
 from understudy.memory import Memory
 from understudy.settings.config import Config
-from understudy.settings.replay import OffPeakSettings, time_zone
+from understudy.settings.replay import KvPlanEngineSettings, OffPeakSettings, time_zone
 from understudy.setup.engines import Tenants, engines
 from understudy.setup.replay import CannotReplay, budget_of, replay
 
@@ -188,3 +190,19 @@ class Habits:
             limit=limit,
         )
         return self.week
+
+
+def room(name: str, settings: KvPlanEngineSettings, *, warm: bool) -> Room:
+    """From the settings. Raises ValueError, naming the setting, where nobody says how large keys and values are."""
+    size = settings.bytes_per_token
+    if size is None:
+        where = f"replay.kv_plan.engines.{name}"
+        if settings.model_dir is None:
+            raise ValueError(f"{where}: set bytes_per_token, or model_dir")
+        try:
+            size = kv_bytes_per_token(json.loads(Path(settings.model_dir, "config.json").read_text("utf-8")))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{where}.model_dir: {error}") from error
+    blocks = int(settings.kv_mib * 2**20) // (size * settings.block_tokens)
+    load = Line(settings.load_ms, settings.load_ms_per_ktok / 1000)
+    return Room(blocks, settings.block_tokens, load, warm)

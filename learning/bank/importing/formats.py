@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from engines.chat import message_text
-from gateway.errors import RequestError
-from gateway.wire import read_chat_request
+from engines.chat_json import read_chat_request
+from engines.errors import RequestError
 from store.records import Kind
 
 FORMATS = ("auto", "understudy", "openai", "litellm")

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from gateway.errors import RequestError
-from gateway.wire import parse_object
+from engines.chat_json import parse_object
+from engines.errors import RequestError
 from learning.bank.contributor import contributor, user_of
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, digested
 from learning.bank.importing.batches import BatchInputs

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -22,7 +21,7 @@ from engines.chat import estimated_tokens
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
 from learning.bank.warm.metrics import KvMetrics
-from learning.bank.warm.value import KvPlan, Line, Use, fitted_line, kv_bytes_per_token, kv_plan
+from learning.bank.warm.value import KvPlan, Line, Use, fitted_line, kv_plan
 from learning.replay.asking import MayGoOn
 from store.decisions.engine_log import first_chunks, uses_of_examples
 from store.examples.bank import ExampleBank
@@ -30,7 +29,6 @@ from store.jobs.kv_plans import KvPlanExample, KvPlans
 from store.jobs.side_costs import ReplaySideCosts
 from store.records import Example
 from store.sqlite.database import Database
-from understudy.settings.replay import KvPlanEngineSettings
 
 log = structlog.get_logger(__name__)
 
@@ -58,22 +56,6 @@ class Room:
     block_tokens: int
     load: Line
     warm: bool
-
-
-def room(name: str, settings: KvPlanEngineSettings, *, warm: bool) -> Room:
-    """From the settings. Raises ValueError, naming the setting, where nobody says how large keys and values are."""
-    size = settings.bytes_per_token
-    if size is None:
-        where = f"replay.kv_plan.engines.{name}"
-        if settings.model_dir is None:
-            raise ValueError(f"{where}: set bytes_per_token, or model_dir")
-        try:
-            size = kv_bytes_per_token(json.loads(Path(settings.model_dir, "config.json").read_text("utf-8")))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{where}.model_dir: {error}") from error
-    blocks = int(settings.kv_mib * 2**20) // (size * settings.block_tokens)
-    load = Line(settings.load_ms, settings.load_ms_per_ktok / 1000)
-    return Room(blocks, settings.block_tokens, load, warm)
 
 
 @dataclass(slots=True)

@@ -16,18 +16,20 @@ import aiohttp
 import pytest
 
 from gateway.door import Door
-from gateway.handlers.feedback import Desk, Feedback
+from gateway.handlers.feedback import Feedback
 from gateway.keys import KeyCheck
+from gateway.limits.feedback_rate import FeedbackRate
 from learning.bank.contributor import contributor
 from learning.outcomes.feedback import BEATEN
+from learning.outcomes.feedback_intake import FeedbackIntake
 from store.records import Example, OutcomeRecord
 from tests.flow.line import MODELS
 from tests.gateway.serving import OneHandler, served
 from tests.store.rows import choice_record, new_example, request_record
 from understudy.memory import Memory
 from understudy.settings.memory import MemorySettings
-from understudy.setup.examples import shelf
-from understudy.setup.feedback import desk
+from understudy.setup.examples import example_store
+from understudy.setup.feedback import feedback_intake
 
 QUESTION = "How do I list all files in a directory on Linux, including hidden ones?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -49,7 +51,7 @@ class Got:
 @dataclass
 class Here:
     memory: Memory
-    desk: Desk
+    intake: FeedbackIntake
     url: str
     session: aiohttp.ClientSession
     secrets: dict[str, str]
@@ -87,7 +89,7 @@ class Here:
 
 
 @asynccontextmanager
-async def place(folder: Path, *, with_shelf: bool = True, **changes: Any) -> AsyncIterator[Here]:
+async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> AsyncIterator[Here]:
     settings = MemorySettings.model_validate(
         {
             "data_dir": str(folder),
@@ -100,18 +102,22 @@ async def place(folder: Path, *, with_shelf: bool = True, **changes: Any) -> Asy
             who: memory.store.keys.create(tenant, who)
             for who, tenant in (("ann", "acme"), ("ben", "acme"), ("eve", "umbrella"))
         }
-        made = desk(
+        rate = FeedbackRate(changes.pop("per_minute", 10_000))
+        made = feedback_intake(
             memory,
-            shelf(memory, settings.examples, 2**16) if with_shelf else None,
+            example_store(memory, settings.examples) if with_examples else None,
             window_s=HOUR_S,
-            per_minute=changes.pop("per_minute", 10_000),
-            max_bytes=2**16,
             survive_power_cut=True,
             settle_s=0.0,
         )
         made = replace(made, **changes)
         keys = KeyCheck(memory.store.keys, memory.tenant_of)
-        door = Door(OneHandler(Feedback(made)), keys, began=lambda: None, ended=lambda _: None)
+        door = Door(
+            OneHandler(Feedback(made, rate, max_json_bytes=2**16)),
+            keys,
+            began=lambda: None,
+            ended=lambda _: None,
+        )
         async with served(door) as port, aiohttp.ClientSession() as session:
             yield Here(
                 memory,
@@ -253,7 +259,7 @@ async def test_a_correction_with_its_question_becomes_a_demonstration(here: Here
     body = {"decision_id": "req-1", "correction": RIGHT, "messages": MESSAGES}
     got = await here.say(body)
     assert got.status == 201, got.json
-    example = here.desk.example_of(here.tenants["ann"], got.json["correction"])
+    example = here.intake.example_of(here.tenants["ann"], got.json["correction"])
     assert example is not None and example.kind == "demonstration"
     assert (example.question, example.answer) == (QUESTION, RIGHT)
     assert [o.quality for o in here.outcomes(1)] == [BEATEN]
@@ -296,7 +302,7 @@ async def test_a_correction_that_may_not_be_kept_leaves_nothing_behind(here: Her
 
 
 async def test_without_a_bank_a_correction_is_refused_and_a_score_is_not(tmp_path: Path) -> None:
-    async with place(tmp_path / "data", with_shelf=False) as here:
+    async with place(tmp_path / "data", with_examples=False) as here:
         here.answered(1)
         refused = await here.say({"decision_id": "req-1", "correction": RIGHT, "messages": MESSAGES})
         assert (refused.status, refused.code) == (400, "examples_disabled")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import RequestError
+from engines.errors import RequestError
 from learning.outcomes.feedback import BEATEN, MAX_COMMENT_CHARACTERS, Said, read_feedback
 
 SECRET = b"s" * 32

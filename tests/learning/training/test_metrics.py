@@ -7,20 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from engines.chat import ChatRequest
-from gateway.answer import Answer, Kept
-from gateway.controls import NONE
-from gateway.journey import Journey
 from learning.training.metrics import LearningMetrics
-from router.plan import Action, Attempt, Choice, Plan, Weighed
-
-
-def ended(choice: Choice | None) -> Journey:
-    journey = Journey("req-1", 0.0, 1000.0, "POST", "/chat/completions", model="m")
-    chat = ChatRequest(b"", {}, "m", [], stream=False, include_usage=False)
-    plan = Plan((Attempt("large"),), "in_context", "1", "learned", choice=choice)
-    journey.answer = Answer(chat, NONE, plan, Kept(1000), "/chat/completions")
-    return journey
+from router.plan import Action, Choice, Weighed
 
 
 def choice(**changes: Any) -> Choice:
@@ -46,7 +34,7 @@ def test_a_weighed_request_is_counted_once_by_how_it_was_decided(
     made: Choice, how: str, shifted: int
 ) -> None:
     registry = CollectorRegistry()
-    LearningMetrics(registry).ended(ended(made))
+    LearningMetrics(registry).decided("m", made)
     counted = {
         kind: registry.get_sample_value("understudy_choices_total", {"model": "m", "how": kind})
         for kind in ("best", "explored", "floored")
@@ -58,6 +46,5 @@ def test_a_weighed_request_is_counted_once_by_how_it_was_decided(
 def test_requests_that_were_not_weighed_are_not_counted() -> None:
     registry = CollectorRegistry()
     metrics = LearningMetrics(registry)
-    metrics.ended(ended(None))
-    metrics.ended(Journey("req-1", 0.0, 1000.0, "GET", "/models"))
+    metrics.decided("m", None)
     assert registry.get_sample_value("understudy_choices_total", {"model": "m", "how": "best"}) is None

@@ -25,7 +25,9 @@ needs_weights = pytest.mark.skipif(
 PREPARE = """
 import sys
 from pathlib import Path
+from gateway.log import configure
 from router.embedding.model import EmbeddingModelMissing, prepare
+configure("warning")
 try:
     model = prepare(sys.argv[1], Path(sys.argv[2]))
     print(model.version, model.model)
@@ -92,9 +94,9 @@ def test_a_damaged_sidecar_is_noticed_and_built_anew(tiny: Path, tmp_path: Path,
     sidecar.write_text(text, encoding="latin-1")
     with capture_logs() as told:
         assert prepare(f"folder:{tiny}", tmp_path / "cache").built
-    assert [line["event"] for line in told if line["log_level"] == "warning"] == [
+    assert {line["event"] for line in told if line["log_level"] == "warning"} == {
         "embedding_model_unreadable"
-    ]
+    }
     assert json.loads(sidecar.read_text())["format"] == embedding_model.FORMAT
 
 
@@ -206,7 +208,7 @@ def test_the_package_is_found_without_running_it() -> None:
 
 @needs_weights
 def test_the_lock_file_pins_the_package_by_hash() -> None:
-    lock = (Path(embedding_model.__file__).parent.parent / "requirements-weights.lock").read_text()
+    lock = (Path(embedding_model.__file__).parents[2] / "requirements-weights.lock").read_text()
     name = embedding_model.PACKAGE.replace("_", "-")
     assert f"{name}=={importlib.metadata.version(name)} " in lock
     assert "--hash=sha256:" in lock

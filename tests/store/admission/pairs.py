@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from engines.chat import ChatRequest
-from store.admission import Finished
+from store.admission import Pair
 
 
 def chat(content: Any = "Q?", **fields: Any) -> ChatRequest:
@@ -16,12 +16,11 @@ def chat(content: Any = "Q?", **fields: Any) -> ChatRequest:
     )
 
 
-def pair(
-    question: str = "How long does an egg take?", answer: str = "Six minutes.", **facts: Any
-) -> Finished:
+def pair(question: str = "How long does an egg take?", answer: str = "Six minutes.", **facts: Any) -> Pair:
     """What the reference engine answered, complete and in words."""
-    good = Finished(
-        chat=chat(),
+    good = Pair(
+        offers_tools=False,
+        plain_text=True,
         status=200,
         complete=True,
         opted_out=False,

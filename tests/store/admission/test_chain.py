@@ -14,17 +14,17 @@ from store.admission import (
     AdmissionSettings,
     Contributor,
     ContributorLimits,
-    Finished,
+    Pair,
     Twin,
 )
 from store.admission.chain import form_refusal
-from tests.store.admission.pairs import chat, pair
+from tests.store.admission.pairs import pair
 
 ADMISSION = Admission()
 CROWDED = Contributor(examples=20_000, last_hour=0, first_seen_s=0, bank_first_seen_s=0, others=3)
 HASTY = Contributor(examples=10, last_hour=2_000, first_seen_s=0, bank_first_seen_s=0, others=3)
 
-MUST_NOT: dict[str, tuple[str, Finished]] = {
+MUST_NOT: dict[str, tuple[str, Pair]] = {
     "a request that said no-store is never kept": ("opted_out", pair(opted_out=True)),
     "a key that opted out is never kept": ("opted_out_key", pair(key_opted_out=True)),
     "a model that opted out is never kept": ("opted_out_model", pair(model_opted_out=True)),
@@ -39,8 +39,8 @@ MUST_NOT: dict[str, tuple[str, Finished]] = {
     "the reference's bad answer is not kept": ("judged_bad", pair(quality=0.1)),
     "one of several choices is not kept": ("several_choices", pair(choices=3)),
     "an answer that calls a tool is not kept": ("tool_calls", pair(calls_tools=True)),
-    "a request that offers tools is not kept": ("tool_calls", pair(chat=chat(tools=[{}]))),
-    "a request with a picture is not kept": ("not_plain_text", pair(chat=chat([{"type": "image_url"}]))),
+    "a request that offers tools is not kept": ("tool_calls", pair(offers_tools=True)),
+    "a request with a picture is not kept": ("not_plain_text", pair(plain_text=False)),
     "an answer cut at the token limit is not kept": ("cut_short", pair(finish_reason="length")),
     "an empty answer is not kept": ("empty", pair(answer="  ")),
     "a question without content is not kept": ("too_short", pair(question="?")),

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from store.admission.credentials import credentials
-from store.admission.finished import AdmissionSettings
 from store.admission.instructions import instructions
+from store.admission.pair import AdmissionSettings
 from store.admission.patterns import Pattern, touches_word
 from store.admission.private_data import private_data
 

@@ -83,7 +83,7 @@ def test_killed_in_the_middle_it_goes_on_and_pays_for_nothing_twice(tmp_path: Pa
         return int(count)
 
     child = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "replay", "--config", str(file)],
+        [sys.executable, "-m", "understudy", "replay", "--config", str(file)],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engines.chat import ChatRequest
 from store.admission.contributors import Contributor, ContributorLimits
 
 Mode = Literal["refuse", "redact", "off"]
@@ -16,10 +15,13 @@ Origin = Literal["answer", "demonstration", "import"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class Pair:
     """A question and its answer, as the rules see them. Facts only: what they mean is said by AdmissionSettings."""
 
-    chat: ChatRequest
+    offers_tools: bool
+    """The request offers tools to the model."""
+    plain_text: bool
+    """Every message is words only: no images, audio, files or tool calls."""
     status: int
     complete: bool
     """The terminal event was seen, or the body had its full length."""

@@ -1,0 +1,42 @@
+"""The learner's process: opens the store, trains until told to stop, and keeps the quality floors' accounts current."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from understudy.settings.config import Config
+from understudy.setup.learner import learning
+
+log = structlog.get_logger(__name__)
+
+_FLOORS_EVERY_S = 0.5
+
+
+def learn(config: Config) -> int:
+    """The process: opens the store, learns until SIGTERM or SIGINT. Returns its exit status."""
+    stopping = threading.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: stopping.set())
+    with learning(config, stopping.is_set) as parts:
+        # On a thread of their own: training takes minutes, and a promise on quality cannot wait.
+        floors = threading.Thread(
+            target=_again_and_again, args=(parts.floors, _FLOORS_EVERY_S, stopping), name="floors"
+        )
+        floors.start()
+        log.info("learning")
+        _again_and_again(parts.learner.step, config.learning.every_s, stopping)
+        floors.join()
+    return 0
+
+
+def _again_and_again(run: Callable[[], object], every_s: float, stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        try:
+            run()
+        except Exception as error:
+            log.error("learner_failed", error=error)
+        stopping.wait(every_s)
