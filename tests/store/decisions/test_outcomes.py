@@ -14,7 +14,7 @@ from store.decisions.outcomes import Outcomes
 from store.sqlite.database import Database
 from tests.store.rows import choice_record, outcome_record
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from store.sqlite.database import Database
 from store.store import Memory
 from tests.store.rows import new_example
 
-STORE = Path(__file__).parents[2] / "store"
+STORE = Path(__file__).parents[3] / "store"
 
 
 def begin(db: Database, tenant: str) -> int:

@@ -14,7 +14,7 @@ from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
 from store.sqlite.database import Database
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from store.sqlite.database import Database, StoreClosed
 
-CHILD = Path(__file__).parent / "child_that_writes.py"
+CHILD = Path(__file__).parents[1] / "child_that_writes.py"
 
 
 def child(*arguments: str) -> subprocess.Popen[str]:
