@@ -137,7 +137,7 @@ def test_the_lock_files_name_no_host_and_pin_every_line_with_a_hash() -> None:
 
 
 def test_every_dependency_is_argued_for() -> None:
-    argued = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
+    argued = (ROOT / "docs" / "reference" / "dependencies.md").read_text(encoding="utf-8").lower()
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     names = set(re.findall(r'^\s*(?:[a-z]+ = \[)?"([A-Za-z0-9_.-]+)(?:[<>=\[].*)?",?', project, re.MULTILINE))
     named = {

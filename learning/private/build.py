@@ -1,7 +1,7 @@
 """Builds a private bank: tells, with noise, which words a tenant's contributors use; has engines write examples from that.
 
 `release` spends privacy and is booked before anybody learns of it; `write` spends money only, and may be repeated. See
-docs/private-bank.md for what is guaranteed and what is not.
+docs/explanation/private-bank.md for what is guaranteed and what is not.
 """
 
 from __future__ import annotations

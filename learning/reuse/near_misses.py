@@ -4,7 +4,7 @@ After the idea of Krites (arXiv 2602.13165): verify off the path what a threshol
 near miss is a comparison in which the fresh answer of the reference engine was not the remembered one to the letter. A judge
 says whether the remembered one answers the new question as well. If so, the new question becomes an alias: whoever asks the
 like of it finds the entry of the old one, with all that is known of it. Whether it is then reused the proofs decide as
-before (docs/semantic-reuse.md): an alias brings comparisons together and loosens nothing. Off by default.
+before (docs/explanation/semantic-reuse.md): an alias brings comparisons together and loosens nothing. Off by default.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _BUDGET = click.option(
 
 @click.group()
 def private() -> None:
-    """Differentially private banks: see docs/private-bank.md."""
+    """Differentially private banks: see docs/explanation/private-bank.md."""
 
 
 @private.command()

@@ -57,7 +57,8 @@ def replay(
     resume: bool,
     as_json_: bool,
 ) -> None:
-    """Better the answers that matter and write examples where there are none, within a budget. See docs/replay.md.
+    """Better the answers that matter and write examples where there are none, within a budget. See
+    docs/explanation/replay.md.
 
     Needs --config; a gateway may be running on its data folder. Ctrl-C stops it, and --resume goes on.
     """

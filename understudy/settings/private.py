@@ -8,7 +8,7 @@ from understudy.settings.group import Settings
 
 
 class PrivateSettings(Settings):
-    """Private banks (see docs/private-bank.md)."""
+    """Private banks (see docs/explanation/private-bank.md)."""
 
     tenants: tuple[str, ...] = Field(
         (),

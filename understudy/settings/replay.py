@@ -25,7 +25,7 @@ def time_zone(name: str) -> tzinfo:
 
 
 class OffPeakSettings(Settings):
-    """How quiet is quiet enough (see docs/off-peak.md)."""
+    """How quiet is quiet enough (see docs/explanation/off-peak.md)."""
 
     weeks: int = Field(4, ge=1, le=26, description="Weeks of requests from which a usual week is learnt.")
     quiet_share: float = Field(
@@ -74,7 +74,7 @@ class KvPlanEngineSettings(Settings):
 
 
 class KvPlanSettings(Settings):
-    """Which examples' prefixes engines keep warm (see docs/kv-plan.md)."""
+    """Which examples' prefixes engines keep warm (see docs/explanation/warm-prefixes.md)."""
 
     engines: dict[str, KvPlanEngineSettings] = Field(
         {}, description="Engine name to what it can keep warm; engines not named keep nothing on purpose."
