@@ -38,7 +38,6 @@ TESTED_BY = {
     "understudy/setup/engines.py": "flow/line.py",
     "understudy/setup/examples.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
-    "learning/reuse/near_misses.py": "flow/test_line_near_misses.py",
     "gateway/own_response.py": "flow/test_line_exact.py",
     "engines/registry.py": "flow/line.py",
     "understudy/processes/admin.py": "flow/test_admin_process.py",

@@ -137,9 +137,6 @@ class ReplaySettings(Settings):
     )
     most_steps: int = Field(2000, ge=1, description="Most examples one run takes up.")
     expand: ExpandSettings = Field(ExpandSettings(), description="Writing new examples where there are few.")
-    near_misses: bool = Field(
-        False, description="Judge pairs that were nearly reused, and reuse those that pass."
-    )
     kv_plan: KvPlanSettings = Field(KvPlanSettings(), description="Prefixes that engines keep warm.")
 
     @field_validator("time_zone")
