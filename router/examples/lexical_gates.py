@@ -2,8 +2,8 @@
 
 An encoder puts "with 3 eggs" and "with 2 eggs" closer together than most true paraphrases, so no similarity separates
 them. A gate only ever blocks: blocking costs one call to the model. What passes wrongly is bounded by the proof behind it
-(learning.reuse.decision), so gates stay few: more of them halved what is reused and made no error rarer
-(docs/experiments/semantic-reuse.md).
+(learning.reuse.decision), so gates stay few: lists of units, dates, opposites and word order blocked more and made no error
+rarer (docs/experiments/semantic-reuse.md).
 """
 
 from __future__ import annotations
