@@ -62,10 +62,7 @@ class Material:
 
     def instructions(self, example: Example) -> str | None:
         """Under what it was asked; None where that was not kept, so that it cannot be asked again. Blocks."""
-        kept = instructions_of(self.store.db, example.tenant, example.scope)
-        if kept is None and example.scope == scope_of(NO_INSTRUCTIONS):
-            return NO_INSTRUCTIONS
-        return kept
+        return kept_instructions(self.store, example)
 
     def engines_for(self, example: Example) -> Engines | None:
         """By the model whose engine answered it; for an example from elsewhere the first model. None without a model."""
@@ -123,6 +120,14 @@ class Material:
 
         blobs = vectors_of(self.store.db, example.tenant, [example.id], example.embedding_version)
         return from_blob(blobs[example.id]) if example.id in blobs else None
+
+
+def kept_instructions(store: Store, example: Example) -> str | None:
+    """The instructions an example was asked under; None where they were not kept. Blocks."""
+    kept = instructions_of(store.db, example.tenant, example.scope)
+    if kept is None and example.scope == scope_of(NO_INSTRUCTIONS):
+        return NO_INSTRUCTIONS
+    return kept
 
 
 def request(engine: Engine, instructions: str, asked: str, **more: Any) -> ChatRequest:

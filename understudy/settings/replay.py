@@ -1,4 +1,4 @@
-"""Settings of replay: when the bank improves itself, what that may cost, which engines do the work, what stays warm."""
+"""Settings of replay: when it runs, what it may cost, which engines do the work, which prefixes stay warm."""
 
 from __future__ import annotations
 
@@ -54,34 +54,18 @@ class ReplayBudgetSettings(Settings):
     )
 
 
-class KvPlanEngineSettings(Settings):
-    """What an engine can keep warm."""
-
-    kv_mib: float = Field(
-        gt=0, description="Memory for prefixes of examples, in MiB: a part of the engine's KV cache."
-    )
-    bytes_per_token: int | None = Field(
-        None, ge=1, description="KV bytes per token; null: from model_dir's config.json."
-    )
-    model_dir: str | None = Field(None, description="Folder with the model's config.json.")
-    block_tokens: int = Field(
-        16, ge=1, description="Tokens per block: engines share whole blocks (--block-size)."
-    )
-    load_ms_per_ktok: float = Field(
-        0, ge=0, description="To load 1000 tokens of KV; 0 where it stays in the engine's own memory."
-    )
-    load_ms: float = Field(0, ge=0, description="To begin loading, whatever the length.")
-
-
 class KvPlanSettings(Settings):
-    """Which examples' prefixes engines keep warm (see docs/kv-plan.md)."""
+    """Which examples stand first in prompts and stay in engines' prefix caches (see docs/kv-plan.md)."""
 
-    engines: dict[str, KvPlanEngineSettings] = Field(
-        {}, description="Engine name to what it can keep warm; engines not named keep nothing on purpose."
+    engines: tuple[str, ...] = Field(
+        (), description="Engines with a prefix cache whose hot examples come first."
     )
-    every_s: float = Field(600, gt=0, description="How often the plan is made anew.")
+    most: int = Field(
+        32, ge=1, description="Examples per engine: those it is sent most, uses decayed by 0.9 per hour."
+    )
+    every_s: float = Field(600, gt=0, description="How often the plan is made anew, in seconds.")
     warm: bool = Field(
-        True, description="Ask planned prefixes with max_tokens=1 while off-peak, where engines allow it."
+        True, description="Send them with max_tokens=1 while traffic is low, so that they are cached."
     )
 
 
@@ -140,7 +124,7 @@ class ReplaySettings(Settings):
     near_misses: bool = Field(
         False, description="Judge pairs that were nearly reused, and reuse those that pass."
     )
-    kv_plan: KvPlanSettings = Field(KvPlanSettings(), description="Prefixes that engines keep warm.")
+    kv_plan: KvPlanSettings = Field(KvPlanSettings(), description="Prefixes that engines keep cached.")
 
     @field_validator("time_zone")
     @classmethod

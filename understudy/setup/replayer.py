@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -16,25 +15,20 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
-from learning.bank.warm.metrics import KvMetrics
-from learning.bank.warm.planner import KvPlanner, Room
-from learning.bank.warm.value import Line, kv_bytes_per_token
+from learning.bank.warm.prefixes import KvMetrics, PrefixWarmer
 from learning.replay.asking import MayGoOn
 from learning.replay.off_peak import UsualWeek, usual_week
 from learning.replay.off_peak_gate import OffPeakGate, Quiet
 from learning.replay.replay import Replay
 from learning.replay.replayer import Replayer
 from learning.replay.schedule import Schedule
-from router.digest import NO_INSTRUCTIONS, asked_under, scope_of
 from store.decisions.hourly_load import HOUR_S, first_request_s, hourly_load
-from store.examples.instructions import instructions_of
 from store.jobs.live_load import live_load
 from store.jobs.replay_records import ReplayRun
-from store.records import Example
 from store.sqlite.database import Database
 from understudy.memory import Memory
 from understudy.settings.config import Config
-from understudy.settings.replay import KvPlanEngineSettings, OffPeakSettings, time_zone
+from understudy.settings.replay import OffPeakSettings, time_zone
 from understudy.setup.engines import Tenants, engines
 from understudy.setup.replay import CannotReplay, budget_of, replay
 
@@ -42,7 +36,6 @@ log = structlog.get_logger(__name__)
 
 _LEARN_AGAIN_S = 3600.0
 _WEEK_S = 7 * 24 * 3600
-_NO_SCOPE = scope_of(NO_INSTRUCTIONS)
 
 
 @asynccontextmanager
@@ -94,53 +87,24 @@ def _parts(
             folder / "replayer.lock",
         )
         parts.append(takes_up.run())
-        rooms = _rooms(config)
-        if rooms:
-            parts.append(_kv_planner(config, memory, made, rooms, gate, KvMetrics(registry)).run())
+        plan = settings.kv_plan
+        if plan.engines:
+            kept = {name: made[name] for name in plan.engines}
+            warmer = PrefixWarmer(
+                memory.store,
+                kept,
+                gate.may_go_on,
+                KvMetrics(registry),
+                most=plan.most,
+                warm=plan.warm,
+                every_s=plan.every_s,
+            )
+            parts.append(warmer.run())
     return parts
 
 
 async def _carry_out(whole: Replay, run_id: int, may_go_on: MayGoOn) -> ReplayRun:
     return await whole.take_up(run_id, may_go_on=may_go_on)
-
-
-def _rooms(config: Config) -> dict[str, Room]:
-    plan = config.replay.kv_plan
-    rooms = {}
-    for name, settings in plan.engines.items():
-        try:
-            rooms[name] = room(name, settings, warm=plan.warm)
-        except ValueError as error:
-            log.error("kv_plan_off", engine=name, reason=str(error))
-    return rooms
-
-
-def _kv_planner(
-    config: Config,
-    memory: Memory,
-    made: Mapping[str, Engine],
-    rooms: Mapping[str, Room],
-    gate: OffPeakGate,
-    metrics: KvMetrics,
-) -> KvPlanner:
-    db = memory.store.db
-
-    def fields_of(example: Example) -> dict[str, Any] | None:
-        known = instructions_of(db, example.tenant, example.scope)
-        if known is None and example.scope == _NO_SCOPE:
-            known = NO_INSTRUCTIONS
-        return None if known is None else asked_under(known, example.question)
-
-    return KvPlanner(
-        db,
-        memory.store.examples,
-        made,
-        rooms,
-        fields_of,
-        gate.may_go_on,
-        config.replay.kv_plan.every_s,
-        metrics,
-    )
 
 
 class Habits:
@@ -190,19 +154,3 @@ class Habits:
             limit=limit,
         )
         return self.week
-
-
-def room(name: str, settings: KvPlanEngineSettings, *, warm: bool) -> Room:
-    """From the settings. Raises ValueError, naming the setting, where nobody says how large keys and values are."""
-    size = settings.bytes_per_token
-    if size is None:
-        where = f"replay.kv_plan.engines.{name}"
-        if settings.model_dir is None:
-            raise ValueError(f"{where}: set bytes_per_token, or model_dir")
-        try:
-            size = kv_bytes_per_token(json.loads(Path(settings.model_dir, "config.json").read_text("utf-8")))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{where}.model_dir: {error}") from error
-    blocks = int(settings.kv_mib * 2**20) // (size * settings.block_tokens)
-    load = Line(settings.load_ms, settings.load_ms_per_ktok / 1000)
-    return Room(blocks, settings.block_tokens, load, warm)

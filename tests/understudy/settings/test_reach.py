@@ -52,7 +52,7 @@ def configured(asked: list[str], replay: dict[str, Any], folder: str = "data", *
             "replay.kv_plan.engines",
             configured(
                 ["far"],
-                JUDGED | {"expand": {"enabled": False}, "kv_plan": {"engines": {"here": {"kv_mib": 1}}}},
+                JUDGED | {"expand": {"enabled": False}, "kv_plan": {"engines": ["here"]}},
                 engines={"here": LOCAL | PRICED, "far": FAR | PRICED},
                 models={"guide": IN_ORDER},
             ),
