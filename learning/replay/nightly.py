@@ -1,7 +1,7 @@
-"""The replayer: one process beside the workers that takes up replays when they are due, and lets traffic go first.
+"""Runs replay by itself, in a process of its own: once per window of a schedule, or when an operator asks, at low traffic.
 
-Due is what a person asked for, what was interrupted, and once per window of the schedule a run of its own. It may die at any
-moment: the run it had is found interrupted, and gone on with.
+A window opens when a cron expression says, or in the hour that is usually quietest. The process may die at any moment: the
+run it had is found interrupted, and resumed.
 """
 
 from __future__ import annotations
@@ -10,28 +10,87 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import structlog
+from cronsim import CronSim
 
 from learning.replay.asking import MayGoOn
-from learning.replay.schedule import Schedule, Window
 from store.jobs.exclusive import NotAlone, alone
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.jobs.replay_records import ReplayBudget, ReplayRun
 
 log = structlog.get_logger(__name__)
 
+_REPEATED_S = 2 * 3600.0
 _LOOK_S = 1.0
 _SCHEDULE, _ADMIN = "schedule", "admin"
 _UNFINISHED = ("wanted", "interrupted")
 _LATEST = 20
 """Runs that are looked through for what is due."""
 
-CarryOut = Callable[[int, MayGoOn], Awaitable[ReplayRun]]
-"""(run id, gate): plan the run if it has no plan yet, carry it out as far as it goes. Cancelling interrupts it.
+TakeUp = Callable[[int, MayGoOn], Awaitable[ReplayRun]]
+"""learning.replay.run.Replay.take_up. Cancelling interrupts the run."""
 
-Raises AnotherReplayRuns while any process runs one."""
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When a run may begin or go on. Seconds since the epoch."""
+
+    begins_s: float
+    ends_s: float
+
+
+class Schedule:
+    """Windows, one after the other. They never overlap: a new one ends the one before."""
+
+    def __init__(
+        self,
+        cron: str | None,
+        zone: tzinfo,
+        window_s: float,
+        quietest_hour: Callable[[int], int] = lambda weekday: 0,
+    ) -> None:
+        """`cron`: five fields, checked by the settings; None opens a window a day, at `quietest_hour(weekday)`.
+
+        Clock changes are handled as Debian's cron does: what falls into a skipped hour comes right after it, what falls
+        into a repeated one comes once.
+        """
+        self._cron = cron
+        self._zone = zone
+        self._window_s = window_s
+        self._quietest_hour = quietest_hour
+
+    def window(self, now_s: float) -> Window | None:
+        """The window that is open at `now_s`; None between windows."""
+        begins_s = self._latest(now_s)
+        if begins_s is None or now_s >= begins_s + self._window_s:
+            return None
+        return Window(begins_s, min(begins_s + self._window_s, self.next_s(now_s) or float("inf")))
+
+    def next_s(self, now_s: float) -> float | None:
+        """When the next window opens, in seconds since the epoch; None if never."""
+        now = datetime.fromtimestamp(now_s, self._zone)
+        if self._cron is not None:
+            ticks = (tick.timestamp() for tick in CronSim(self._cron, now))
+            # In a repeated hour the library may look back: see _latest.
+            return next((tick for tick in ticks if tick > now_s), None)
+        return min(tick for days in (0, 1, 2) if (tick := self._quietest(now, days)) > now_s)
+
+    def _latest(self, now_s: float) -> float | None:
+        now = datetime.fromtimestamp(now_s, self._zone)
+        if self._cron is not None:
+            # The library counts in local time: in a repeated hour, what lies just before may read as later.
+            later = datetime.fromtimestamp(now_s + _REPEATED_S, UTC).astimezone(self._zone)
+            ticks = (tick.timestamp() for tick in CronSim(self._cron, later, reverse=True))
+            return next((tick for tick in ticks if tick <= now_s), None)
+        return max(tick for days in (-2, -1, 0) if (tick := self._quietest(now, days)) <= now_s)
+
+    def _quietest(self, now: datetime, days: int) -> float:
+        day = now.date() + timedelta(days=days)
+        hour = self._quietest_hour(day.weekday())
+        return datetime(day.year, day.month, day.day, hour, tzinfo=self._zone).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +125,7 @@ class Replayer:
     def __init__(
         self,
         jobs: ReplayJobs,
-        carry_out: CarryOut,
+        take_up: TakeUp,
         may_go_on: MayGoOn,
         schedule: Schedule,
         budget: ReplayBudget,
@@ -77,7 +136,7 @@ class Replayer:
     ) -> None:
         """`budget`: of each run of the schedule. `lock_file`: of replayers; who runs a replay has a lock of its own."""
         self._jobs = jobs
-        self._carry_out = carry_out
+        self._take_up = take_up
         self._may_go_on = may_go_on
         self._schedule = schedule
         self._budget = budget
@@ -103,12 +162,12 @@ class Replayer:
         await self._may_go_on()
         try:
             with alone(self._lock_file):
-                return await self._take_up()
+                return await self._take_up_due()
         except (NotAlone, AnotherReplayRuns):
             # It stays due.
             return None
 
-    async def _take_up(self) -> ReplayRun | None:
+    async def _take_up_due(self) -> ReplayRun | None:
         # Another process may have done meanwhile what was due.
         found = await asyncio.to_thread(self._look)
         if found is None:
@@ -119,7 +178,7 @@ class Replayer:
         left_s = None if found.until_s is None else max(0.0, found.until_s - self._clock())
         try:
             async with asyncio.timeout(left_s) as limit:
-                return await self._carry_out(run_id, self._may_go_on)
+                return await self._take_up(run_id, self._may_go_on)
         except AnotherReplayRuns:
             raise
         except Exception as error:
