@@ -69,22 +69,6 @@ class KvPlanSettings(Settings):
     )
 
 
-class ExpandSettings(Settings):
-    """Variations of requests, where nothing near is in the bank."""
-
-    enabled: bool = Field(True, description="Off only betters what is there.")
-    variations: int = Field(3, ge=1, le=10, description="New questions asked for per example.")
-    thin_below: float = Field(
-        0.8, ge=0, le=1, description="An example whose nearest neighbour is less similar stands alone."
-    )
-    duplicate_above: float = Field(
-        0.95, ge=0, le=1, description="A variation this near to what is there is not answered."
-    )
-    drift_below: float = Field(
-        0.4, ge=0, le=1, description="What is less similar than this to an example is about something else."
-    )
-
-
 class ReplaySettings(Settings):
     """Replay: off-peak, the bank asks again for what matters and learns what it lacks. Needs memory."""
 
@@ -120,7 +104,10 @@ class ReplaySettings(Settings):
         168, ge=0, description="How long an example that was replayed is left alone."
     )
     most_steps: int = Field(2000, ge=1, description="Most examples one run takes up.")
-    expand: ExpandSettings = Field(ExpandSettings(), description="Writing new examples where there are few.")
+    expand: bool = Field(
+        False,
+        description="Also write new examples where few are near; for $0.49 that raised quality by .003, distilling by .072.",
+    )
     near_misses: bool = Field(
         False, description="Judge pairs that were nearly reused, and reuse those that pass."
     )
