@@ -119,23 +119,31 @@ class Material:
         ]
 
     def admitted(self, fields: Mapping[str, Any], answer: str) -> Verdict:
-        """What the rules of admission say of a new answer of the reference engine's. About a millisecond of CPU."""
-        chat = as_chat(dict(fields))
-        return self._admission.judge(
-            Pair(
-                offers_tools=carries_tools(chat),
-                plain_text=is_plain_text(chat.messages),
-                status=200,
-                complete=True,
-                opted_out=False,
-                from_reference=True,
-                question=question(chat.messages),
-                answer=answer,
-                finish_reason="stop",
-                choices=1,
-                calls_tools=False,
-            )
+        """What the rules of admission say of a new answer: see `judged`."""
+        return judged(self._admission, fields, answer)
+
+
+def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verdict:
+    """What the rules of admission say of an answer that a reference engine gave to a request with these fields.
+
+    About a millisecond of CPU.
+    """
+    chat = as_chat(dict(fields))
+    return admission.judge(
+        Pair(
+            offers_tools=carries_tools(chat),
+            plain_text=is_plain_text(chat.messages),
+            status=200,
+            complete=True,
+            opted_out=False,
+            from_reference=True,
+            question=question(chat.messages),
+            answer=answer,
+            finish_reason="stop",
+            choices=1,
+            calls_tools=False,
         )
+    )
 
 
 def kept_instructions(store: Store, example: Example) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,3 +118,24 @@ def test_what_the_settings_lack_is_said() -> None:
     assert reference_of(config) == "e"
     with pytest.raises(CannotBuild, match="--engine"):
         reference_of(config.model_copy(update={"models": {}}))
+
+
+def test_a_private_tenant_without_the_extra_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("understudy.settings.private.find_spec", lambda name: None)
+    data = {"engines": {"e": {"kind": "simulated", "role": "lead"}}, "models": {"m": {"engines": ["e"]}}}
+    with pytest.raises(ConfigError, match=r"private\.tenants.*understudy-gateway\[privacy\]"):
+        parse_config(data | {"memory": {}, "private": {"tenants": ["acme"]}})
+    assert parse_config(data | {"memory": {}}).private.tenants == ()
+
+
+def test_without_a_private_tenant_nothing_of_it_is_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from understudy.memory import Memory; import understudy.build;"
+        "from understudy.settings.memory import MemorySettings; from understudy.settings.private import PrivateSettings;"
+        f"Memory.open(MemorySettings(data_dir=Path({str(tmp_path)!r}), examples={{'enabled': False}}),"
+        " private=PrivateSettings()).close();"
+        "assert not [name for name in sys.modules if name.startswith('learning.private')], 'imported'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
