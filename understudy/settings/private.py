@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from importlib.util import find_spec
+
+from pydantic import Field, field_validator
 
 from understudy.settings.group import Settings
 
 
 class PrivateSettings(Settings):
-    """Private banks (see docs/private-bank.md)."""
+    """Private banks (see docs/private-bank.md). An extra: pip install 'understudy-gateway[privacy]'."""
 
     tenants: tuple[str, ...] = Field(
         (),
@@ -31,3 +33,12 @@ class PrivateSettings(Settings):
     )
     questions: int = Field(5, ge=1, le=50, description="Questions written per topic and release.")
     kept_days: float = Field(30, gt=0, description="How long questions are kept aside.")
+
+    @field_validator("tenants")
+    @classmethod
+    def _extra_is_installed(cls, tenants: tuple[str, ...]) -> tuple[str, ...]:
+        if tenants and find_spec("dp_accounting") is None:
+            raise ValueError(
+                "names tenants, but the extra is missing: pip install 'understudy-gateway[privacy]'"
+            )
+        return tenants
