@@ -43,7 +43,7 @@ class Window:
 
 
 class Schedule:
-    """Windows, one after the other. They never overlap: a new one ends the one before."""
+    """Opens windows, one after the other. They never overlap: a new one ends the one before."""
 
     def __init__(
         self,
@@ -95,16 +95,16 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What to do now."""
+    """A run to carry out now."""
 
     run_id: int | None
-    """None: a run of the schedule's own, which does not exist yet."""
+    """None: a new run of the schedule."""
     until_s: float | None
     """When it has to stop (seconds since the epoch); None for what a person asked for."""
 
 
 def due(runs: list[ReplayRun], window: Window | None) -> Due | None:
-    """What is due, of the latest runs, newest first. A run that a command began is its person's to go on with."""
+    """What is due, of the latest runs, newest first. Runs of a command are resumed by hand."""
     for run in reversed(runs):
         if run.asked_by == _ADMIN and run.state in _UNFINISHED:
             return Due(run.id, None)
@@ -134,7 +134,7 @@ class Replayer:
         clock: Callable[[], float] = time.time,
         look_every_s: float = _LOOK_S,
     ) -> None:
-        """`budget`: of each run of the schedule. `lock_file`: of replayers; who runs a replay has a lock of its own."""
+        """`budget`: of each run of the schedule. `lock_file`: of such processes; each run has a lock of its own (Replay)."""
         self._jobs = jobs
         self._take_up = take_up
         self._may_go_on = may_go_on
@@ -150,7 +150,7 @@ class Replayer:
             try:
                 await self.step()
             except Exception as error:
-                # One run's trouble must not keep the next night's from being done.
+                # The next run must not fail because this one did.
                 log.error("replay_failed", error=error)
             await asyncio.sleep(self._look_every_s)
 
@@ -158,17 +158,17 @@ class Replayer:
         """Carry out what is due, if anything is; gives it as it ended. Raises what the store and the work raise."""
         if await asyncio.to_thread(self._look) is None:
             return None
-        # A night's own run begins only once it is quiet: a window that never is leaves no empty run behind.
+        # A scheduled run begins only once traffic is low: a window in which it never is leaves no empty run behind.
         await self._may_go_on()
         try:
             with alone(self._lock_file):
                 return await self._take_up_due()
         except (NotAlone, AnotherReplayRuns):
-            # It stays due.
+            # It is taken up the next time.
             return None
 
     async def _take_up_due(self) -> ReplayRun | None:
-        # Another process may have done meanwhile what was due.
+        # Another process may have taken it up meanwhile.
         found = await asyncio.to_thread(self._look)
         if found is None:
             return None
@@ -190,7 +190,7 @@ class Replayer:
             raise
 
     def _look(self) -> Due | None:
-        # A run whose process was killed still seems to go on. Whether it does is found out when it is taken up.
+        # A run whose process was killed is still marked as running. Taking it up shows whether it is.
         latest = [
             replace(run, state="interrupted") if run.state in ("running", "paused") else run
             for run in self._jobs.runs(limit=_LATEST)

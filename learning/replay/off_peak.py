@@ -125,12 +125,12 @@ def poisson_quantile(mean: float, probability: float) -> int:
 
 @dataclass(slots=True)
 class Quiet:
-    """How quiet is quiet enough; may be changed while a gate is watching."""
+    """Which load counts as low; may be changed while a gate is watching."""
 
     limit: int
     """Requests in flight up to which replay goes on."""
     calm_s: float
-    """How long it must have been quiet before the gate opens again."""
+    """How long the load must have been low before the gate opens again, in seconds."""
 
 
 class OffPeakGate:
@@ -162,7 +162,7 @@ class OffPeakGate:
         await self._open.wait()
 
     async def watch(self) -> None:
-        """Look again and again until cancelled. Begins open if it is quiet right now."""
+        """Look again and again until cancelled. Begins open if traffic is low right now."""
         first = True
         while True:
             self.step(at_once=first)
@@ -170,7 +170,7 @@ class OffPeakGate:
             await asyncio.sleep(self._look_every_s)
 
     def step(self, *, at_once: bool = False) -> None:
-        """Look once. `at_once`: do not wait for calm."""
+        """Look once. `at_once`: open without waiting for `calm_s`."""
         now_s = self._clock()
         try:
             load = self._look()
