@@ -25,14 +25,14 @@ def time_zone(name: str) -> tzinfo:
 
 
 class OffPeakSettings(Settings):
-    """How quiet is quiet enough (see docs/off-peak.md)."""
+    """Which load counts as low (see docs/off-peak.md)."""
 
     weeks: int = Field(4, ge=1, le=26, description="Weeks of requests from which a usual week is learnt.")
     quiet_share: float = Field(
         0.25, gt=0, le=1, description="Share of a usual week's hours that counts as quiet: the quietest ones."
     )
     min_in_flight: int = Field(
-        2, ge=0, description="Requests in flight that never pause replay, whatever was learnt: the floor."
+        2, ge=0, description="Requests in flight that never pause replay, whatever was learnt."
     )
     max_in_flight: int | None = Field(
         None,
@@ -40,7 +40,7 @@ class OffPeakSettings(Settings):
         description="Requests in flight that always pause replay; null leaves it to what is learnt.",
     )
     calm_s: float = Field(
-        10, ge=0, description="How long it must have been quiet before replay goes on after a pause."
+        10, ge=0, description="How long traffic must have been low before replay goes on after a pause."
     )
 
 
@@ -70,7 +70,7 @@ class KvPlanSettings(Settings):
 
 
 class ReplaySettings(Settings):
-    """Replay: off-peak, the bank asks again for what matters and learns what it lacks. Needs memory."""
+    """Replay: off-peak, the reference engine answers again what matters most, and the best answer stays. Needs memory."""
 
     enabled: bool = Field(False, description="Run replay by itself; `understudy replay` works either way.")
     cron: str | None = Field(
@@ -84,12 +84,12 @@ class ReplaySettings(Settings):
         le=24,
         description="How long after its time a run may begin or go on; then the next is waited for.",
     )
-    off_peak: OffPeakSettings = Field(OffPeakSettings(), description="How quiet is quiet enough.")
+    off_peak: OffPeakSettings = Field(OffPeakSettings(), description="Which load counts as low.")
     budget: ReplayBudgetSettings = Field(ReplayBudgetSettings(), description="What one run may spend.")
     samples: int = Field(
         3, ge=1, le=16, description="Answers asked of the reference engine per example; the best stays."
     )
-    temperature: float = Field(0.8, ge=0, le=2, description="With which they are sampled.")
+    temperature: float = Field(0.8, ge=0, le=2, description="Sampling temperature of those answers.")
     judge: str | None = Field(None, description="Engine that compares answers; null: judging.engine.")
     generator: str | None = Field(
         None, description="Engine that writes new questions; null: the model's reference engine."
