@@ -1,4 +1,4 @@
-"""Builds a private bank: tells, with noise, which words a tenant's contributors use; has engines write examples from that.
+"""Builds a private bank: releases noisy counts of the words of a tenant's questions; engines write examples from those.
 
 `release` spends privacy and is booked before anybody learns of it; `write` spends money only, and may be repeated. See
 docs/private-bank.md for what is guaranteed and what is not.
@@ -18,7 +18,7 @@ import structlog
 from engines.asking import Bill, NotAnswered, ask, chat_of, most_usd
 from engines.engine import Engine
 from learning.private.budget import (
-    Promise,
+    PrivacyBudget,
     Spent,
     epsilon_of,
     fits,
@@ -49,19 +49,19 @@ _QUESTION_TOKENS, _ANSWER_TOKENS = 600, 1024
 _TWIN_CANDIDATES = 4
 
 
-class PromiseSpent(Exception):
-    """One more release would break what was promised. The text says what is spent."""
+class BudgetExhausted(Exception):
+    """One more release would exceed the privacy budget. The text says what is spent."""
 
 
-class NothingToTell(Exception):
+class NothingToRelease(Exception):
     """No question was put aside: a release would spend privacy on nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What is told, how exactly, and what is promised. Public, all of it."""
+    """What is released, with how much noise, within which budget. All of it is public."""
 
-    promise: Promise
+    budget: PrivacyBudget
     releases: int
     bounds: Bounds
     planes: int
@@ -81,7 +81,7 @@ class Written:
 
 
 def spent(releases: Sequence[Release]) -> Spent:
-    """What releases cost together."""
+    """What releases spent together."""
     return together(Spent(each.rho, each.slip) for each in releases)
 
 
@@ -107,22 +107,25 @@ class PrivateBuilder:
         self._sync = sync
 
     async def release(self, tenant: str) -> Release:
-        """Tell once more. Raises PromiseSpent, NothingToTell, BudgetMoved, AccountingMissing, and what the store raises."""
+        """Release once more.
+
+        Raises BudgetExhausted, NothingToRelease, BudgetMoved, AccountingMissing, and what the store raises.
+        """
         return await asyncio.to_thread(self._release, tenant)
 
     def _release(self, tenant: str) -> Release:
         mechanism = self._mechanism
         before = self._private.releases(tenant)
-        each = share(mechanism.promise, mechanism.releases)
-        if not fits(mechanism.promise, spent(before), each):
-            epsilon = epsilon_of(spent(before), mechanism.promise.delta)
-            raise PromiseSpent(
-                f"{len(before)} releases spent epsilon {epsilon:.3f} of {mechanism.promise.epsilon:g} (delta "
-                f"{mechanism.promise.delta:g}); one more does not fit"
+        each = share(mechanism.budget, mechanism.releases)
+        if not fits(mechanism.budget, spent(before), each):
+            epsilon = epsilon_of(spent(before), mechanism.budget.delta)
+            raise BudgetExhausted(
+                f"{len(before)} releases spent epsilon {epsilon:.3f} of {mechanism.budget.epsilon:g} (delta "
+                f"{mechanism.budget.delta:g}); one more does not fit"
             )
         questions = self._private.questions(tenant)
         if not questions:
-            raise NothingToTell("no question was put aside yet")
+            raise NothingToRelease("no question was put aside yet")
         bounds = mechanism.bounds
         variance = variance_for(each, bounds.bins)
         threshold = threshold_for(each, bounds.bins, variance)

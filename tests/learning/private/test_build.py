@@ -1,4 +1,4 @@
-"""A release counts people and not requests, is booked before it is known, and is refused when it would break the promise."""
+"""A release counts people and not requests, is booked before it is known, and is refused when it would exceed the budget."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from learning.private.build import NothingToTell, PrivateBuilder, PromiseSpent, spent
+from learning.private.build import BudgetExhausted, NothingToRelease, PrivateBuilder, spent
 from learning.private.tenants import make_private
 from store.examples.private_bank import BudgetMoved, PrivateBank
 from store.records import Vector
@@ -68,19 +68,19 @@ async def test_people_are_counted_and_not_how_often_they_ask(store: Store) -> No
     assert synced == [1], "on the disk before anybody learns of it"
 
 
-async def test_the_promise_is_kept_to_the_last_release_and_survives_deletion(store: Store) -> None:
+async def test_the_budget_is_kept_to_the_last_release_and_survives_deletion(store: Store) -> None:
     put_aside(store, "k/ann", "the parcel")
     for _ in range(SETTINGS.releases):
         assert (await builder(store).release("a1")).told == []
     store.forget_tenant("a1")
     put_aside(store, "k/ann", "the parcel")
-    with pytest.raises(PromiseSpent, match="2 releases spent epsilon 6"):
+    with pytest.raises(BudgetExhausted, match="2 releases spent epsilon 6"):
         await builder(store).release("a1")
     assert spent(PrivateBank(store.db).releases("a1")).slip <= SETTINGS.delta / 2
 
 
 async def test_nothing_is_spent_on_nothing(store: Store) -> None:
-    with pytest.raises(NothingToTell):
+    with pytest.raises(NothingToRelease):
         await builder(store).release("a1")
     assert PrivateBank(store.db).releases("a1") == []
 
