@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from engines.engine import Engine
-from learning.private.budget import Promise
+from learning.private.budget import PrivacyBudget
 from learning.private.build import Mechanism, PrivateBuilder, PrivateWriter
 from learning.private.words import Bounds
 from router.examples.rarity import Rarity
@@ -28,9 +28,9 @@ class CannotBuild(Exception):
 
 
 def mechanism(settings: PrivateSettings) -> Mechanism:
-    """What the settings promise and tell."""
+    """What the settings release, and within which budget."""
     return Mechanism(
-        Promise(settings.epsilon, settings.delta),
+        PrivacyBudget(settings.epsilon, settings.delta),
         settings.releases,
         Bounds(settings.cells, settings.words),
         settings.planes,
