@@ -1,4 +1,4 @@
-"""What is due is taken up once, stops with its window, waits for quiet, and is gone on with after an interruption."""
+"""What is due is taken up once, stops with its window, waits for low traffic, and is resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from learning.replay.asking import MayGoOn, always
-from learning.replay.off_peak_gate import OffPeakGate, Quiet
-from learning.replay.replayer import Due, Replayer, due
-from learning.replay.schedule import Schedule, Window
+from learning.replay.nightly import Due, Replayer, Schedule, Window, due
+from learning.replay.off_peak import OffPeakGate, Quiet
 from store.jobs.exclusive import NotAlone, alone
 from store.jobs.live_load import LoadReport, live_load
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
