@@ -23,7 +23,7 @@ from typing import Any
 
 import aiohttp
 import numpy as np
-from admin_content import content_paths, fill_content
+from benchmarks.admin_pages.content import content_paths, fill_content
 from aiohttp import web
 from yarl import URL
 

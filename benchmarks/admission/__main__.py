@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import admission_peers
-from admission_set import Case, cases
-from admission_words import ORDINARY
+from benchmarks.admission import libraries
+from benchmarks.admission.cases import Case, cases
+from benchmarks.admission.words import ORDINARY
 
 from engines.chat import ChatRequest
 from router.admission import Admission, AdmissionSettings, Finished

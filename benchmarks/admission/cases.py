@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import quote_plus
 
 import phonenumbers
-from admission_words import (
+from benchmarks.admission.words import (
     CITIES,
     DOINGS,
     FIRST,

@@ -21,11 +21,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import echolm_world
-from echolm_engines import LARGE, SMALL
-from echolm_examples import Scales, calibrated
-from echolm_report import LABEL, lines, summary
-from echolm_scenarios import Size, experiments, trace_of
+from benchmarks.echolm import world
+from benchmarks.echolm.engines import LARGE, SMALL
+from benchmarks.echolm.examples import Scales, calibrated
+from benchmarks.echolm.report import LABEL, lines, summary
+from benchmarks.echolm.scenarios import Size, experiments, trace_of
 
 from loadtest.traces import read_trace
 

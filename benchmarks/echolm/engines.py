@@ -13,7 +13,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from echolm_paper import LARGE_GPUS, LARGE_PARAMETERS, SMALL_GPUS, SMALL_PARAMETERS
+from benchmarks.echolm.paper import LARGE_GPUS, LARGE_PARAMETERS, SMALL_GPUS, SMALL_PARAMETERS
 
 from engines.engine import EngineInfo, EngineLoad, Price
 from engines.pace import Pace

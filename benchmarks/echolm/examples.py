@@ -8,8 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from echolm_paper import GEMMA
-from echolm_world import CURVES, DIMENSIONS, FITS, PROXY_CORRELATION, TOPIC_VARIANCE, Query, World, win_rate
+from benchmarks.echolm.paper import GEMMA
+from benchmarks.echolm.world import (
+    CURVES,
+    DIMENSIONS,
+    FITS,
+    PROXY_CORRELATION,
+    TOPIC_VARIANCE,
+    Query,
+    World,
+    win_rate,
+)
 
 from router.combiner import Combination, combine
 from router.combiner import Knobs as CombinerKnobs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from echolm_paper import (
+from benchmarks.echolm.paper import (
     GEMMA,
     IDLE_CUT_TO_SMALL,
     IDLE_LATENCY_CUT,
@@ -17,7 +17,7 @@ from echolm_paper import (
     SMALL_THROUGHPUT,
     THROUGHPUT_CLAIM,
 )
-from echolm_scenarios import DIAL, FRONTIER_RATE_PER_S, STEP_DIAL, STEP_RATES_PER_S, at_no_loss
+from benchmarks.echolm.scenarios import DIAL, FRONTIER_RATE_PER_S, STEP_DIAL, STEP_RATES_PER_S, at_no_loss
 
 LABEL = "SIMULATION: engines, requests, judge and proxy model are modelled; only the deciding code is the gateway's own."
 

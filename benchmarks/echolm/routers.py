@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from echolm_engines import LARGE, SMALL
-from echolm_examples import (
+from benchmarks.echolm.engines import LARGE, SMALL
+from benchmarks.echolm.examples import (
     BUDGET_TOKENS,
     MOST,
     Bank,
@@ -19,7 +19,7 @@ from echolm_examples import (
     quality_alone,
     stale_quality,
 )
-from echolm_world import DIMENSIONS, Query, cut
+from benchmarks.echolm.world import DIMENSIONS, Query, cut
 
 from router.bandit import Lesson, Option, Scene
 from router.bandit_vw import BanditSettings, VowpalBandit

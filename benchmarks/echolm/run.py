@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from echolm_engines import Engine, Model
-from echolm_examples import Bank
-from echolm_routers import Decision, Router, small_fits
-from echolm_world import Query, cut, points
+from benchmarks.echolm.engines import Engine, Model
+from benchmarks.echolm.examples import Bank
+from benchmarks.echolm.routers import Decision, Router, small_fits
+from benchmarks.echolm.world import Query, cut, points
 
 from router.engine_state import engine_state
 

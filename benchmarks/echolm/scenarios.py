@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from echolm_engines import LARGE, LARGE_GPUS, SMALL, SMALL_GPUS, Model
-from echolm_examples import Bank, Scales
-from echolm_paper import GEMMA
-from echolm_routers import Fixed, Gateway, Parts, Router, Threshold
-from echolm_run import Arrival, Pass, Result, poisson
-from echolm_world import CLASSIFIER_CORRELATION, Query, World
+from benchmarks.echolm.engines import LARGE, LARGE_GPUS, SMALL, SMALL_GPUS, Model
+from benchmarks.echolm.examples import Bank, Scales
+from benchmarks.echolm.paper import GEMMA
+from benchmarks.echolm.routers import Fixed, Gateway, Parts, Router, Threshold
+from benchmarks.echolm.run import Arrival, Pass, Result, poisson
+from benchmarks.echolm.world import CLASSIFIER_CORRELATION, Query, World
 
 from loadtest.traces import TraceRow
 from router.bandit_vw import VowpalBandit

@@ -16,7 +16,7 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-from echolm_paper import GEMMA, TIE_BAND
+from benchmarks.echolm.paper import GEMMA, TIE_BAND
 
 from router.learning.judge import quality
 

@@ -1,16 +1,26 @@
-"""`understudy load peers`: start the gateways that are installed, in front of one mock, and compare them."""
+"""Starts the gateways that are installed, in front of one mock, and compares them: `python -m benchmarks.gateways`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+import uvloop
 
+from benchmarks.gateways.adapter import read_peer
+from benchmarks.gateways.builtin import BUILT_IN
+from benchmarks.gateways.contest import contest
+from benchmarks.gateways.table import print_peers
 from loadtest.commands.options import make_plan, plan_options
+from loadtest.errors import LoadError
+from loadtest.plan import Target
+from loadtest.report.files import write_json
+from loadtest.report.text import make_console
 
 
-@click.command("peers")
+@click.command("gateways")
 @plan_options
 @click.option(
     "--only", multiple=True, help="Only these peers: understudy, nginx, relay, litellm or an adapter's name."
@@ -52,19 +62,6 @@ def command(
     Every peer stands in front of the same mock; "direct" is the mock itself. Rounds alternate, --duration s each
     (default 4).
     """
-    from dataclasses import replace
-
-    import uvloop
-
-    from loadtest.errors import LoadError
-    from loadtest.peers.adapter import read_peer
-    from loadtest.peers.builtin import BUILT_IN
-    from loadtest.peers.contest import contest
-    from loadtest.peers.table import print_peers
-    from loadtest.plan import Target
-    from loadtest.report.files import write_json
-    from loadtest.report.text import make_console
-
     given["duration"] = given["duration"] or (None if given["trace"] else 4.0)
     given["model"] = given["model"] or "mock-small"
     console = make_console(stderr=True)
@@ -100,3 +97,7 @@ def command(
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or 'file'}: {error.strerror or error}") from None
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m benchmarks.gateways")

@@ -1,11 +1,11 @@
-"""The peers that come with the tool, each set up as its own documentation recommends, with one worker.
+"""The gateways that are known without an adapter, each set up as its own documentation recommends, with one worker.
 
 One worker each, so that the figure is what one core buys; scaling out is everybody's own affair.
 """
 
 from __future__ import annotations
 
-from loadtest.peers.adapter import Peer
+from benchmarks.gateways.adapter import Peer
 
 # nginx.org, ngx_http_upstream_module "keepalive": HTTP/1.1 and an empty Connection header are needed for it to work;
 # buffering off because server-sent events must not wait for a full buffer.
@@ -83,7 +83,13 @@ BUILT_IN = (
     Peer(
         name="relay",
         program="{python}",
-        command=("{python}", "-m", "loadtest.peers.relay", "--port", "{port}", "--upstream", "{upstream}"),
+        command=(
+            "{python}",
+            "-m",
+            "benchmarks.overhead.relay_bare",
+            "{upstream}",
+            "{port}",
+        ),
         note="bare aiohttp on uvloop, bytes in, bytes out: the floor for a Python gateway",
     ),
     Peer(

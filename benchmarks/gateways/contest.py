@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gateways.adapter import Peer, filled
+from benchmarks.gateways.process import Child, running
 from loadtest.compare import compare
 from loadtest.errors import LoadError
-from loadtest.peers.adapter import Peer, filled
-from loadtest.peers.process import Child, running
 from loadtest.plan import LoadPlan, Target
 from loadtest.running import round_runner
 from loadtest.slo import Slo

@@ -6,7 +6,6 @@ import http.client
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks import processes
+from benchmarks.gateways.adapter import Peer, filled
+from benchmarks.recorded import ROOT
 from loadtest.errors import LoadError
-from loadtest.peers.adapter import Peer, filled
 
 _GRACE_S = 5.0
 
@@ -37,24 +38,9 @@ class Child:
     def cpu_s(self) -> float | None:
         """CPU seconds spent so far by it and all processes under it; None where the system does not say (no /proc)."""
         try:
-            parents, spent = {}, {}
-            for stat in Path("/proc").glob("[0-9]*/stat"):
-                try:
-                    fields = stat.read_text().rpartition(")")[2].split()
-                except OSError:
-                    continue  # it ended while we looked
-                pid = int(stat.parent.name)
-                parents[pid] = int(fields[1])
-                spent[pid] = int(fields[11]) + int(fields[12])
-        except (OSError, ValueError, IndexError):
+            return processes.cpu_s(self._process.pid)
+        except OSError:
             return None
-        family, grown = {self._process.pid}, True
-        while grown:
-            more = {pid for pid, parent in parents.items() if parent in family} - family
-            family |= more
-            grown = bool(more)
-        ticks = sum(spent.get(pid, 0) for pid in family)
-        return ticks / os.sysconf("SC_CLK_TCK") if self._process.pid in spent else None
 
     def stop(self) -> None:
         """End it and its whole process group."""
@@ -67,14 +53,6 @@ class Child:
                     continue
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def running(peer: Peer, upstream: str, model: str, folder: Path) -> Iterator[Child]:
     """The peer, ready, in front of `upstream` (a URL without /v1). It is stopped at the end, whatever happens.
@@ -84,7 +62,7 @@ def running(peer: Peer, upstream: str, model: str, folder: Path) -> Iterator[Chi
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     values = {
-        "port": str(free_port()),
+        "port": str(processes.free_port()),
         "upstream": upstream,
         "upstream_address": upstream.partition("://")[2],
         "config": str(folder / peer.config_name),
@@ -98,9 +76,9 @@ def running(peer: Peer, upstream: str, model: str, folder: Path) -> Iterator[Chi
         Path(values["config"]).write_text(filled(peer.config, values), encoding="utf-8")
     command = [filled(word, values) for word in peer.command]
     environment = {**os.environ, **{name: filled(value, values) for name, value in peer.env}}
-    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[2]) if "{python}" in peer.command else ""
-    if not environment["PYTHONPATH"]:
-        del environment["PYTHONPATH"]  # a peer of its own must not see our packages
+    environment.pop("PYTHONPATH", None)  # a peer of its own must not see our packages
+    if "{python}" in peer.command:
+        environment["PYTHONPATH"] = str(ROOT)
     log = folder / "output.log"
     with log.open("wb") as output:
         try:

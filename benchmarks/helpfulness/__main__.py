@@ -34,7 +34,7 @@ from router.onnx_session import import_onnxruntime
 
 import_onnxruntime()
 
-from benchmarks.helpfulness_world import (  # noqa: E402
+from benchmarks.helpfulness.world import (  # noqa: E402
     LEAD,
     SECONDS_APART,
     Bank,

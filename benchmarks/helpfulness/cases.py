@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from retrieval_data import Matrix, embedded, exact_nearest
+from benchmarks.retrieval.data import Matrix, embedded, exact_nearest
 
 from router.plan import Candidate
 from store.records import Example

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpfulness_cases import Case, NoData, banking77, folds, nearest, nl2bash
+from benchmarks.helpfulness.cases import Case, NoData, banking77, folds, nearest, nl2bash
 
 from router.combiner import Knobs, combine, with_gains
 from router.learning.scorer_rows import Row

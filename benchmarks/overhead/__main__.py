@@ -1,4 +1,4 @@
-"""What does the gateway add to a request? `python benchmarks/overhead.py [--quick] [--markdown FILE] [--json FILE]`.
+"""What does the gateway add to a request? `python -m benchmarks.overhead [--quick] [--markdown FILE]`.
 
 Side by side in one run, in alternation (A B C, then C B A, and so on): straight to a fast mock upstream, through a bare
 relay on the same libraries (`relay_bare.py`), and through `understudy serve` in several settings, log and all, as its users
@@ -11,27 +11,25 @@ on what else the machine does; they are shown where a person waits for them, and
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import os
 import platform
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import overhead_report as report
-import overhead_stages
-import overhead_texts
 import uvloop
-from overhead_load import Streams, ask, chat_request, read_streams
-from overhead_questions import KNOWN_TEXTS, Questions
-from overhead_rounds import CONNECTIONS, Subject, in_rounds, measured, settle
-from overhead_servers import (
+
+from benchmarks.options import options, write
+from benchmarks.overhead import report, stages, texts
+from benchmarks.overhead.load import Streams, ask, chat_request, read_streams
+from benchmarks.overhead.questions import KNOWN_TEXTS, Questions
+from benchmarks.overhead.rounds import CONNECTIONS, Subject, in_rounds, measured, settle
+from benchmarks.overhead.servers import (
     LOAD_CORE,
     PINNED,
     SERVER_CORE,
@@ -41,7 +39,7 @@ from overhead_servers import (
     gateway,
     upstream,
 )
-from overhead_upstream import body as upstream_body
+from benchmarks.overhead.upstream import body as upstream_body
 
 PARTS = ("requests", "texts", "chunks", "crowd", "start", "stages")
 
@@ -70,25 +68,16 @@ PACED_STREAMS, PACED_INTERVAL_MS, CROWD_INTERVAL_MS = 16, 20.0, 250.0
 def few_shot(mock: Server, data: Path) -> list[str]:
     """Arguments for the whole line: exact, embed, nearest, decide, remember."""
     base = f"http://127.0.0.1:{mock.port}/v1"
-    return [
-        "--upstream",
-        base,
-        "--small",
-        f"{base}=bench-small",
-        "--large",
-        f"{base}=bench",
-        "--data",
-        str(data),
-    ]
+    engines = ["--small", f"{base}=bench-small", "--large", f"{base}=bench"]
+    return ["--upstream", base, *engines, "--data", str(data)]
 
 
 class Bench:
     """The servers of a run, and its parts."""
 
-    def __init__(self, counts: Counts, folder: Path, data: Path, parts: tuple[str, ...]) -> None:
+    def __init__(self, counts: Counts, folder: Path, parts: tuple[str, ...]) -> None:
         self._counts = counts
         self._folder = folder
-        self._data = data
         self._parts = parts
         self._questions = Questions()
         self.bypassed: dict[str, float] = {}
@@ -103,7 +92,9 @@ class Bench:
             if {"requests", "chunks"} & set(self._parts):
                 relay = stack.enter_context(bare_relay(self._folder, mock.port))
                 through = stack.enter_context(gateway("passthrough", ["--upstream", base], self._folder))
-                whole = stack.enter_context(gateway("few_shot", few_shot(mock, self._data), self._folder))
+                whole = stack.enter_context(
+                    gateway("few_shot", few_shot(mock, self._folder / "few_shot"), self._folder)
+                )
                 await self._fill(whole)
                 if "requests" in self._parts:
                     exact = stack.enter_context(
@@ -123,7 +114,7 @@ class Bench:
                     "few_shot_mib": whole.rss_mib(),
                 }
             if "texts" in self._parts:
-                figures["texts"] = await overhead_texts.measured_side_by_side(
+                figures["texts"] = await texts.measured_side_by_side(
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests, fill=self._fill
                 )
             if "crowd" in self._parts:
@@ -133,7 +124,7 @@ class Bench:
         if "stages" in self._parts:
             folder = self._folder / "stages"
             folder.mkdir()
-            figures["stages"] = overhead_stages.measured(counts.rounds, counts.requests, folder)
+            figures["stages"] = stages.measured(counts.rounds, counts.requests, folder)
         return figures
 
     async def _fill(self, server: Server) -> None:
@@ -293,25 +284,21 @@ def machine() -> dict[str, Any]:
 
 def main() -> None:
     """Measures, prints the table, and says which targets were missed."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = options(__doc__)
     arguments.add_argument("--rounds", type=int, help=f"rounds of every comparison [{FULL.rounds}]")
     arguments.add_argument("--quick", action="store_true", help="just enough to see that it runs")
     arguments.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
-    arguments.add_argument("--json", type=Path, help="write every single figure to this file")
     arguments.add_argument("--markdown", type=Path, help="write the table to this file")
-    arguments.add_argument("--data", type=Path, help="folder for the gateway's memory [a temporary one]")
     chosen = arguments.parse_args()
     counts = QUICK if chosen.quick else FULL
     if chosen.rounds:
-        counts = Counts(**{**vars(counts), "rounds": chosen.rounds})
+        counts = replace(counts, rounds=chosen.rounds)
     with tempfile.TemporaryDirectory() as folder:
-        data = (chosen.data or Path(folder)) / "few_shot"
-        bench = Bench(counts, Path(folder), data, tuple(chosen.only or PARTS))
+        bench = Bench(counts, Path(folder), tuple(chosen.only or PARTS))
         figures = uvloop.run(bench.run())
     rows = report.rows(figures)
     print(report.as_text(rows, figures))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(figures, indent=1))
+    write(figures, chosen.json)
     if chosen.markdown:
         chosen.markdown.write_text(report.as_markdown(rows, figures))
 

@@ -1,4 +1,4 @@
-"""The load of `overhead.py`: closed-loop requests and paced streams over raw connections, every answer checked.
+"""The load of benchmarks.overhead: closed-loop requests and paced streams over raw connections, every answer checked.
 
 It speaks just enough HTTP to be far cheaper than what it measures.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from overhead_upstream import event
+from benchmarks.overhead.upstream import event
 
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
 

@@ -1,4 +1,4 @@
-"""What `overhead.py` asks: chat completions as the official SDK sends them, again and again or never seen before."""
+"""What benchmarks.overhead asks: chat completions as the official SDK sends them, again and again or never seen before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from overhead_load import chat_request
+from benchmarks.overhead.load import chat_request
 
 KNOWN_TEXTS = 48
 _VERBS = ("repair", "paint", "measure", "clean", "move", "insure", "photograph", "sell")

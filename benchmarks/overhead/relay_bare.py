@@ -1,6 +1,6 @@
-"""A bare relay, the yardstick of `overhead.py`: the least that aiohttp and uvloop need to pass a request on.
+"""A bare relay, what gateways are compared with: the least that aiohttp and uvloop need to pass a request on.
 
-    python benchmarks/relay_bare.py UPSTREAM PORT
+    python -m benchmarks.overhead.relay_bare UPSTREAM PORT
 
 Tuned (low-level server, no access log, no cookies, no decompression, bodies as bytes, chunks as they arrive) and good for
 nothing else: it checks no input, times nothing out, translates no error, notices no client that leaves, and writes no log.

@@ -1,4 +1,4 @@
-"""The table of `overhead.py`: figures beside their targets, met or not."""
+"""The table of benchmarks.overhead: figures beside their targets, met or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One batch of `overhead.py`'s requests, and rounds of them: every subject in turn, forth and back."""
+"""One batch of requests, and rounds of them: every subject in turn, forth and back."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from overhead_load import Batch, ask
-from overhead_servers import Server, answers
-from overhead_upstream import body as upstream_body
+from benchmarks.overhead.load import Batch, ask
+from benchmarks.overhead.servers import Server, answers
+from benchmarks.overhead.upstream import body as upstream_body
 
 CONNECTIONS = 16
 

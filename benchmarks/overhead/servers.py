@@ -1,18 +1,20 @@
-"""The processes of `overhead.py`: started on a core of their own, watched through /proc, stopped by their own id."""
+"""The processes of benchmarks.overhead: started on a core of their own, watched through /proc, stopped by their own id."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).parent
+from benchmarks import processes
+from benchmarks.processes import free_port
+
 _CORES = sorted(os.sched_getaffinity(0))
 PINNED = len(_CORES) >= 2
 LOAD_CORE, SERVER_CORE = ({_CORES[0]}, {_CORES[-1]}) if PINNED else (set(_CORES), set(_CORES))
@@ -30,36 +32,12 @@ class Server:
     """Wall seconds from the start of the process until it answered."""
 
     def cpu_s(self) -> float:
-        """CPU seconds used so far by all threads, ended ones too, of the process and its children."""
-        return sum(cpu_s(pid) for pid in _family(self.pid))
+        """CPU seconds used so far by the process and its children."""
+        return processes.cpu_s(self.pid)
 
     def rss_mib(self) -> float:
         """Resident memory of the process and its children."""
-        return sum(_rss_bytes(pid) for pid in _family(self.pid)) / 2**20
-
-
-def cpu_s(pid: int) -> float:
-    """CPU seconds of one process to the nanosecond, by its POSIX CPU-time clock (see clock_getcpuclockid(3))."""
-    return time.clock_gettime((~pid << 3) | 2)
-
-
-def _rss_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            for child in (task / "children").read_text().split():
-                yield from _family(int(child))
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+        return processes.rss_mib(self.pid)
 
 
 def answers(port: int, path: str) -> bool:
@@ -89,7 +67,7 @@ def bypassed(server: Server) -> dict[str, float]:
     return {name.partition('stage="')[2].rstrip('"}'): float(value) for name, _, value in counts}
 
 
-@contextlib.contextmanager
+@contextmanager
 def started(
     name: str, command: list[str], port: int, log: Path, *, ready_path: str, core: set[int] | None
 ) -> Iterator[Server]:
@@ -117,32 +95,28 @@ def started(
             process.wait()
 
 
-@contextlib.contextmanager
-def upstream(folder: Path) -> Iterator[Server]:
+def upstream(folder: Path) -> AbstractContextManager[Server]:
     """The mock upstream, on the load's core."""
     port = free_port()
-    command = [sys.executable, str(HERE / "overhead_upstream.py"), str(port)]
-    with started("upstream", command, port, folder / "upstream.log", ready_path="/", core=LOAD_CORE) as it:
-        yield it
+    command = [sys.executable, "-m", "benchmarks.overhead.upstream", str(port)]
+    return started("upstream", command, port, folder / "upstream.log", ready_path="/", core=LOAD_CORE)
 
 
-@contextlib.contextmanager
-def bare_relay(folder: Path, upstream_port: int) -> Iterator[Server]:
+def bare_relay(folder: Path, upstream_port: int) -> AbstractContextManager[Server]:
     """The yardstick."""
     port = free_port()
     base = f"http://127.0.0.1:{upstream_port}"
-    command = [sys.executable, str(HERE / "relay_bare.py"), base, str(port)]
-    with started("relay", command, port, folder / "relay.log", ready_path="/", core=SERVER_CORE) as it:
-        yield it
+    command = [sys.executable, "-m", "benchmarks.overhead.relay_bare", base, str(port)]
+    return started("relay", command, port, folder / "relay.log", ready_path="/", core=SERVER_CORE)
 
 
-@contextlib.contextmanager
-def gateway(name: str, arguments: list[str], folder: Path, *, pinned: bool = True) -> Iterator[Server]:
+def gateway(
+    name: str, arguments: list[str], folder: Path, *, pinned: bool = True
+) -> AbstractContextManager[Server]:
     """The gateway as its users run it, with the log that is on by default going to a file."""
     port = free_port()
     executable = Path(sys.executable).with_name("understudy")
     command = [str(executable), "serve", *arguments, "--admin", "off", "--port", str(port), "--grace", "2"]
     log = folder / f"{name}.log"
     core = SERVER_CORE if pinned else None
-    with started(name, command, port, log, ready_path="/readyz", core=core) as it:
-        yield it
+    return started(name, command, port, log, ready_path="/readyz", core=core)

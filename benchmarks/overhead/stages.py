@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from overhead_questions import Questions
 
+from benchmarks.overhead.questions import Questions
 from gateway.collector import calm_collector
 from router.combiner import Knobs, combine, with_gains
 from router.embedding_model import prepare
@@ -46,7 +46,7 @@ _READ = np.tile(np.array([1, 0, 0, 0], np.float32), MEMBERS)
 """Of what a request may be about, each network reads one direction where the bank gave lessons."""
 MODELS = ("prior", "trained", "embeddings")
 KINDS = ("", "_named")
-_SYLLABLES = (
+_SYLLABLES = [
     "bra",
     "del",
     "fo",
@@ -63,7 +63,7 @@ _SYLLABLES = (
     "ven",
     "wex",
     "zar",
-)
+]
 
 
 class Stages:

@@ -7,22 +7,23 @@ default a tenth of a core bounds it). That every text was kept is read from the 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import yaml
-from overhead_questions import KNOWN_TEXTS, Questions
-from overhead_rounds import Subject, in_rounds, measured
-from overhead_servers import Server, fetch, gateway
+
+from benchmarks.overhead.questions import KNOWN_TEXTS, Questions
+from benchmarks.overhead.rounds import Subject, in_rounds, measured
+from benchmarks.overhead.servers import Server, fetch, gateway
 
 WAYS = {"no_texts": {"enabled": False}, "all_texts": {"enabled": True, "share": 1.0}}
 """By what is kept: the settings of memory.request_texts."""
 
 
 def configuration(mock: Server, data: Path, texts: dict[str, Any]) -> dict[str, Any]:
-    """The whole line with few_shot, as `overhead.few_shot` has it, and what is kept of texts."""
+    """The whole line with few_shot, as `few_shot` in __main__ has it, and what is kept of texts."""
     base = f"http://127.0.0.1:{mock.port}/v1"
     return {
         "upstream": {"base_url": base},
@@ -57,11 +58,7 @@ async def measured_side_by_side(
             servers[way] = stack.enter_context(gateway(way, ["--config", str(path)], folder))
             await fill(servers[way])
 
-        def asked() -> Iterator[bytes]:
-            yield from questions.new_with_known_words()
-
-        questions = Questions()
-        known = asked()
+        known = Questions().new_with_known_words()
         subjects = [Subject(way, server, lambda: known, remembers=True) for way, server in servers.items()]
         for subject in subjects:
             await measured(subject, mock, max(KNOWN_TEXTS, requests // 4))

@@ -1,6 +1,6 @@
-"""The upstream of `overhead.py`: raw HTTP on an asyncio Protocol, so that it costs a tenth of what is measured.
+"""The upstream of benchmarks.overhead: raw HTTP on an asyncio Protocol, so that it costs a tenth of what is measured.
 
-    python benchmarks/overhead_upstream.py PORT
+    python -m benchmarks.overhead.upstream PORT
 
 Any POST is answered with the same completion of about 1 KiB, unless it carries `x-bench-stream: ID,CHUNKS,INTERVAL_MS,
 OFFSET_MS`: then with a stream of that many chunks, paced, in which every chunk tells whose it is and which. That is what

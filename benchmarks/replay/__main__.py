@@ -35,7 +35,7 @@ from typing import Any
 
 import simulated_judging  # noqa: F401 - found beside this file, or not at all
 from prometheus_client import CollectorRegistry
-from replay_stage import TENANT, THETA, Served, Stage, copied, follow
+from benchmarks.replay.stage import TENANT, THETA, Served, Stage, copied, follow
 
 from engines.engine import Engine
 from gateway.config import Config

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import simulated_judging
+from benchmarks.simulated_world import judging
 
 from engines.chat import estimated_tokens
 from engines.simulated_judge import Leniency

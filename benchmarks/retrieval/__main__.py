@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from retrieval_data import Data, clustered, exact_nearest, real
+from benchmarks.retrieval.data import Data, clustered, exact_nearest, real
 
 from store.tenant_index import TenantIndex
 

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from routing_baselines import THETA, at_random, logistic, nearest_outcomes, novelty, prompt_length
-from routing_data import SOURCES, Recorded, load
-from routing_metrics import apgr, cpt
-from routing_stream import DIAL, Stream, rewards
+from benchmarks.routing.baselines import THETA, at_random, logistic, nearest_outcomes, novelty, prompt_length
+from benchmarks.routing.data import SOURCES, Recorded, load
+from benchmarks.routing.metrics import apgr, cpt
+from benchmarks.routing.stream import DIAL, Stream, rewards
 
 SETS = ("mmlu", "gsm8k", "mmlupro", "llmrouter", "alpacaeval")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from routing_data import Recorded
+from benchmarks.routing.data import Recorded
 
 from router.features import text_features
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from routing_data import Recorded
+from benchmarks.routing.data import Recorded
 
 from engines.engine import Price
 from router.bandit import Lesson, Option, Scene

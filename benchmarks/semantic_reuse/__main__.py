@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from semantic_streams import Asked, Fixed, Growing, quora, rows_of
+from benchmarks.semantic_reuse.streams import Asked, Fixed, Growing, quora, rows_of
 
 from router.lexical_gates import Traits, blocked_by_traits, traits
 from router.semantic_curve import Line, fit

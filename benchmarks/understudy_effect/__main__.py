@@ -37,8 +37,8 @@ from benchmarks import (  # noqa: E402
     vllm_environment,
 )
 from benchmarks.tiny_models import building  # noqa: E402
-from benchmarks.understudy_effect_asking import USD_PER_MTOK  # noqa: E402
-from benchmarks.vllm_serving import Served, remote, serving  # noqa: E402
+from benchmarks.understudy_effect.asking import USD_PER_MTOK  # noqa: E402
+from benchmarks.vllm.serving import Served, remote, serving  # noqa: E402
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.tiny_models.world import PHRASINGS, Fact
-from benchmarks.understudy_effect_asking import (
+from benchmarks.understudy_effect.asking import (
     EXAMPLES,
     WORLD,
     Answered,
@@ -29,7 +29,7 @@ from benchmarks.understudy_effect_asking import (
     summary,
     with_examples_of,
 )
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm.serving import Served
 from tests.vllm.conftest import STILL
 from tests.vllm.guide import Guide, guided, settings, until
 

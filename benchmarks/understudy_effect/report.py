@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from benchmarks.understudy_effect_frozen import ALONE, CHOSEN, LARGE, NEAREST, RULE, RULE_TRAINED, TRAINED
-from benchmarks.understudy_effect_stream import BANDIT, BIN
+from benchmarks.understudy_effect.frozen import ALONE, CHOSEN, LARGE, NEAREST, RULE, RULE_TRAINED, TRAINED
+from benchmarks.understudy_effect.stream import BANDIT, BIN
 
 _COLOURS = ("#1b6ca8", "#8a8a8a", "#c9662b", "#2e8b57")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tiny_models.world import PHRASINGS
-from benchmarks.understudy_effect_asking import (
+from benchmarks.understudy_effect.asking import (
     WORLD,
     Question,
     all_answered,
@@ -21,8 +21,8 @@ from benchmarks.understudy_effect_asking import (
     summary,
     with_feedback,
 )
-from benchmarks.understudy_effect_frozen import Plan, configuration, filled
-from benchmarks.vllm_serving import Served
+from benchmarks.understudy_effect.frozen import Plan, configuration, filled
+from benchmarks.vllm.serving import Served
 from tests.vllm.guide import guided
 
 REQUESTS = 1000

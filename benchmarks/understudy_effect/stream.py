@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.understudy_effect_asking import (
+from benchmarks.understudy_effect.asking import (
     AT_ONCE,
     Answered,
     Question,
@@ -23,7 +23,7 @@ from benchmarks.understudy_effect_asking import (
     traffic,
     with_feedback,
 )
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm.serving import Served
 from tests.vllm.guide import guided, settings, until
 
 LARGE, SMALL, FSKD, BANDIT = "always large", "always small", "FSKD (theta 0.8, m 3)", "bandit"

@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from benchmarks.vllm_environment import ROOT, folder, install, is_installed
+from benchmarks.vllm.environment import ROOT, folder, install, is_installed
 
 _STAMP = "gateway-installed"
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.vllm_environment import command
+from benchmarks.vllm.environment import command
 
 START_S = 600.0
 """Importing vLLM takes most of it; on a machine with other work to do, minutes."""

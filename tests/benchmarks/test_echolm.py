@@ -23,14 +23,14 @@ def sim() -> Any:
     sys.path.insert(0, str(BENCHMARKS))
     try:
         import echolm
-        import echolm_engines
-        import echolm_examples
-        import echolm_paper
-        import echolm_report
-        import echolm_routers
-        import echolm_run
-        import echolm_scenarios
-        import echolm_world
+        from benchmarks.echolm import engines
+        from benchmarks.echolm import examples
+        from benchmarks.echolm import paper
+        from benchmarks.echolm import report
+        from benchmarks.echolm import routers
+        from benchmarks.echolm import run
+        from benchmarks.echolm import scenarios
+        from benchmarks.echolm import world
     finally:
         sys.path.remove(str(BENCHMARKS))
     return SimpleNamespace(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.helpfulness import closed_in_all
-from benchmarks.helpfulness_world import (
+from benchmarks.helpfulness.__main__ import closed_in_all
+from benchmarks.helpfulness.world import (
     Bank,
     Played,
     best_set,

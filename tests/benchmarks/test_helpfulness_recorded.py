@@ -21,14 +21,14 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 @pytest.fixture
 def cases(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import helpfulness_cases
+    from benchmarks.helpfulness import cases
 
     yield helpfulness_cases
 
 
 @pytest.fixture
 def recorded(cases: ModuleType) -> ModuleType:
-    import helpfulness_recorded
+    from benchmarks.helpfulness import recorded
 
     return helpfulness_recorded
 

@@ -36,7 +36,7 @@ def test_every_text_with_names_has_names_of_its_own(stages: ModuleType) -> None:
 
 
 def test_the_table_says_whether_the_target_is_met(stages: ModuleType) -> None:
-    import overhead_report
+    from benchmarks.overhead import report
 
     def part(both_ms: float) -> dict[str, list[dict[str, float]]]:
         return {
@@ -50,7 +50,7 @@ def test_the_table_says_whether_the_target_is_met(stages: ModuleType) -> None:
 
 
 def test_texts_with_names_are_shown_beside_the_target_and_not_held_to_it(stages: ModuleType) -> None:
-    import overhead_report
+    from benchmarks.overhead import report
 
     figures = [{"score_ms": 0.4, "combine_ms": 0.1, "both_ms": 0.5, "examples": 3.0}]
     (row,) = overhead_report.rows({"stages": {"trained_named": figures}})

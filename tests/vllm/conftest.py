@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks import vllm_environment, vllm_serving
 from benchmarks.tiny_models import building
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm.serving import Served
 from tests.vllm import held
 from tests.vllm.guide import Guide, guided, settings
 
