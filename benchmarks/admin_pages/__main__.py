@@ -5,30 +5,28 @@ The question is the page's own cost, so nothing else runs meanwhile: no gateway,
 the client's share included: on a busy machine it says more than the clock. What takes seconds (*what if*) is computed beside
 the pages: a second table has some of them while that goes on, in the same process.
 
-    python -m benchmarks.admin_pages [--requests 100000] [--examples 2000] [--json FILE]
+    python -m benchmarks.admin_pages [--requests 100000] [--examples 2000]
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import random
 import statistics
 import tempfile
 import time
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import numpy as np
-from benchmarks.admin_pages.content import content_paths, fill_content
 from aiohttp import web
 from yarl import URL
 
 from admin.pages import PAGES
 from admin.sources import Sources
+from benchmarks.admin_pages.content import Writing, content_paths, fill_content
+from benchmarks.options import options, write
 from gateway.run import bind
 from gateway.settings.file import parse_config
 from gateway.setup.admin import admin
@@ -38,7 +36,6 @@ from store.records import NewExample, OutcomeRecord, RequestRecord
 BUDGET_MS = 300.0
 _WEEK_S = 7 * 86_400
 _ROUNDS = 7
-_AT_ONCE = 4_000
 _MEANWHILE = ("/router/what-if?preference=0.905", "/overview", "/requests", "/examples", "/router")
 CONFIG: dict[str, Any] = {
     "engines": {
@@ -60,22 +57,14 @@ def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: i
     """A week of requests of several tenants: hits, offloaded and reference answers, failures, judgements, examples."""
     rng, now_s = np.random.default_rng(seed), time.time()
     keys = [store.keys.create(f"tenant {n}", "bench")[0] for n in range(tenants)]
-    waiting: list[Future[Any]] = []
-
-    def wait(future: Future[Any]) -> None:
-        waiting.append(future)
-        if len(waiting) >= _AT_ONCE:
-            for one in waiting:
-                one.result(60)
-            waiting.clear()
-
+    writing = Writing()
     times = np.sort(now_s - rng.random(requests) * _WEEK_S)
     kinds = rng.random(requests)
     for i in range(requests):
         key = keys[int(rng.integers(tenants))]
         hit, failed, small = kinds[i] < 0.2, kinds[i] > 0.98, 0.2 <= kinds[i] < 0.6
         total_ms = float(rng.lognormal(6, 0.6))
-        wait(
+        writing.add(
             store.decisions.record(
                 RequestRecord(
                     id=f"{seed:04x}{i:020x}",
@@ -105,7 +94,7 @@ def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: i
             )
         )
         if i % 20 == 0 and small:
-            wait(
+            writing.add(
                 store.outcomes.note(
                     OutcomeRecord(
                         *(
@@ -125,7 +114,7 @@ def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: i
                 )
             )
     for n in range(examples):
-        wait(
+        writing.add(
             store.examples.add(
                 NewExample(
                     *(
@@ -142,8 +131,7 @@ def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: i
                 )
             )
         )
-    for one in waiting:
-        one.result(60)
+    writing.wait()
 
 
 def paths(sources: Sources) -> list[str]:
@@ -233,16 +221,12 @@ async def _timed(session: aiohttp.ClientSession, path: str) -> dict[str, float]:
 
 def main() -> None:
     """Fill, ask, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--examples", type=int, default=2_000)
-    parser.add_argument("--data", type=Path, help="not used: the log is made here")
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    options = parser.parse_args()
+    chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
-        figures = asyncio.run(measured(Path(folder), options.requests, options.examples))
+        figures = asyncio.run(measured(Path(folder), chosen.requests, chosen.examples))
     print(f"{figures['requests']} requests written in {figures['filled_s']:.0f} s, ", end="")
     print(f"added up in {figures['added_up_s']:.1f} s")
     print(f"{'page':42} {'first':>9} {'median':>9} {'longest':>9} {'CPU':>9}   of {BUDGET_MS:.0f} ms")
@@ -256,8 +240,7 @@ def main() -> None:
             f"{path[:42]:42} {took['median_ms']:6.0f} ms median, {took['longest_ms']:6.0f} ms longest of {took['asked']},"
             f" computed in {took['computed_s']:.1f} s"
         )
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2))
+    write(figures, chosen.json)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,12 @@
-"""What admission finds, misses and wrongly finds, and what it costs: `python benchmarks/admission.py [--json FILE]`.
+"""What admission finds, misses and wrongly finds, and what it costs: `python -m benchmarks.admission`.
 
 Recall counts planted values of which no letter or digit is left readable. False alarms count harmless texts in which
-anything was found. Libraries to compare with are used if they are installed (see admission_peers.py). CPU time is of this
+anything was found. Libraries to compare with are used if they are installed (see libraries.py). CPU time is of this
 thread; wall time is what else the machine was doing.
 """
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 import platform
 import subprocess
 import sys
@@ -22,7 +19,8 @@ from typing import Any
 from benchmarks.admission import libraries
 from benchmarks.admission.cases import Case, cases
 from benchmarks.admission.words import ORDINARY
-
+from benchmarks.options import options, write
+from benchmarks.recorded import ROOT, NoData, rows
 from engines.chat import ChatRequest
 from router.admission import Admission, AdmissionSettings, Finished
 from router.admission.credentials import credentials
@@ -30,8 +28,6 @@ from router.admission.instructions import instructions
 from router.admission.private_data import private_data
 
 Found = Callable[[str], list[tuple[int, int]]]
-ROOT = Path(__file__).resolve().parent.parent
-DATA = ROOT.parent / "shared" / "data"
 RECORDED = {
     "sim_banking77": ("text",),
     "sim_qqp_open": ("a", "b"),
@@ -80,22 +76,20 @@ ADVERSARIAL = {
 
 def main() -> None:
     """Prints the tables; with --json also writes them."""
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = options(__doc__, data=True)
     arguments.add_argument("--seed", type=int, default=7)
     arguments.add_argument("--per-kind", type=int, default=200)
     arguments.add_argument(
         "--misses", action="store_true", help="also print what was missed or wrongly found"
     )
-    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = arguments.parse_args()
-    figures = measure(cases(chosen.seed, chosen.per_kind), show_misses=chosen.misses)
+    figures = measure(cases(chosen.seed, chosen.per_kind), chosen.data, show_misses=chosen.misses)
     show(figures)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write(figures, chosen.json)
 
 
-def measure(every: list[Case], *, show_misses: bool) -> dict[str, Any]:
-    """All figures, as JSON."""
+def measure(every: list[Case], data: Path, *, show_misses: bool) -> dict[str, Any]:
+    """All figures, as JSON; `data`: folder of recorded files."""
 
     def of(*groups: str) -> list[Case]:
         return [case for case in every if case.group in groups]
@@ -113,16 +107,16 @@ def measure(every: list[Case], *, show_misses: bool) -> dict[str, Any]:
         "texts": len(every),
         "private data": {
             name: _scores(find, of("private"), of("harmless"), show_misses and name == "understudy")
-            for name, find in [("understudy", ours_private), *admission_peers.private_data_peers()]
+            for name, find in [("understudy", ours_private), *libraries.private_data_peers()]
         },
         "secrets": {
             name: _scores(find, of("secret"), of("harmless"), show_misses and name == "understudy")
-            for name, find in [("understudy", ours_secret), *admission_peers.secret_peers()]
+            for name, find in [("understudy", ours_secret), *libraries.secret_peers()]
         },
         "instructions": {
             "understudy": _scores(told, of("injection"), of("harmless", "mention"), show_misses)
         },
-        "recorded traffic": _recorded(show_misses),
+        "recorded traffic": _recorded(data, show_misses),
         "cost": _cost(),
         "adversarial": {name: _cpu_ms(text, once=True) for name, text in ADVERSARIAL.items()},
         "footprint": _footprint(),
@@ -165,20 +159,16 @@ def _covered(text: str, value: str, found: list[tuple[int, int]]) -> bool:
     return all(any(start <= i < end for start, end in found) for i in inside)
 
 
-def _recorded(show_misses: bool) -> dict[str, Any]:
+def _recorded(data: Path, show_misses: bool) -> dict[str, Any]:
     """Share of recorded public prompts and answers in which each detector finds anything: nearly all should pass."""
     shares = {}
     for name, fields in RECORDED.items():
-        path = DATA / f"{name}.jsonl.gz"
-        if not path.exists():
+        try:
+            found = rows(data / f"{name}.jsonl.gz")[:RECORDED_ROWS]
+        except NoData as absent:
+            print(absent)
             continue
-        texts = []
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                row = json.loads(line)
-                texts.append("\n".join(row[f] for f in fields if isinstance(row.get(f), str)))
-                if len(texts) == RECORDED_ROWS:
-                    break
+        texts = ["\n".join(row[f] for f in fields if isinstance(row.get(f), str)) for row in found]
         shares[name] = {
             kind: sum(bool(find(text)) for text in texts) / len(texts) for kind, find in DETECTORS.items()
         }

@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from urllib.parse import quote_plus
 
 import phonenumbers
+from stdnum import luhn, verhoeff
+from stdnum.br import cpf
+from stdnum.iso7064 import mod_97_10
+
 from benchmarks.admission.words import (
     CITIES,
     DOINGS,
@@ -27,31 +31,16 @@ from benchmarks.admission.words import (
     STREET_WORDS,
     STREETS,
 )
-from stdnum import luhn, verhoeff
-from stdnum.br import cpf
-from stdnum.iso7064 import mod_97_10
 
 REGIONS = (
-    "US",
-    "GB",
-    "DE",
-    "FR",
-    "ES",
-    "IT",
-    "NL",
-    "AU",
-    "IN",
-    "BR",
-    "JP",
-    "CH",
-    "SE",
-    "PL",
-    "MX",
-    "ZA",
-    "KR",
-    "NG",
+    *("US", "GB", "DE", "FR", "ES", "IT", "NL", "AU", "IN", "BR", "JP", "CH", "SE", "PL", "MX", "ZA"),
+    *("KR", "NG"),
 )
 HOME = REGIONS[:12]
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
+    *("November", "December"),
+)
 ALNUM = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
 Draw = random.Random
@@ -283,20 +272,7 @@ def _ip(d: Draw) -> tuple[str, str]:
 
 def _birth(d: Draw) -> tuple[str, str]:
     y, m, day = d.randrange(1930, 2015), d.randrange(1, 13), d.randrange(1, 29)
-    month = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ][m - 1]
+    month = MONTHS[m - 1]
     value = d.choice(
         (
             f"{y}-{m:02}-{day:02}",
@@ -363,8 +339,7 @@ CARRIERS = (
 
 
 def _key(form: str) -> Callable[[Draw], tuple[str, str]]:
-    """`A30` is 30 letters and digits, `H32` hex, `U16` capitals and digits, `D10` digits, `B40` with - "
-    "and _; `|` chooses."""
+    """`A30` is 30 letters and digits, `H32` hex, `U16` capitals and digits, `D10` digits, `B40` adds -_; `|` chooses."""
     alphabets = {
         "A": ALNUM,
         "H": HEX,

@@ -1,48 +1,13 @@
 """The hand-written part of the admission set: names, streets, harmless look-alikes, injections and talk about injections."""
 
-FIRST = [
-    "Maria",
-    "José",
-    "Anna",
-    "Peter",
-    "Wei",
-    "Fatima",
-    "Olu",
-    "Priya",
-    "Jean",
-    "Lukas",
-    "Sofia",
-    "Liam",
-    "Noor",
-    "Yuki",
-    "Ivan",
-    "Carla",
-    "Tom",
-    "Ngozi",
-    "Emre",
-    "Björn",
-    "Zoë",
-    "Ana",
-]
-LAST = [
-    "Silva",
-    "Müller",
-    "Smith",
-    "Okafor",
-    "Rossi",
-    "Nguyen",
-    "Kowalski",
-    "Dubois",
-    "Tanaka",
-    "Patel",
-    "Jansen",
-    "García",
-    "O'Neil",
-    "Lindqvist",
-    "Brown",
-    "Novak",
-    "Costa",
-]
+FIRST = (
+    *("Maria", "José", "Anna", "Peter", "Wei", "Fatima", "Olu", "Priya", "Jean", "Lukas", "Sofia"),
+    *("Liam", "Noor", "Yuki", "Ivan", "Carla", "Tom", "Ngozi", "Emre", "Björn", "Zoë", "Ana"),
+)
+LAST = (
+    *("Silva", "Müller", "Smith", "Okafor", "Rossi", "Nguyen", "Kowalski", "Dubois", "Tanaka", "Patel"),
+    *("Jansen", "García", "O'Neil", "Lindqvist", "Brown", "Novak", "Costa"),
+)
 STREETS = {
     "US": (
         "{n} {w} Street",
@@ -59,23 +24,10 @@ STREETS = {
     "IT": ("Via {w} {n}", "Piazza {w}, {n}", "Viale {w} n. {n}"),
     "NL": ("{w}straat {n}", "{w}laan {n}"),
 }
-STREET_WORDS = [
-    "Maple",
-    "Cedar",
-    "Linden",
-    "Victoria",
-    "Garden",
-    "Station",
-    "Mill",
-    "Church",
-    "Schiller",
-    "Mozart",
-    "Garibaldi",
-    "Liberty",
-    "Hugo",
-    "Rosen",
-    "Oak",
-]
+STREET_WORDS = (
+    *("Maple", "Cedar", "Linden", "Victoria", "Garden", "Station", "Mill", "Church", "Schiller"),
+    *("Mozart", "Garibaldi", "Liberty", "Hugo", "Rosen", "Oak"),
+)
 CITIES = {
     "US": ("Springfield, IL 62704", "Boise, ID 83702", "Austin TX 78701"),
     "GB": ("Leeds LS1 4AP", "Bath, BA1 2QZ", "London SW1A 2AA"),

@@ -1,7 +1,7 @@
-"""What would the paper's experiments (EchoLM §6) give with our router? A simulation: `python benchmarks/echolm.py`.
+"""What would the paper's experiments (EchoLM §6) give with our router? A simulation: `python -m benchmarks.echolm`.
 
-A discrete-event simulation in virtual time. Simulated are two engines (echolm_engines), requests, difficulty and the
-effect of examples (echolm_world, echolm_examples), the judge, the embeddings (synthetic directions per topic) and the
+A discrete-event simulation in virtual time. Simulated are two engines (engines.py), requests, difficulty and the
+effect of examples (world.py, examples.py), the judge, the embeddings (synthetic directions per topic) and the
 proxy model (the truth and noise). Real are router.chooser, router.bandit_vw (it learns online, from a sample of outcomes a
 minute late), router.combiner, router.load_bias, router.reward, router.rule_choice (until the bandit has learnt enough), and
 the exploration budget.
@@ -13,20 +13,18 @@ docs/experiments/echolm.md.
 
 from __future__ import annotations
 
-import argparse
-import json
 import platform
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from benchmarks.echolm import world
 from benchmarks.echolm.engines import LARGE, SMALL
 from benchmarks.echolm.examples import Scales, calibrated
 from benchmarks.echolm.report import LABEL, lines, summary
-from benchmarks.echolm.scenarios import Size, experiments, trace_of
-
+from benchmarks.echolm.scenarios import Size, experiments
+from benchmarks.options import options, write
+from benchmarks.recorded import NoData, there
 from loadtest.traces import read_trace
 
 QUICK = Size(seeds=1, minutes=3.0, warm_up=1500, dials=(0.2, 0.25, 0.3, 0.4), step_minutes=3.0)
@@ -35,18 +33,12 @@ QUICK = Size(seeds=1, minutes=3.0, warm_up=1500, dials=(0.2, 0.25, 0.3, 0.4), st
 def main() -> None:
     """Prints the tables; with --json also writes every figure."""
     whole = Size()
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument(
-        "--data", type=Path, default=Path("../shared/data"), help="folder with trace_azure2023_conv.csv.gz"
-    )
-    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
+    arguments = options(__doc__, data=True)
     arguments.add_argument("--seeds", type=int)
     arguments.add_argument("--minutes", type=float, help="of virtual time per load")
     arguments.add_argument("--quick", action="store_true", help="under a minute: one seed, little traffic")
-    arguments.add_argument("--proxy-correlation", type=float, default=echolm_world.PROXY_CORRELATION)
-    arguments.add_argument(
-        "--classifier-correlation", type=float, default=echolm_world.CLASSIFIER_CORRELATION
-    )
+    arguments.add_argument("--proxy-correlation", type=float, default=world.PROXY_CORRELATION)
+    arguments.add_argument("--classifier-correlation", type=float, default=world.CLASSIFIER_CORRELATION)
     chosen = arguments.parse_args()
     usual = QUICK if chosen.quick else whole
     size = Size(
@@ -57,10 +49,11 @@ def main() -> None:
         usual.step_minutes,
         chosen.classifier_correlation,
     )
-    path = trace_of(chosen.data)
-    trace = read_trace(path) if path.exists() else None
-    if trace is None:
-        print(f"Azure trace: skipped, {path} is not there", file=sys.stderr)
+    trace = None
+    try:
+        trace = read_trace(there(chosen.data / "trace_azure2023_conv.csv.gz"))
+    except NoData as absent:
+        print(f"Azure trace: {absent}", file=sys.stderr)
     began = time.process_time()
     sizes = (500, 3000, 7) if chosen.quick else ()
     scales = calibrated(*sizes, proxy_correlation=chosen.proxy_correlation)
@@ -68,8 +61,7 @@ def main() -> None:
     found = summary(per_seed)
     print("\n".join(lines(found, size.seeds)))
     print(f"{time.process_time() - began:.0f} s of CPU")
-    if chosen.json:
-        chosen.json.write_text(json.dumps(document(found, per_seed, size, scales), indent=1))
+    write(document(found, per_seed, size, scales), chosen.json)
 
 
 def document(
@@ -77,11 +69,11 @@ def document(
 ) -> dict[str, Any]:
     """What is written as JSON."""
     assumed = {
-        "topic_variance": echolm_world.TOPIC_VARIANCE,
+        "topic_variance": world.TOPIC_VARIANCE,
         "classifier_correlation": size.classifier_correlation,
         "proxy_correlation": scales.proxy_correlation,
-        "poor_answers": echolm_world.POOR_ANSWERS,
-        "one_offs": echolm_world.ONE_OFFS,
+        "poor_answers": world.POOR_ANSWERS,
+        "one_offs": world.ONE_OFFS,
     }
     return {
         "simulation": True,

@@ -14,7 +14,6 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from benchmarks.echolm.paper import LARGE_GPUS, LARGE_PARAMETERS, SMALL_GPUS, SMALL_PARAMETERS
-
 from engines.engine import EngineInfo, EngineLoad, Price
 from engines.pace import Pace
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
 from benchmarks.echolm.paper import GEMMA
 from benchmarks.echolm.world import (
     CURVES,
@@ -19,7 +20,6 @@ from benchmarks.echolm.world import (
     World,
     win_rate,
 )
-
 from router.combiner import Combination, combine
 from router.combiner import Knobs as CombinerKnobs
 from router.plan import Candidate

@@ -1,4 +1,4 @@
-"""The tables of benchmarks/echolm.py: what was simulated, beside what the paper says of real engines."""
+"""The tables of benchmarks.echolm: what was simulated, beside what the paper says of real engines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from benchmarks.echolm.paper import (
     GEMMA,
     IDLE_CUT_TO_SMALL,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+
 from benchmarks.echolm.engines import LARGE, SMALL
 from benchmarks.echolm.examples import (
     BUDGET_TOKENS,
@@ -20,7 +21,6 @@ from benchmarks.echolm.examples import (
     stale_quality,
 )
 from benchmarks.echolm.world import DIMENSIONS, Query, cut
-
 from router.bandit import Lesson, Option, Scene
 from router.bandit_vw import BanditSettings, VowpalBandit
 from router.chooser import Chooser, Situation
@@ -53,7 +53,7 @@ class Decision:
 
     to_small: bool
     fits: tuple[float, ...] = ()
-    """What the examples sent along truly are (echolm_examples); empty without."""
+    """What the examples sent along truly are (examples.py); empty without."""
     example_tokens: int = 0
     choice: Choice | None = None
     seen_fits: tuple[float, ...] = ()
@@ -140,12 +140,12 @@ class Parts:
     rule: bool = False
     """The few-shot rule for ever."""
     stale: bool = False
-    """The scorer was trained before the small engine changed: see echolm_examples.stale_quality."""
+    """The scorer was trained before the small engine changed: see stale_quality."""
 
 
 @dataclass(slots=True)
 class Gateway:
-    """The gateway's own code, end to end but for the scorer, which is simulated (echolm_examples)."""
+    """The gateway's own code, end to end but for the scorer, which is simulated (examples.py)."""
 
     bank: Bank
     preference: float

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+
 from benchmarks.echolm.engines import Engine, Model
 from benchmarks.echolm.examples import Bank
 from benchmarks.echolm.routers import Decision, Router, small_fits
 from benchmarks.echolm.world import Query, cut, points
-
 from router.engine_state import engine_state
 
 JUDGED = 0.25

@@ -6,17 +6,16 @@ import itertools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.echolm.engines import LARGE, LARGE_GPUS, SMALL, SMALL_GPUS, Model
 from benchmarks.echolm.examples import Bank, Scales
 from benchmarks.echolm.paper import GEMMA
 from benchmarks.echolm.routers import Fixed, Gateway, Parts, Router, Threshold
 from benchmarks.echolm.run import Arrival, Pass, Result, poisson
 from benchmarks.echolm.world import CLASSIFIER_CORRELATION, Query, World
-
 from loadtest.traces import TraceRow
 from router.bandit_vw import VowpalBandit
 
@@ -243,8 +242,3 @@ def experiments(
         progress(f"seed {seed}: load step")
         found.append(one)
     return found
-
-
-def trace_of(folder: Path) -> Path:
-    """Where the trace is looked for."""
-    return folder / "trace_azure2023_conv.csv.gz"

@@ -16,8 +16,8 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.echolm.paper import GEMMA, TIE_BAND
 
+from benchmarks.echolm.paper import GEMMA, TIE_BAND
 from router.learning.judge import quality
 
 Floats = npt.NDArray[np.float64]

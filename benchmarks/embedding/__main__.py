@@ -1,4 +1,4 @@
-"""What an embedding costs, and what int8 costs in agreement: `python benchmarks/embedding.py [--json FILE]`.
+"""What an embedding costs, and what int8 costs in agreement: `python -m benchmarks.embedding`.
 
 Speed: CPU milliseconds of this process per text by length in tokens, int8 and f32 in alternation on one
 thread. Agreement: int8 against f32 over the docstrings of the standard library, which are real sentences of
@@ -8,9 +8,7 @@ doing.
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
 import os
 import platform
 import subprocess
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from benchmarks.options import options, write
 from router import embedding_model, minilm_onnx
 from router.onnx_session import OnnxSession
 
@@ -48,17 +47,15 @@ embedder.close()
 
 def main() -> None:
     """Prints the tables; with --json also writes them."""
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = options(__doc__)
     arguments.add_argument("--source", default="package", help="package, folder:PATH or hub:OWNER/NAME")
     arguments.add_argument("--runs", type=int, default=30, help="timed runs per length")
     arguments.add_argument("--texts", type=int, default=400, help="texts to compare int8 with f32 on")
-    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         figures = measure(chosen.source, Path(folder), chosen.runs, chosen.texts)
     show(figures)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write(figures, chosen.json)
 
 
 def measure(source: str, folder: Path, runs: int, texts: int) -> dict[str, Any]:

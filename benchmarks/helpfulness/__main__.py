@@ -1,25 +1,20 @@
-"""Is what helps chosen, rather than what is similar? In the simulated world, where true gains are known, and on
-recorded data.
+"""Is what helps chosen, rather than what is similar? In the simulated world, where true gains are known.
 
-    python benchmarks/helpfulness.py [--requests 3000] [--seed 7] [--worlds 7 11] [--json FILE] [--data DIR] [--no-recorded]
+    python -m benchmarks.helpfulness [--requests 3000] [--seed 7] [--worlds 7 11]
 
 A stream is served with varying sets of examples (their number drawn, now and then one exchanged), each answer is graded
 once, for some requests also an answer without examples; the scorer is trained on that and on which of the bank's own answers
-agree. Then, on later requests
-of the same world and on another world whose facts it never saw, the understudy's true expected quality under each way
-to choose: no examples, random, the nearest, by the prior, by the trained scorer and the combiner, and the best set
-there is. And, with a bank that holds nothing about what is asked, whether choosing does harm.
+agree. Then, on later requests of the same world and on another world whose facts it never saw, the understudy's true
+expected quality under each way to choose: no examples, random, the nearest, by the prior, by the trained scorer and the
+combiner, and the best set there is. And, with a bank that holds nothing about what is asked, whether choosing does harm.
 
 The oracle knows which facts the understudy knows by itself, which no request tells; a scorer cannot reach it entirely.
+benchmarks.helpfulness.recorded asks the same on recorded data, benchmarks.helpfulness.engines with real models.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,14 +22,8 @@ from typing import Any
 
 import numpy as np
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from router.onnx_session import import_onnxruntime
-
-import_onnxruntime()
-
-from benchmarks.helpfulness.world import (  # noqa: E402
+from benchmarks.helpfulness.choosing import CANDIDATES, MOST, choose, drawn, opened, outcome, study_options
+from benchmarks.helpfulness.world import (
     LEAD,
     SECONDS_APART,
     Bank,
@@ -46,26 +35,27 @@ from benchmarks.helpfulness.world import (  # noqa: E402
     play,
     remembered,
 )
-from engines.simulated_world import World  # noqa: E402
-from router.combiner import Knobs, combine, with_gains  # noqa: E402
-from router.embedder import Embedder  # noqa: E402
-from router.embedding_model import prepare  # noqa: E402
-from router.help_rates import HelpRates  # noqa: E402
-from router.learning.bank_lessons import Lesson, lessons  # noqa: E402
-from router.learning.scorer_rows import Row  # noqa: E402
-from router.learning.scorer_training import Trained, trained  # noqa: E402
-from router.plan import Candidate  # noqa: E402
-from router.prompt import example_tokens  # noqa: E402
-from router.rarity import Rarity  # noqa: E402
-from router.scorer import Scorer  # noqa: E402
-from router.scorer_features import NAMES, Features, RequestView, names_met  # noqa: E402
-from router.scorer_prior import prior_model  # noqa: E402
+from benchmarks.options import write
+from benchmarks.tables import markdown
+from engines.simulated_world import World
+from router.combiner import Knobs
+from router.embedder import Embedder
+from router.embedding_model import prepare
+from router.help_rates import HelpRates
+from router.learning.bank_lessons import Lesson, lessons
+from router.learning.scorer_rows import Row
+from router.learning.scorer_training import trained
+from router.plan import Candidate
+from router.prompt import example_tokens
+from router.rarity import Rarity
+from router.scorer import Scorer
+from router.scorer_features import Features, RequestView
+from router.scorer_prior import prior_model
 
-CANDIDATES, MOST, BUDGET_TOKENS = 20, 5, 2000
 WARM_UP = 300
 """Requests before outcomes are collected: the bank is still empty."""
-NUMBERS, EXCHANGED, COUNTERFACTUAL = (1, 2, 3, 5), 0.3, 0.3
-"""Of the training stream: how many examples, drawn evenly; how often one is exchanged; how often "without" is asked too."""
+COUNTERFACTUAL = 0.3
+"""Of the training stream: how often an answer without examples is asked for, too."""
 RELATIVE_PRICE = 0.06
 
 
@@ -123,16 +113,9 @@ def collected(played: Played, upto: int, features: Features, seed: int) -> list[
     for i in range(upto):
         near = bank.near(i, CANDIDATES) if i >= WARM_UP else []
         if near:
-            chosen = near[: rng.choice(NUMBERS)]
-            if rng.random() < EXCHANGED and len(near) > len(chosen):
-                chosen[rng.randrange(len(chosen))] = rng.choice(near[len(chosen) :])
-            scalars = features.rows(view(played, i), near, SECONDS_APART * i)
-            place = {c.example.id: k for k, c in enumerate(near)}
-            sent = scalars[[place[c.example.id] for c in chosen]]
-            rows.append(_row(played, i, chosen, sent, graded(played.world, played.asks[i], chosen), 1.0))
+            rows.append(_row(played, i, near, drawn(rng, near), features, 1.0))
             if rng.random() < COUNTERFACTUAL:
-                without = graded(played.world, played.asks[i], [])
-                rows.append(_row(played, i, [], scalars[:0], without, 1 / COUNTERFACTUAL))
+                rows.append(_row(played, i, near, [], features, 1 / COUNTERFACTUAL))
         if is_remembered(i, seed):
             bank.add(i)
     return rows
@@ -145,43 +128,23 @@ def taught(played: Played, upto: int, features: Features, seed: int) -> list[Les
 
 
 def _row(
-    played: Played, i: int, chosen: Sequence[Candidate], scalars: np.ndarray, quality: float, weight: float
+    played: Played,
+    i: int,
+    near: Sequence[Candidate],
+    sent: Sequence[Candidate],
+    features: Features,
+    weight: float,
 ) -> Row:
-    none = np.zeros_like(played.vectors[i])
-
-    def stacked(vectors: list[np.ndarray]) -> np.ndarray:
-        return np.stack(vectors) if vectors else np.zeros((0, len(none)), np.float32)
-
-    return Row(
-        request_id=f"{i:06}",
-        at_s=SECONDS_APART * i,
-        request=played.vectors[i],
-        questions=stacked([none if c.vector is None else c.vector for c in chosen]),
-        answers=stacked([none if c.answer_vector is None else c.answer_vector for c in chosen]),
-        scalars=scalars.reshape(-1, len(NAMES)),
-        quality=quality,
-        weight=weight,
-    )
+    quality = graded(played.world, played.asks[i], sent)
+    return outcome(i, SECONDS_APART * i, view(played, i), near, sent, features, quality, weight)
 
 
 def chosen_by(
     scorer: Scorer, rates: HelpRates, played: Played, i: int, near: Sequence[Candidate], knobs: Knobs
 ) -> list[Candidate]:
-    """What the scorer and the combiner send, the requests before this one known to `rates`."""
+    """What the scorer and the combiner send with request `i`, at its time."""
     CLOCK.now_s = SECONDS_APART * i
-    scores = scorer.score(view(played, i), near)
-    familiar = names_met(scores.features)
-    effects = rates.corrected("t", scores.scorer, scores.effects, familiar=familiar)
-    scored = with_gains(near, scores.gains.tolist(), effects)
-    found = combine(
-        scored,
-        quality_alone=scores.quality_alone,
-        most=MOST,
-        budget_tokens=BUDGET_TOKENS,
-        knobs=knobs,
-        familiar=familiar,
-    )
-    return list(found.chosen)
+    return choose(scorer, rates, view(played, i), near, knobs)
 
 
 def compared(
@@ -239,16 +202,13 @@ def nothing_relevant(played: Played, scorers: Mapping[str, Scorer], knobs: Knobs
 
 def table(title: str, figures: Mapping[str, Any]) -> str:
     """Markdown."""
-    lines = [f"\n### {title} ({figures['requests']} requests)\n"]
-    lines.append(
-        "| chosen by | expected quality | graded once | examples | tokens | of nearest 5 to oracle |"
-    )
-    lines.append("|---|---|---|---|---|---|")
+    head = ("chosen by", "expected quality", "graded once", "examples", "tokens", "of nearest 5 to oracle")
+    rows = []
     for name, m in figures["ways"].items():
         closes = f"{m['closes']:.0%}" if "closes" in m else ""
-        lines.append(
-            f"| {name} | {m['quality']:.3f} | {m['graded']:.3f} | {m['examples']:.2f} | {m['tokens']:.0f} | {closes} |"
-        )
+        means = [f"{m['quality']:.3f}", f"{m['graded']:.3f}", f"{m['examples']:.2f}", f"{m['tokens']:.0f}"]
+        rows.append([name, *means, closes])
+    lines = [f"\n### {title} ({figures['requests']} requests)\n", markdown(head, rows)]
     for name, value in figures.get("correlation_with_true_gain", {}).items():
         lines.append(f"\nCorrelation of {name} with true gain: {value:.3f}")
     return "\n".join(lines)
@@ -266,7 +226,7 @@ def run(
         embedder.close()
     upto = requests * 4 // 5
     rows = collected(played[0], upto, features, SEED)
-    made: Trained = trained(
+    made = trained(
         rows,
         prior_model(),
         seed=seed,
@@ -285,32 +245,14 @@ def run(
         },
         "training": made.metrics | {"accepted": made.accepted, "rows": len(rows)},
     }
-    with tempfile.TemporaryDirectory() as folder:
-        scorers = {}
-        for name, model in (("prior", prior_model()), ("trained", made.model)):
-            path = Path(folder) / f"{name}.onnx"
-            path.write_bytes(model)
-            dimensions = played[0].vectors.shape[1]
-            # What is measured is the choice: on a busy machine a late score would make it another one.
-            scorers[name] = Scorer.open(
-                path,
-                version=name,
-                dimensions=dimensions,
-                features=features,
-                deadline_s=60.0,
-                clock=CLOCK,
-            )
+    models = {"prior": prior_model(), "trained": made.model}
+    with opened(models, played[0].vectors.shape[1], features, CLOCK) as scorers:
         for world, stream in zip(worlds, played, strict=True):
             key = f"world {world}"
             found[key] = compared(stream, range(upto, requests), scorers, knobs, SEED)
             print(table(f"World {world}, later requests", found[key]), flush=True)
-            found[f"{key}, nothing relevant"] = nothing_relevant(stream, scorers, knobs)
-            print(
-                table(f"World {world}, a bank about other things", found[f"{key}, nothing relevant"]),
-                flush=True,
-            )
-        for scorer in scorers.values():
-            scorer.close()
+            strange = found[f"{key}, nothing relevant"] = nothing_relevant(stream, scorers, knobs)
+            print(table(f"World {world}, a bank about other things", strange), flush=True)
     found["closes"] = closed_in_all([found[f"world {world}"] for world in worlds])
     for name, share in found["closes"].items():
         print(f"\nOf nearest 5 to oracle, all worlds together: {name} {share:.1%}")
@@ -330,38 +272,22 @@ def closed_in_all(worlds: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {name: gained(name) / gained("oracle") for name in ("prior", "trained")}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--requests", type=int, default=3000, help="length of each stream [%(default)s]")
-    parser.add_argument("--seed", type=int, default=7)
+def main() -> None:
+    """Trains, compares and prints; with --json also writes the figures."""
+    parser = study_options(__doc__, requests=3000)
     parser.add_argument("--worlds", type=int, nargs="+", default=[7, 11], help="the first is trained in")
-    parser.add_argument("--min-gain", type=float, default=Knobs().min_gain)
-    parser.add_argument("--min-promise", type=float, default=Knobs().min_promise)
     parser.add_argument("--no-answers", action="store_true", help="without the answers' vectors")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="recorded files")
-    parser.add_argument("--no-recorded", action="store_true", help="the simulated world only")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-helpfulness")
-    parser.add_argument("--json", type=Path, help="also write the figures here")
-    asked = parser.parse_args(arguments)
-    found: dict[str, Any] = {
-        "simulated": run(
-            requests=asked.requests,
-            seed=asked.seed,
-            worlds=asked.worlds,
-            answers=not asked.no_answers,
-            knobs=Knobs(min_gain=asked.min_gain, min_promise=asked.min_promise),
-            cache=asked.cache / "models",
-        )
-    }
-    if not asked.no_recorded:
-        from benchmarks import helpfulness_recorded
-
-        found["recorded"] = helpfulness_recorded.run(asked.data, cache=asked.cache)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    return 0
+    asked = parser.parse_args()
+    found = run(
+        requests=asked.requests,
+        seed=asked.seed,
+        worlds=asked.worlds,
+        answers=not asked.no_answers,
+        knobs=Knobs(min_gain=asked.min_gain, min_promise=asked.min_promise),
+        cache=asked.cache / "models",
+    )
+    write(found, asked.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

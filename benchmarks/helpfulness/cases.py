@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from benchmarks.retrieval.data import Matrix, embedded, exact_nearest
 
+from benchmarks.recorded import rows
+from benchmarks.vectors import Matrix, embedded, exact_nearest
 from router.plan import Candidate
 from store.records import Example
 
 T = TypeVar("T")
-
-
-class NoData(Exception):
-    """The recorded file is not there; the text names it."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +41,9 @@ class Case:
 
 def banking77(data: Path, cache: Path, most: int | None = None) -> Case:
     """Customers' questions to a bank; an example is right if it has the same of 77 intents. Raises NoData."""
-    rows = _some(_rows(data / "sim_banking77.jsonl.gz"), most)
-    prompts = [row["text"].strip()[:1500] for row in rows]
-    intents = [row["intent"] for row in rows]
+    asked = _some(rows(data / "sim_banking77.jsonl.gz"), most)
+    prompts = [row["text"].strip()[:1500] for row in asked]
+    intents = [row["intent"] for row in asked]
     kinds = sorted(set(intents))
     said = embedded([kind.replace("_", " ") for kind in kinds], cache)
     return _case(
@@ -64,16 +59,16 @@ def banking77(data: Path, cache: Path, most: int | None = None) -> Case:
 
 def nl2bash(data: Path, cache: Path, most: int | None = None) -> Case:
     """What to do in a shell, in English; an example is right if its command begins with the same utility. Raises NoData."""
-    rows = _some(_rows(data / "bank_nl2bash_open.jsonl.gz"), most)
-    rows = [row for row in rows if row["response"].split()]
-    prompts = [row["prompt"].strip()[:1500] for row in rows]
-    commands = [row["response"].strip()[:1500] for row in rows]
+    pairs = _some(rows(data / "bank_nl2bash_open.jsonl.gz"), most)
+    pairs = [pair for pair in pairs if pair["response"].split()]
+    prompts = [pair["prompt"].strip()[:1500] for pair in pairs]
+    commands = [pair["response"].strip()[:1500] for pair in pairs]
     return _case(
         "nl2bash",
         prompts,
         commands,
         [command.split()[0] for command in commands],
-        [int(row["group"]) for row in rows],
+        [int(pair["group"]) for pair in pairs],
         embedded(prompts, cache),
         embedded(commands, cache),
     )
@@ -136,18 +131,11 @@ def nearest(
         ]
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        raise NoData(f"{path} is not there")
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def _some(rows: list[dict[str, str]], most: int | None) -> list[dict[str, str]]:
+def _some(every: list[dict[str, str]], most: int | None) -> list[dict[str, str]]:
     """At most that many, spread over the file: it is sorted by label."""
-    if most is None or most >= len(rows):
-        return rows
-    return [rows[i] for i in np.linspace(0, len(rows) - 1, most).astype(int)]
+    if most is None or most >= len(every):
+        return every
+    return [every[i] for i in np.linspace(0, len(every) - 1, most).astype(int)]
 
 
 def _same_text(prompts: list[str]) -> list[int]:

@@ -1,6 +1,6 @@
 """Is what helps chosen, rather than what is similar, when real models answer? With any two engines that speak OpenAI's API.
 
-    python benchmarks/helpfulness_engines.py --engines URL_SMALL URL_LARGE [--requests 300] [--seed 7] [--json FILE]
+    python -m benchmarks.helpfulness.engines --engines URL_SMALL URL_LARGE [--requests 300] [--seed 7]
 
 Made for the tiny models (docs/tiny-models.md; `make tiny-models`, then one `vllm serve` for each): their world is where the
 questions come from, and its judge is exact. The large engine answers every fact once, in some phrasing: that is the bank.
@@ -15,49 +15,41 @@ answer right; none where the engine is right alone, or no candidate makes it so.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
-import sys
-import tempfile
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import numpy as np
 
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from benchmarks.helpfulness.choosing import CANDIDATES, MOST, choose, drawn, opened, outcome, study_options
+from benchmarks.options import write
+from benchmarks.tables import markdown
+from benchmarks.tiny_models.world import PHRASINGS, Fact, World
+from router.combiner import Knobs
+from router.embedder import Embedder
+from router.embedding_model import prepare
+from router.help_rates import HelpRates
+from router.learning.bank_lessons import MOST_EXAMPLES, lessons
+from router.learning.scorer_rows import Row
+from router.learning.scorer_training import trained
+from router.plan import Candidate
+from router.prompt import example_tokens, with_examples
+from router.rarity import Rarity
+from router.scorer import Scorer
+from router.scorer_features import Features, RequestView
+from router.scorer_prior import prior_model
+from store.records import Example, Vector
 
-from router.onnx_session import import_onnxruntime
-
-import_onnxruntime()
-
-import aiohttp  # noqa: E402
-
-from benchmarks.tiny_models.world import PHRASINGS, Fact, World  # noqa: E402
-from router.combiner import Knobs, combine, with_gains  # noqa: E402
-from router.embedder import Embedder  # noqa: E402
-from router.embedding_model import prepare  # noqa: E402
-from router.help_rates import HelpRates  # noqa: E402
-from router.learning.bank_lessons import MOST_EXAMPLES, lessons  # noqa: E402
-from router.learning.scorer_rows import Row  # noqa: E402
-from router.learning.scorer_training import trained  # noqa: E402
-from router.plan import Candidate  # noqa: E402
-from router.prompt import example_tokens, with_examples  # noqa: E402
-from router.rarity import Rarity  # noqa: E402
-from router.scorer import Scorer  # noqa: E402
-from router.scorer_features import Features, RequestView, names_met  # noqa: E402
-from router.scorer_prior import prior_model  # noqa: E402
-from store.records import Example, Vector  # noqa: E402
-
-CANDIDATES, MOST, BUDGET_TOKENS, ANSWER_TOKENS = 20, 5, 2000, 24
-NUMBERS, EXCHANGED, COUNTERFACTUAL = (1, 2, 3, 5), 0.3, 0.4
-"""Of what is learnt from: how many examples, how often one is exchanged, how often "without" is asked too."""
+ANSWER_TOKENS = 24
+COUNTERFACTUAL = 0.4
+"""Of what is learnt from: how often an answer without examples is asked for, too."""
 LEARNT_FAMILIES = 0.6
 """Share of the families of towns that the scorer learns about."""
 FAMILY = 4
@@ -173,11 +165,8 @@ class Town:
         return float(self._right(asked.question, self.small.said[key(asked.question, examples)]))
 
     def draw(self, near: Sequence[Candidate]) -> list[Candidate]:
-        """A set to learn from: some of the nearest, now and then one exchanged."""
-        chosen = list(near[: self._rng.choice(NUMBERS)])
-        if self._rng.random() < EXCHANGED:
-            chosen[self._rng.randrange(len(chosen))] = self._rng.choice(near[len(chosen) :])
-        return chosen
+        """A set to learn from."""
+        return drawn(self._rng, near)
 
     def sample(self, near: Sequence[Candidate], count: int) -> list[Candidate]:
         """Any of them."""
@@ -212,44 +201,25 @@ def outcomes(town: Town, requests: Sequence[Asked], features: Features) -> list[
         pair for asked, sent in drawn for pair in ((asked, sent), (asked, []))[: 1 + town.also_without()]
     ]
     town.small.ask([(asked.question, sent) for asked, sent in served])
-    rows = []
-    for place, (asked, sent) in enumerate(served):
-        scalars = features.rows(view(asked), asked.near, NOW_S)
-        at = {c.example.id: k for k, c in enumerate(asked.near)}
-        chosen = [at[c.example.id] for c in sent]
-        none = np.zeros((len(sent), len(asked.vector)), np.float32)
-        row = Row(
-            request_id=f"{place:06}",
-            at_s=float(place),
-            request=asked.vector,
-            questions=np.stack([c.vector for c in sent if c.vector is not None]) if sent else none,
-            answers=np.stack([c.answer_vector for c in sent if c.answer_vector is not None])
-            if sent
-            else none,
-            scalars=scalars[chosen],
-            quality=town.quality(asked, sent),
+    return [
+        outcome(
+            place,
+            float(place),
+            view(asked),
+            asked.near,
+            sent,
+            features,
+            town.quality(asked, sent),
+            1.0 if sent else 1 / COUNTERFACTUAL,
         )
-        rows.append(row if sent else replace(row, weight=1 / COUNTERFACTUAL))
-    return rows
+        for place, (asked, sent) in enumerate(served)
+    ]
 
 
 def by_scorer(scorer: Scorer, requests: Sequence[Asked], knobs: Knobs) -> list[list[Candidate]]:
     """What the scorer and the combiner send, one request after the other."""
-    rates, sent = HelpRates(), []
-    for asked in requests:
-        scores = scorer.score(view(asked), asked.near)
-        familiar = names_met(scores.features)
-        effects = rates.corrected("t", scores.scorer, scores.effects, familiar=familiar)
-        found = combine(
-            with_gains(asked.near, scores.gains.tolist(), effects),
-            quality_alone=scores.quality_alone,
-            most=MOST,
-            budget_tokens=BUDGET_TOKENS,
-            knobs=knobs,
-            familiar=familiar,
-        )
-        sent.append(list(found.chosen))
-    return sent
+    rates = HelpRates()
+    return [choose(scorer, rates, view(asked), asked.near, knobs) for asked in requests]
 
 
 def oracle(town: Town, requests: Sequence[Asked]) -> list[list[Candidate]]:
@@ -305,13 +275,12 @@ def correlations(town: Town, requests: Sequence[Asked], scorers: Mapping[str, Sc
 
 def table(title: str, figures: Mapping[str, Any]) -> str:
     """Markdown."""
-    lines = [f"\n### {title} ({figures['requests']} requests)\n", "| chosen by | right | examples | tokens |"]
-    lines.append("|---|---|---|---|")
-    lines += [
-        f"| {name} | {m['quality']:.3f} | {m['examples']:.2f} | {m['tokens']:.0f} |"
+    rows = [
+        [name, f"{m['quality']:.3f}", f"{m['examples']:.2f}", f"{m['tokens']:.0f}"]
         for name, m in figures["ways"].items()
     ]
-    return "\n".join(lines)
+    title = f"\n### {title} ({figures['requests']} requests)\n\n"
+    return title + markdown(("chosen by", "right", "examples", "tokens"), rows)
 
 
 def run(
@@ -338,18 +307,8 @@ def run(
         made = trained(rows, prior_model(), seed=seed, lessons=taught, tell=tell)
         for one in (bare, made):
             tell(one.reason)
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        scorers = {}
         models = {"prior": prior_model(), "outcomes alone": bare.model, "trained": made.model}
-        for place, (name, model) in enumerate(models.items()):
-            path = folder / f"{place}.onnx"
-            path.write_bytes(model)
-            dimensions = embedder.dimensions
-            opened = Scorer.open(
-                path, version=name, dimensions=dimensions, features=features, deadline_s=60.0
-            )
-            stack.callback(opened.close)
-            scorers[name] = opened
+        scorers = stack.enter_context(opened(models, embedder.dimensions, features))
         later = town.requests(requests * 2 // 3, learnt=False)
         strange = town.requests(requests // 3, learnt=False, relevant=False)
         found = {
@@ -369,25 +328,16 @@ def run(
     return found
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def main() -> None:
+    """Trains, compares and prints; with --json also writes the figures."""
+    parser = study_options(__doc__, requests=300)
     parser.add_argument("--engines", nargs=2, metavar=("SMALL", "LARGE"), help="their URLs, with /v1")
-    parser.add_argument("--requests", type=int, default=300, help="to learn from [%(default)s]")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--min-gain", type=float, default=Knobs().min_gain)
-    parser.add_argument("--min-promise", type=float, default=Knobs().min_promise)
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-helpfulness")
-    parser.add_argument(
-        "--data", type=Path, help="taken for the sake of `make bench`; nothing is read from it"
-    )
-    parser.add_argument("--json", type=Path, help="also write the figures here")
-    asked = parser.parse_args(arguments)
+    asked = parser.parse_args()
     if not asked.engines:
         print(
             "skipped: no engines given; --engines URL_SMALL URL_LARGE (docs/tiny-models.md says how to serve some)"
         )
-        return 0
+        return
     found = run(
         *asked.engines,
         requests=asked.requests,
@@ -396,10 +346,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cache=asked.cache / "models",
         tell=lambda line: print(line, flush=True),
     )
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    return 0
+    write(found, asked.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,4 +1,4 @@
-"""Does a trained scorer pick more of the right examples than nearness does? `python benchmarks/helpfulness_recorded.py`.
+"""Does a trained scorer pick more of the right examples than nearness does? `python -m benchmarks.helpfulness.recorded`.
 
 On recorded requests where the label of a good example is known: banking77 (the same intent) and nl2bash (a command of the
 same utility). Five folds: each prompt is asked once, with the pairs of the other folds as its bank. The scorer is trained on
@@ -7,35 +7,35 @@ router.learning.scorer_training. The same candidates, the 20 nearest by exact se
 Side by side: the share of chosen examples with the right label, at the same number of examples; and what is chosen as it
 would be served, where one right example is all that counts and the combiner sends as few as it may.
 
-What it does not show: that a model answers better with them. benchmarks/helpfulness.py asks that, in the simulated world.
+What it does not show: that a model answers better with them. benchmarks.helpfulness asks that, in the simulated world.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json as json_
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.helpfulness.cases import Case, NoData, banking77, folds, nearest, nl2bash
 
+from benchmarks.helpfulness.cases import Case, banking77, folds, nearest, nl2bash
+from benchmarks.helpfulness.choosing import CANDIDATES, opened
+from benchmarks.options import options, write
+from benchmarks.recorded import NoData
+from benchmarks.tables import markdown
+from router import embedding_model
 from router.combiner import Knobs, combine, with_gains
 from router.learning.scorer_rows import Row
 from router.learning.scorer_training import trained
 from router.plan import Candidate
 from router.prompt import example_tokens
 from router.rarity import Rarity
-from router.scorer import Scorer
 from router.scorer_features import Features, RequestView
 from router.scorer_prior import prior_model
 
-CANDIDATES = 20
 PLENTY_TOKENS = 1_000_000
 FILLING = Knobs(min_gain=0.0, redundancy=0.0, distraction=0.0)
 """As many as asked for: what is compared is which, not how many."""
@@ -87,7 +87,7 @@ class Settings:
     """Networks that are averaged: more take as many times longer, and help most where there is little to learn from."""
 
 
-def measured(case: Case, settings: Settings, rarity: Rarity, folder: Path) -> dict[str, Any]:
+def measured(case: Case, settings: Settings, rarity: Rarity) -> dict[str, Any]:
     """Everything about one case."""
     ways = ("random of the bank", "random of the 20 nearest", "nearest", "prior", "trained", "oracle")
     served = ("trained, as served", "nearest, as many as served")
@@ -103,11 +103,8 @@ def measured(case: Case, settings: Settings, rarity: Rarity, folder: Path) -> di
         model, metrics = learnt(case, bank, settings, features, rng)
         trainings.append({**metrics, "cpu_s": time.process_time() - began})
         print(f"{case.name}: fold {number + 1} of {settings.folds} trained", flush=True)
-        scorers = {
-            "prior": _opened(prior_model(), "prior", case, features, folder),
-            "trained": _opened(model, f"fold{number}", case, features, folder),
-        }
-        try:
+        models = {"prior": prior_model(), "trained": model}
+        with opened(models, case.vectors.shape[1], features, lambda: NOW_S) as scorers:
             for i, candidates in zip(asked.tolist(), nearest(case, asked, bank, CANDIDATES), strict=True):
                 k = min(settings.k, len(candidates))
                 chance = rng.choice(bank, k, replace=False)
@@ -136,9 +133,6 @@ def measured(case: Case, settings: Settings, rarity: Rarity, folder: Path) -> di
                             orders[order].append(together.chosen)
                         chosen[served[0]].add(case, i, together.chosen)
                         chosen[served[1]].add(case, i, candidates[: len(together.chosen)])
-        finally:
-            for scorer in scorers.values():
-                scorer.close()
         fold_shares.append(
             {
                 way: (sum(chosen[way].right) - before[way][0]) / (sum(chosen[way].sent) - before[way][1])
@@ -225,35 +219,26 @@ def _difference(one: Chosen, other: Chosen, seed: int, draws: int = 1000) -> dic
     return {"difference": float(a.sum() / b.sum()), "low": float(low), "high": float(high)}
 
 
-def _opened(model: bytes, version: str, case: Case, features: Features, folder: Path) -> Scorer:
-    path = folder / f"{case.name}-{version}.onnx"
-    path.write_bytes(model)
-    return Scorer.open(
-        path,
-        version=version,
-        dimensions=case.vectors.shape[1],
-        features=features,
-        deadline_s=5.0,
-        clock=lambda: NOW_S,
-    )
-
-
 def table(name: str, figures: dict[str, Any]) -> str:
     """One case as Markdown, with the verdict."""
-    lines = [
-        f"{name}: {figures['prompts']} prompts, {len(figures['folds'])} folds, {figures['k']} examples each",
-        "",
-        "| chosen by | right label | at least one right | examples | their tokens |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {way} | {f['right_share']:.4f} | {f['any_right_share']:.4f} | {f['examples']:.2f} | {f['tokens']:.0f} |"
+    head = ("chosen by", "right label", "at least one right", "examples", "their tokens")
+    rows = [
+        [
+            way,
+            f"{f['right_share']:.4f}",
+            f"{f['any_right_share']:.4f}",
+            f"{f['examples']:.2f}",
+            f"{f['tokens']:.0f}",
+        ]
         for way, f in figures["ways"].items()
     ]
     gap, prefix = figures["trained_less_nearest"], figures["prefix_shared"]
     each = ", ".join(f"{f['trained'] - f['nearest']:+.4f}" for f in figures["folds"])
     verdict = "beats nearest" if gap["low"] > 0 else "does NOT beat nearest"
-    lines += [
+    lines = [
+        f"{name}: {figures['prompts']} prompts, {len(figures['folds'])} folds, {figures['k']} examples each",
+        "",
+        markdown(head, rows),
         "",
         f"trained less nearest: {gap['difference']:+.4f} ({gap['low']:+.4f} to {gap['high']:+.4f})"
         f" by prompts; by fold {each}: {verdict}",
@@ -264,72 +249,42 @@ def table(name: str, figures: dict[str, Any]) -> str:
 
 
 def run(
-    data: Path,
-    json: Path | None = None,
-    *,
-    cache: Path | None = None,
-    settings: Settings | None = None,
-    cases: Sequence[str] = tuple(CASES),
+    data: Path, json: Path | None, *, cache: Path, settings: Settings, cases: Sequence[str] = tuple(CASES)
 ) -> dict[str, Any]:
     """Measures, prints, and writes JSON if asked. A case whose file is absent is left out with a reason."""
-    settings = settings or Settings()
     figures: dict[str, Any] = {"settings": asdict(settings), "cases": {}}
-    cache = cache or Path(tempfile.gettempdir()) / "understudy-helpfulness"
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for name in cases:
-            try:
-                case = CASES[name](data, cache, settings.prompts)
-            except NoData as absent:
-                print(f"{name}: skipped: {absent}")
-                continue
-            found = measured(case, settings, _rarity(cache), Path(folder))
-            figures["cases"][name] = found
-            print("\n" + table(name, found) + "\n", flush=True)
-            if json is not None:
-                json.write_text(json_.dumps(figures, indent=1))
+    for name in cases:
+        try:
+            case = CASES[name](data, cache, settings.prompts)
+        except NoData as absent:
+            print(f"{name}: {absent}")
+            continue
+        found = figures["cases"][name] = measured(case, settings, _rarity(cache))
+        print("\n" + table(name, found) + "\n", flush=True)
+        write(figures, json)
     return figures
 
 
 def _rarity(cache: Path) -> Rarity:
-    from router import embedding_model
-
     return Rarity.read(embedding_model.prepare("package", cache / "models").tokenizer)
 
 
-def main(arguments: list[str] | None = None) -> dict[str, Any]:
+def main() -> None:
     """From the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data"), help="folder of the recorded files"
-    )
-    parser.add_argument("--json", type=Path, help="also write the figures here")
-    parser.add_argument(
-        "--cache", type=Path, help="where vectors are kept between runs; default: in the temp folder"
-    )
+    parser = options(__doc__, data=True, cache=True)
     parser.add_argument(
         "--case", choices=tuple(CASES), action="append", help="only this one; may be repeated"
     )
     parser.add_argument("--prompts", type=int, help="pairs of each file to use [all]")
     parser.add_argument("--k", type=int, default=Settings.k, help="examples to choose [%(default)s]")
     parser.add_argument("--folds", type=int, default=Settings.folds)
-    parser.add_argument("--seed", type=int, default=Settings.seed)
     parser.add_argument("--learnt-from", type=int, default=Settings.learnt_from)
     parser.add_argument("--labelled-each", type=int, default=Settings.labelled_each)
+    parser.add_argument("--seed", type=int, default=Settings.seed)
     parser.add_argument("--loss", choices=("pointwise", "pairwise", "auto"), default=Settings.loss)
-    chosen = parser.parse_args(arguments)
-    settings = Settings(
-        chosen.k,
-        chosen.folds,
-        chosen.prompts,
-        chosen.learnt_from,
-        chosen.labelled_each,
-        chosen.seed,
-        chosen.loss,
-    )
-    return run(
-        chosen.data, chosen.json, cache=chosen.cache, settings=settings, cases=chosen.case or tuple(CASES)
-    )
+    chosen = parser.parse_args()
+    settings = Settings(**{f.name: getattr(chosen, f.name) for f in fields(Settings) if f.name in chosen})
+    run(chosen.data, chosen.json, cache=chosen.cache, settings=settings, cases=chosen.case or tuple(CASES))
 
 
 if __name__ == "__main__":

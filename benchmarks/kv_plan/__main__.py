@@ -1,4 +1,4 @@
-"""Which prefixes to keep warm, exactly and greedily, and what an order of examples saves: `python benchmarks/kv_plan.py`.
+"""Which prefixes to keep warm, exactly and greedily, and what an order of examples saves: `python -m benchmarks.kv_plan`.
 
 Solvers: 5,000 examples with the lengths of recorded pairs (bank_alpaca_open) and uses that follow Zipf's law, at several
 sizes of memory. "of exact" is the share of the exact solution's savings that the others reach; "most used" fills memory by
@@ -12,11 +12,7 @@ tests/vllm/test_kv_plan.py.
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 import random
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -25,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.options import options, write
+from benchmarks.recorded import NoData, rows
 from engines.chat import estimated_tokens
 from router.learning.kv_knapsack import exact, greedy, upper_bound
 from router.learning.kv_value import Line, Use, kv_plan
@@ -37,9 +35,8 @@ TOPICS, EXAMPLES_EACH, TAKEN = 400, 6, 3
 
 
 def lengths(data: Path, count: int, seed: int) -> list[int]:
-    """Tokens of recorded pairs, estimated."""
-    with gzip.open(data / BANK, "rt", encoding="utf-8") as lines:
-        pairs = [json.loads(line) for line in lines]
+    """Tokens of recorded pairs, estimated. Raises NoData."""
+    pairs = rows(data / BANK)
     random.Random(seed).shuffle(pairs)
     return [
         estimated_tokens(p["instruction"] + p["input"]) + estimated_tokens(p["response"]) + 8
@@ -56,7 +53,7 @@ def compare_solvers(tokens: Sequence[int], seed: int) -> list[dict[str, Any]]:
         float(((COMPUTE.per_token_ms - LOAD.per_token_ms) * t - LOAD.base_ms) * u)
         for t, u in zip(tokens, uses, strict=True)
     ]
-    rows = []
+    found = []
     for share in (0.005, 0.02, 0.1, 0.3):
         capacity = int(share * sum(weights))
         row: dict[str, Any] = {"memory": share, "blocks": capacity}
@@ -71,8 +68,8 @@ def compare_solvers(tokens: Sequence[int], seed: int) -> list[dict[str, Any]]:
             row[f"{name} cpu_ms"] = round((time.process_time() - began) * 1000, 1)
             row[name] = sum(values[i] for i in chosen)
         row["bound"] = upper_bound(weights, values, capacity)
-        rows.append(row)
-    return rows
+        found.append(row)
+    return found
 
 
 def _by_use(uses: Any, weights: Sequence[int], capacity: int) -> list[int]:
@@ -109,10 +106,11 @@ class PrefixCache:
 
 
 def compare_orders(tokens: Sequence[int], requests: int, blocks: int, seed: int) -> dict[str, float]:
-    """Cached tokens per request, by order."""
+    """Cached tokens per request, by order; on fewer topics where there are not enough examples for all."""
     rng = random.Random(seed)
-    topics = rng.choices(range(TOPICS), [1 / (n + 1) for n in range(TOPICS)], k=requests)
-    favours = [[rng.expovariate(1.0) for _ in range(EXAMPLES_EACH)] for _ in range(TOPICS)]
+    count = min(TOPICS, len(tokens) // EXAMPLES_EACH)
+    topics = rng.choices(range(count), [1 / (n + 1) for n in range(count)], k=requests)
+    favours = [[rng.expovariate(1.0) for _ in range(EXAMPLES_EACH)] for _ in range(count)]
     sets = []
     for topic in topics:
         # Helpfulness: the topic's favours, and what differs from request to request.
@@ -120,11 +118,11 @@ def compare_orders(tokens: Sequence[int], requests: int, blocks: int, seed: int)
             topic * EXAMPLES_EACH + e: favours[topic][e] + rng.expovariate(1.0) for e in range(EXAMPLES_EACH)
         }
         sets.append(sorted(scores, key=scores.__getitem__)[-TAKEN:])
-    ages = list(range(TOPICS * EXAMPLES_EACH))
+    ages = list(range(count * EXAMPLES_EACH))
     rng.shuffle(ages)
     half = requests // 2
     uses = [Use("t", 0.0, tuple(s)) for s in sets[:half]]
-    sizes = {("t", id): tokens[id] for id in range(TOPICS * EXAMPLES_EACH)}
+    sizes = {("t", id): tokens[id] for id in range(count * EXAMPLES_EACH)}
     plan = kv_plan(
         uses, sizes, compute=COMPUTE, load=Line(0, 0), block_tokens=BLOCK, capacity_blocks=blocks, now_s=0.0
     )
@@ -147,17 +145,15 @@ def compare_orders(tokens: Sequence[int], requests: int, blocks: int, seed: int)
 
 def main() -> None:
     """Run and print."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="Folder of recorded data.")
-    options.add_argument("--json", type=Path, help="File to write the figures to.")
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--requests", type=int, default=20_000)
-    given = options.parse_args()
-    if not (given.data / BANK).exists():
-        sys.exit(f"skipped: {given.data / BANK} is not there; name the folder with --data")
-    tokens = lengths(given.data, 5000, given.seed)
+    parser = options(__doc__, data=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--requests", type=int, default=20_000)
+    given = parser.parse_args()
+    try:
+        tokens = lengths(given.data, 5000, given.seed)
+    except NoData as absent:
+        print(absent)
+        return
     solved = compare_solvers(tokens, given.seed)
     print(f"{len(tokens)} examples, {sum(tokens)} tokens, blocks of {BLOCK}, seed {given.seed}")
     print("memory  blocks  greedy of exact  most used of exact  exact of bound  cpu ms exact / greedy")
@@ -174,10 +170,7 @@ def main() -> None:
         row = ordered[blocks] = compare_orders(tokens, given.requests, blocks, given.seed)
         means = [row[name] for name in ("prompt", "helpful_last", "by age", "kept warm first")]
         print(f"{blocks:6d}  {means[0]:6.1f}  {means[1]:12.1f}  {means[2]:6.1f}  {means[3]:15.1f}")
-    if given.json:
-        given.json.write_text(
-            json.dumps({"solvers": solved, "orders": ordered, "seed": given.seed}, indent=1)
-        )
+    write({"solvers": solved, "orders": ordered, "seed": given.seed}, given.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Do the intervals of `understudy evaluate` cover the truth? `python benchmarks/off_policy.py`.
+"""Do the intervals of `understudy evaluate` cover the truth? `python -m benchmarks.off_policy`.
 
 On recorded questions the answers of both engines are known, so what any policy would have brought is known too. Each
 repetition draws questions, lets a logging policy with known probabilities decide, hides the answer not taken and, where
@@ -11,9 +11,6 @@ Questions are drawn with replacement, so the log may be longer than the file. Co
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 import time
 import zlib
 from pathlib import Path
@@ -22,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.options import options, write
+from benchmarks.recorded import NoData, rows
 from router.learning.off_policy import METHODS, Figure, Log, estimate
 
 Floats = npt.NDArray[np.float64]
@@ -52,21 +51,20 @@ class Recorded(NamedTuple):
 
 def main() -> None:
     """Prints a table per file; with --json also writes every figure."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
+    arguments = options(__doc__, data=True)
     arguments.add_argument("--repetitions", type=int, default=200)
     arguments.add_argument("--resamples", type=int, default=400)
     arguments.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     arguments.add_argument("--only", nargs="*", default=list(FILES), choices=list(FILES))
-    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = arguments.parse_args()
     found: list[dict[str, Any]] = []
     for name in chosen.only:
         file, small, large = FILES[name]
-        if not (chosen.data / file).is_file():
-            print(f"skipped: {file} is not in {chosen.data} (say where with --data)")
+        try:
+            recorded = read(name, chosen.data / file, small, large)
+        except NoData as absent:
+            print(absent)
             continue
-        recorded = read(name, chosen.data / file, small, large)
         print(
             f"\n{name}: {len(recorded.quality)} questions, right: small {recorded.quality[:, 0].mean():.3f},"
             f" large {recorded.quality[:, 1].mean():.3f}"
@@ -78,25 +76,21 @@ def main() -> None:
         for n in chosen.sizes:
             for logging in ("even", "leaning", "greedy"):
                 for judged in JUDGED:
-                    rows = measure(recorded, logging, judged, n, chosen.repetitions, chosen.resamples)
-                    found += rows
-                    for row in rows:
+                    measured = measure(recorded, logging, judged, n, chosen.repetitions, chosen.resamples)
+                    found += measured
+                    for row in measured:
                         print(line(row), flush=True)
     summary(found)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(found, chosen.json)
 
 
 def read(name: str, path: Path, small: str, large: str) -> Recorded:
-    """Both engines' outcomes and cheap features of the question: lengths, shape, and hashed words."""
+    """Both engines' outcomes and cheap features of the question: lengths, shape, and hashed words. Raises NoData."""
     quality, texts = [], []
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for each in map(json.loads, file):
-            texts.append(each.get("prompt") or "\n".join([each["question"], *each["options"]]))
-            told = each.get("correct") or {
-                engine: each["models"][engine]["correct"] for engine in (small, large)
-            }
-            quality.append([float(told[small]), float(told[large])])
+    for each in rows(path):
+        texts.append(each.get("prompt") or "\n".join([each["question"], *each["options"]]))
+        told = each.get("correct") or {engine: each["models"][engine]["correct"] for engine in (small, large)}
+        quality.append([float(told[small]), float(told[large])])
     lengths = np.array([len(text) for text in texts], np.float64)
     features = np.zeros((len(texts), HASHED + 3))
     for row, text in enumerate(texts):
@@ -156,7 +150,7 @@ def measure(
             samples.setdefault(name, []).append(estimates["ips"].effective_samples)
             for method, each in estimates.items():
                 seen.setdefault((name, method), []).append((each.value, *each.interval))
-    rows = []
+    found = []
     for name, truth in truths.items():
         row: dict[str, Any] = {
             "file": recorded.name,
@@ -175,8 +169,8 @@ def measure(
                 "rmse": float(np.sqrt(np.mean((value - truth) ** 2))),
                 "bias": float(np.mean(value) - truth),
             }
-        rows.append(row)
-    return rows
+        found.append(row)
+    return found
 
 
 def drawn(
@@ -207,11 +201,11 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
-def summary(rows: list[dict[str, Any]]) -> None:
+def summary(found: list[dict[str, Any]]) -> None:
     """Least and mean coverage per size and method, and how much narrower dr is than ips."""
     print("\nover all files, logs and targets")
-    for n in sorted({row["n"] for row in rows}):
-        of = [row for row in rows if row["n"] == n]
+    for n in sorted({row["n"] for row in found}):
+        of = [row for row in found if row["n"] == n]
         for method in METHODS:
             covers = [row[method]["covers"] for row in of]
             width = np.median([row[method]["width"] / max(row["ips"]["width"], 1e-9) for row in of])

@@ -46,24 +46,10 @@ _READ = np.tile(np.array([1, 0, 0, 0], np.float32), MEMBERS)
 """Of what a request may be about, each network reads one direction where the bank gave lessons."""
 MODELS = ("prior", "trained", "embeddings")
 KINDS = ("", "_named")
-_SYLLABLES = [
-    "bra",
-    "del",
-    "fo",
-    "gim",
-    "hul",
-    "ka",
-    "lem",
-    "mor",
-    "nis",
-    "quo",
-    "rav",
-    "tis",
-    "ulo",
-    "ven",
-    "wex",
-    "zar",
-]
+_SYLLABLES = (
+    *("bra", "del", "fo", "gim", "hul", "ka", "lem", "mor", "nis", "quo", "rav", "tis", "ulo", "ven"),
+    *("wex", "zar"),
+)
 
 
 class Stages:

@@ -1,4 +1,4 @@
-"""Does the quality floor hold when the small engine changes? `python benchmarks/quality_floor.py`.
+"""Does the quality floor hold when the small engine changes? `python -m benchmarks.quality_floor`.
 
 Simulated streams: every request would lose something (0 to 1) if it were offloaded, and a router that offloads all it may
 is held back by a cap alone. Judgements are sampled, and come in late. "broken" counts runs in which the true loss ever
@@ -14,17 +14,15 @@ cap = x / bound); no floor at all.
 
 from __future__ import annotations
 
-import argparse
 import collections
-import json
 import math
 import random
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from benchmarks.options import options, write
 from router.quality_floor import FloorSettings, QualityFloor
 
 PROMISES = ("0.05,0.1", "0.02,0.3")
@@ -187,15 +185,13 @@ def run(stream: Stream, guard: Guard, x: float, share: float, lag: int, seed: in
 
 def main() -> None:
     """Prints a table per promise; with --json also writes every figure."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--data", type=Path, help="not needed: every stream is simulated")
+    arguments = options(__doc__)
     arguments.add_argument(
         "--promises", nargs="*", default=list(PROMISES), metavar="X,JUDGED_SHARE", help="what to promise"
     )
     arguments.add_argument("--runs", type=int, default=100)
     arguments.add_argument("--alpha", type=float, default=0.05)
     arguments.add_argument("--lag", type=int, default=100)
-    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = arguments.parse_args()
     found: list[dict[str, Any]] = []
     for x, share in (map(float, promise.split(",")) for promise in chosen.promises):
@@ -223,8 +219,7 @@ def main() -> None:
                 )
                 found.append({"x": x, "share": share, "stream": name, "guard": guard, **row})
                 print(line(name, guard, row), flush=True)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(found, chosen.json)
 
 
 def summed(runs: list[Run], luck: float, reacts: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What does a dollar of replay buy? `python benchmarks/replay.py --seeds 1 2 3 4 5`.
+"""What does a dollar of replay buy? `python -m benchmarks.replay --seeds 1 2 3 4 5`.
 
-In the simulated world (benchmarks/replay_stage.py says what is simulated and what is real). A bank is filled from the log
+In the simulated world (benchmarks/replay/stage.py says what is simulated and what is real). A bank is filled from the log
 of the engine that answered before the gateway came, which was wrong about three facts in ten and got no feedback. A second
 day of traffic uses the bank: uses and gains gather, and a judge sees a small share. Then each arm gets a copy of that bank
 and the same budget in dollars, spends it through the real planner and runner, and a third day shows what the small engine
@@ -22,7 +22,6 @@ a seed meet the same requests.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
@@ -33,10 +32,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import simulated_judging  # noqa: F401 - found beside this file, or not at all
 from prometheus_client import CollectorRegistry
-from benchmarks.replay.stage import TENANT, THETA, Served, Stage, copied, follow
 
+from benchmarks.options import options, write
+from benchmarks.replay.stage import TENANT, THETA, Served, Stage, copied, follow
 from engines.engine import Engine
 from gateway.config import Config
 from gateway.demo.stage import model_cache
@@ -160,8 +159,7 @@ def seed_of(
 
 def main() -> None:
     """Prints a table per seed and the means; with --json also writes every figure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--data", type=Path, help="not needed: everything asked is simulated")
+    parser = options(__doc__)
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3, 4, 5])
     parser.add_argument("--arms", nargs="*", default=list(ARMS), choices=ARMS)
     parser.add_argument("--usd", type=float, default=0.5, help="budget of each arm")
@@ -170,7 +168,6 @@ def main() -> None:
     parser.add_argument("--judged", type=float, default=0.05, help="share of offloaded answers a judge sees")
     parser.add_argument("--votes", type=int, default=2, help="verdicts per order")
     parser.add_argument("--samples", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = parser.parse_args()
     settings = {"votes": chosen.votes, "samples": chosen.samples}
     found = []
@@ -183,8 +180,7 @@ def main() -> None:
     table({arm: [row["arms"][arm] for row in found] for arm in chosen.arms})
     if {"random", "gain"} <= set(chosen.arms):
         ratio(found)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(found, chosen.json)
 
 
 def table(rows: dict[str, list[dict[str, Any]]]) -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.simulated_world import judging
-
 from engines.chat import estimated_tokens
 from engines.simulated_judge import Leniency
 from engines.simulated_minds import Aptitude, reply
@@ -231,7 +230,7 @@ class Stage:
         """As gateway.judging.judging does: against the lead's own answer, both orders, two votes each."""
         reference = reply(self.world, "lead", self.world.seed, ask.messages)
         asked = [dict(m) for m in ask.messages]
-        said = simulated_judging.judged(self.world, asked, answer, reference, Leniency(), 2)
+        said = judging.judged(self.world, asked, answer, reference, Leniency(), 2)
         memory.store.examples.ledger.note_gain(ids, correction(cost, [], [said.quality]))
         alone = reply(self.world, "understudy", self.world.seed, ask.messages)
         for id in ids:

@@ -1,4 +1,4 @@
-"""What finding the nearest examples costs, and how often it finds them: `python benchmarks/retrieval.py --data FOLDER`.
+"""What finding the nearest examples costs, and how often it finds them: `python -m benchmarks.retrieval --data DIR`.
 
 For each size, on real and on synthetic vectors, through the product's own TenantIndex: recall@10 against exact search,
 CPU per search (p50 and p99 of process CPU time, one thread, each query once), build CPU per vector, bytes per
@@ -9,9 +9,7 @@ wall time is what else the machine was doing.
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import os
 import platform
 import sys
@@ -22,8 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.retrieval.data import Data, clustered, exact_nearest, real
 
+from benchmarks.options import options, write
+from benchmarks.recorded import NoData
+from benchmarks.retrieval.data import Data, clustered, real
+from benchmarks.tables import markdown
+from benchmarks.vectors import exact_nearest
 from store.tenant_index import TenantIndex
 
 K = 10
@@ -142,24 +144,21 @@ def _resident_bytes() -> int:
 
 def table(figures: list[Figures]) -> str:
     """The figures as Markdown."""
-    lines = [
-        "| data | size | width | recall@10 | nearest found | search CPU p50 / p99 ms | exact CPU ms"
-        " | build CPU s (us each) | memory / snapshot bytes each |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = ("data", "size", "width", "recall@10", "nearest found", "search CPU p50 / p99 ms", "exact CPU ms")
+    head += ("build CPU s (us each)", "memory / snapshot bytes each")
+    rows = []
     for one in figures:
-        rows = sorted([*one.others, one.chosen], key=lambda s: (s.expansion, s is one.chosen))
-        for row in rows:
-            mine = row is one.chosen
-            build = f"{one.build_cpu_s:.0f} ({one.build_cpu_s / one.size * 1e6:.0f})" if mine else ""
-            sizes = f"{one.memory_bytes_each:.0f} / {one.snapshot_bytes_each:.0f}" if mine else ""
-            lines.append(
-                f"| {one.kind} | {one.size:,} | {'**' if mine else ''}{row.expansion}{'**' if mine else ''}"
-                f" | {row.recall_at_10:.3f} | {row.found_nearest:.3f} | {row.cpu_ms_p50:.2f} / {row.cpu_ms_p99:.2f}"
-                f" | {f'{one.exact_cpu_ms:.1f}' if mine else ''} | {build} | {sizes} |"
-            )
-    lines += ["", *dict.fromkeys(f"{one.kind}, {one.size:,}: {one.description}." for one in figures)]
-    return "\n".join(lines)
+        for width in sorted([*one.others, one.chosen], key=lambda s: (s.expansion, s is one.chosen)):
+            found = [f"{width.recall_at_10:.3f}", f"{width.found_nearest:.3f}"]
+            cost = f"{width.cpu_ms_p50:.2f} / {width.cpu_ms_p99:.2f}"
+            shown, of_index = str(width.expansion), ["", "", ""]
+            if width is one.chosen:
+                build = f"{one.build_cpu_s:.0f} ({one.build_cpu_s / one.size * 1e6:.0f})"
+                sizes = f"{one.memory_bytes_each:.0f} / {one.snapshot_bytes_each:.0f}"
+                shown, of_index = f"**{shown}**", [f"{one.exact_cpu_ms:.1f}", build, sizes]
+            rows.append([one.kind, f"{one.size:,}", shown, *found, cost, *of_index])
+    notes = dict.fromkeys(f"{one.kind}, {one.size:,}: {one.description}." for one in figures)
+    return "\n".join([markdown(head, rows), "", *notes])
 
 
 def verdicts(figures: list[Figures]) -> list[str]:
@@ -179,19 +178,13 @@ def verdicts(figures: list[Figures]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> list[Figures]:
     """Measure, print, and write JSON if asked."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = options(__doc__, data=True, cache=True)
     parser.add_argument(
         "--sizes", type=lambda s: [int(float(x)) for x in s.split(",")], default=[10_000, 100_000]
     )
     parser.add_argument("--kinds", type=lambda s: s.split(","), default=["real", "clustered"])
     parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data"), help="folder of the recorded files"
-    )
-    parser.add_argument(
         "--texts", type=int, default=20_000, help="real texts to embed at most; beyond: copies"
-    )
-    parser.add_argument(
-        "--cache", type=Path, help="where vectors are kept between runs; default: in the temp folder"
     )
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument(
@@ -199,24 +192,27 @@ def main(arguments: list[str] | None = None) -> list[Figures]:
         type=lambda s: [int(x) for x in s.split(",") if x],
         default=[32, 64, 96, 128, 192, 256],
     )
-    parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--quick", action="store_true", help="1,000 synthetic vectors: does it run?")
-    options = parser.parse_args(arguments)
-    if options.quick:
-        options.sizes, options.kinds, options.queries, options.expansions = [1000], ["clustered"], 50, [16]
-    figures = []
-    for size in options.sizes:
-        for kind in options.kinds:
-            if kind == "real":
-                data = real(size, options.queries, options.data, options.texts, options.cache)
-            else:
-                data = clustered(size, options.queries)
-            figures.append(measured(kind, data, options.expansions))
-            if options.json:
-                written = {"machine": _machine(), "figures": [asdict(one) for one in figures]}
-                options.json.write_text(json.dumps(written, indent=1))
+    chosen = parser.parse_args(arguments)
+    if chosen.quick:
+        chosen.sizes, chosen.kinds, chosen.queries, chosen.expansions = [1000], ["clustered"], 50, [16]
+    figures: list[Figures] = []
+    for size in chosen.sizes:
+        for kind in chosen.kinds:
+            try:
+                if kind == "real":
+                    data = real(size, chosen.queries, chosen.data, chosen.texts, chosen.cache)
+                else:
+                    data = clustered(size, chosen.queries)
+            except NoData as absent:
+                print(absent)
+                continue
+            figures.append(measured(kind, data, chosen.expansions))
+            write({"machine": _machine(), "figures": [asdict(one) for one in figures]}, chosen.json)
             print(table(figures[-1:]), flush=True)
-    print("\n" + table(figures) + "\n\n" + "\n".join(verdicts(figures)))
+    if len(figures) > 1:
+        print("\n" + table(figures))
+    print("\n".join(["", *verdicts(figures)]))
     return figures
 
 

@@ -1,4 +1,4 @@
-"""Does routing learn from what it sees? `python benchmarks/routing.py`, on recorded quality of two engines per request.
+"""Does routing learn from what it sees? `python -m benchmarks.routing`, on recorded quality of two engines per request.
 
 Prequential: requests come one by one; router.chooser decides with router.bandit_vw; only the chosen engine's outcome is
 seen; now and then a new bandit is trained on the log as the learner does it (router.learning.bandit_training) and taken into
@@ -12,22 +12,21 @@ APGR and CPT do not depend on them but through what was explored. Means over see
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import platform
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.options import options, write
+from benchmarks.recorded import NoData
 from benchmarks.routing.baselines import THETA, at_random, logistic, nearest_outcomes, novelty, prompt_length
-from benchmarks.routing.data import SOURCES, Recorded, load
+from benchmarks.routing.data import Recorded, load
 from benchmarks.routing.metrics import apgr, cpt
 from benchmarks.routing.stream import DIAL, Stream, rewards
 
@@ -36,16 +35,11 @@ SETS = ("mmlu", "gsm8k", "mmlupro", "llmrouter", "alpacaeval")
 
 def main() -> None:
     """Prints the tables; with --json also writes every figure."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument(
-        "--data", type=Path, default=Path("../shared/data"), help="folder with router_*.jsonl.gz"
-    )
-    arguments.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-routing")
+    arguments = options(__doc__, data=True, cache=True)
     arguments.add_argument("--seeds", type=int, default=5)
     arguments.add_argument("--sets", default=",".join(SETS))
     arguments.add_argument("--limit", type=int, help="requests per set, for a quick look")
     arguments.add_argument("--no-drift", action="store_true")
-    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = arguments.parse_args()
     figures: dict[str, Any] = {
         "machine": f"{platform.machine()}, Python {platform.python_version()}",
@@ -54,9 +48,10 @@ def main() -> None:
         "sets": {},
     }
     for name in chosen.sets.split(","):
-        recorded = load(name, chosen.data, chosen.cache, chosen.limit)
-        if recorded is None:
-            print(f"{name}: skipped, {SOURCES[name].file} is not in {chosen.data}")
+        try:
+            recorded = load(name, chosen.data, chosen.cache, chosen.limit)
+        except NoData as absent:
+            print(f"{name}: {absent}")
             continue
         figures["sets"][name] = one_set(recorded, chosen.seeds)
         if name == "mmlu":
@@ -66,8 +61,7 @@ def main() -> None:
             figures["drift"] = drift(recorded, chosen.seeds)
             print_drift(figures["drift"])
         sys.stdout.flush()
-        if chosen.json:
-            chosen.json.write_text(json.dumps(figures, indent=1))
+        write(figures, chosen.json)
 
 
 def one_set(recorded: Recorded, seeds: int) -> dict[str, Any]:
@@ -171,7 +165,7 @@ def cost(recorded: Recorded, decisions: int = 5000) -> dict[str, float]:
         for situation in part:
             choose(situation, stream.bandit, rng)
         batches.append((time.thread_time() - cpu) / len(part))
-    lessons = stream.lessons(range(1000))
+    lessons = stream.lessons(range(min(1000, len(recorded.prompts))))
     cpu = time.thread_time()
     assert stream.bandit is not None
     stream.bandit.learn(lessons)

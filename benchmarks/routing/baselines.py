@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.routing.data import Recorded
 
+from benchmarks.routing.data import Recorded
 from router.features import text_features
 
 Floats = npt.NDArray[np.float64]

@@ -1,18 +1,18 @@
-"""Recorded requests with the quality each of two engines gave them: the streams of benchmarks/routing.py."""
+"""Recorded requests with the quality each of two engines gave them: the streams of benchmarks.routing."""
 
 from __future__ import annotations
 
 import ast
-import gzip
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from benchmarks.recorded import rows
+from benchmarks.vectors import Matrix, embedded
 
 LETTERS = "ABCDEFGHIJ"
 
@@ -27,7 +27,7 @@ class Recorded:
     prompts: tuple[str, ...]
     quality: npt.NDArray[np.float64]
     """[requests, 2]: of the small engine and of the large one, 0..1."""
-    vectors: npt.NDArray[np.float32]
+    vectors: Matrix
     """[requests, dimensions], unit length."""
 
     def shuffled(self, seed: int) -> Recorded:
@@ -108,37 +108,11 @@ SOURCES = {
 }
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
-
-
-def load(name: str, data: Path, cache: Path, limit: int | None = None) -> Recorded | None:
-    """The set `name`, embedded by the gateway's own embedder (kept in `cache`); None where its file is absent."""
+def load(name: str, data: Path, cache: Path, limit: int | None = None) -> Recorded:
+    """The set `name`, embedded by the gateway's own embedder (kept in `cache`). Raises NoData."""
     source = SOURCES[name]
-    path = data / source.file
-    if not path.exists():
-        return None
-    rows = list(_rows(path))[:limit]
-    prompts = tuple(source.prompt(row) for row in rows)
-    quality = np.array([[source.quality(row, e) for e in (source.small, source.large)] for row in rows])
-    return Recorded(name, source.small, source.large, prompts, quality, embedded(prompts, cache))
-
-
-def embedded(prompts: tuple[str, ...], cache: Path) -> npt.NDArray[np.float32]:
-    """[prompts, dimensions]: each prompt's vector, from `cache` where it holds the same prompts."""
-    key = hashlib.sha256("\0".join(prompts).encode()).hexdigest()[:16]
-    path = cache / f"{key}.npy"
-    if path.exists():
-        return np.asarray(np.load(path), np.float32)
-    from router.embedder import Embedder
-
-    cache.mkdir(parents=True, exist_ok=True)
-    embedder = Embedder.open("package", cache / "model", deadline_ms=60_000)
-    try:
-        vectors = np.stack([embedder.embed_blocking(text) for text in prompts]).astype(np.float32)
-    finally:
-        embedder.close()
-    np.save(path, vectors)
-    return vectors
+    found = rows(data / source.file)[:limit]
+    prompts = tuple(source.prompt(row) for row in found)
+    quality = np.array([[source.quality(row, e) for e in (source.small, source.large)] for row in found])
+    vectors = embedded(prompts, cache, kept_as=np.float32)
+    return Recorded(name, source.small, source.large, prompts, quality, vectors)

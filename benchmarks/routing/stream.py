@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from benchmarks.routing.data import Recorded
 
+from benchmarks.routing.data import Recorded
 from engines.engine import Price
 from router.bandit import Lesson, Option, Scene
 from router.bandit_vw import BanditSettings, VowpalBandit

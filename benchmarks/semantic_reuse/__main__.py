@@ -1,4 +1,4 @@
-"""How often can a similar question's answer be reused, and how often is it wrong? `python benchmarks/semantic_reuse.py`.
+"""How often can a similar question's answer be reused, and how often is it wrong? `python -m benchmarks.semantic_reuse`.
 
 Side by side on the same streams and seeds: the policy of router/semantic_reuse.py at an error rate of 1 %, 2 % and 5 %,
 with and without lexical gates; a fixed similarity, which is what is commonly done; and a logistic line per entry alone
@@ -12,21 +12,20 @@ shows what the bound costs where labels have no noise. Without the data in `--da
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import platform
 import random
 import statistics
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from benchmarks.semantic_reuse.streams import Asked, Fixed, Growing, quora, rows_of
-
+from benchmarks.options import options, write
+from benchmarks.recorded import NoData, rows
+from benchmarks.semantic_reuse.streams import Asked, Fixed, Growing, quora
 from router.lexical_gates import Traits, blocked_by_traits, traits
 from router.semantic_curve import Line, fit
 from router.semantic_reuse import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
@@ -61,15 +60,8 @@ class Run(NamedTuple):
 
 def main() -> None:
     """Prints the tables; with --json also writes every figure."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument(
-        "--data", type=Path, default=Path("../shared/data"), help="folder with sim_*.jsonl.gz"
-    )
-    arguments.add_argument(
-        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "understudy-semantic-reuse"
-    )
+    arguments = options(__doc__, data=True, cache=True)
     arguments.add_argument("--seeds", type=int, default=5)
-    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
     chosen = arguments.parse_args()
     streams, facts = load(chosen.data, chosen.cache)
     figures: dict[str, Any] = {
@@ -82,24 +74,22 @@ def main() -> None:
     print(json.dumps(facts, indent=1), "\ncost in microseconds:", json.dumps(figures["cost_us"]))
     for stream in streams:
         figures["streams"][stream.name] = measure(stream, chosen.seeds)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write(figures, chosen.json)
 
 
 def load(data: Path, cache: Path) -> tuple[list[Stream], dict[str, Any]]:
     """The streams for which there is data; says which are skipped, and why."""
-    cache.mkdir(parents=True, exist_ok=True)
     streams: list[Stream] = [Fixed("simulated", simulated(30_000, 400))]
     facts: dict[str, Any] = {}
-    banking, pairs = data / "sim_banking77.jsonl.gz", data / "sim_qqp_open.jsonl.gz"
-    for path in (banking, pairs):
-        if not path.is_file():
-            print(f"skipped: {path.name} is not in {data} (say where with --data)")
-    if banking.is_file():
-        streams.append(Growing(rows_of(banking), cache))
-    if pairs.is_file():
-        found, facts = quora(rows_of(pairs), cache)
+    try:
+        streams.append(Growing(rows(data / "sim_banking77.jsonl.gz"), cache))
+    except NoData as absent:
+        print(absent)
+    try:
+        found, facts = quora(rows(data / "sim_qqp_open.jsonl.gz"), cache)
         streams.extend(found)
+    except NoData as absent:
+        print(absent)
     return streams, facts
 
 

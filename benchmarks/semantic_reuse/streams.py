@@ -1,10 +1,7 @@
-"""Recorded questions as streams for benchmarks/semantic_reuse.py: what is nearest, how near, and would its answer do."""
+"""Recorded questions as streams for benchmarks.semantic_reuse: what is nearest, how near, and would its answer do."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from router.embedder import Embedder
+from benchmarks.vectors import Matrix, embedded
 
-Matrix = np.ndarray[Any, Any]
 NEIGHBOURS = 400
 
 
@@ -30,30 +27,6 @@ class Asked:
     remembered: str
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def vectors_of(texts: list[str], cache: Path) -> Matrix:
-    """Unit vectors, float32 (texts, dimensions), computed once per embedding version and kept in `cache`."""
-    embedder = Embedder.open("package", cache / "model", cache_entries=0)
-    try:
-        digest = hashlib.sha256("\0".join([embedder.version, *texts]).encode()).hexdigest()
-        path = cache / f"vectors-{digest[:16]}.npz"
-        if not path.exists():
-            print(f"embedding {len(texts)} texts once, about {len(texts) * 0.006:.0f} s", flush=True)
-            found = np.stack([embedder.embed_blocking(text) for text in texts]).astype(np.float16)
-            partial = path.with_name(path.name + ".partial.npz")
-            np.savez(partial, vectors=found)
-            partial.replace(path)
-    finally:
-        embedder.close()
-    with np.load(path, allow_pickle=False) as kept:
-        loaded: Matrix = kept["vectors"].astype(np.float32)
-    return loaded / np.linalg.norm(loaded, axis=1, keepdims=True)
-
-
 class Growing:
     """banking77: nothing is remembered at first; what had to be asked becomes an entry, unless it was compared and agreed.
 
@@ -65,7 +38,7 @@ class Growing:
     def __init__(self, rows: list[dict[str, Any]], cache: Path) -> None:
         self.texts = [row["text"] for row in rows]
         self.answers = np.unique([row["intent"] for row in rows], return_inverse=True)[1]
-        self.near, self.similarity = nearest(vectors_of(self.texts, cache), NEIGHBOURS)
+        self.near, self.similarity = nearest(embedded(self.texts, cache), NEIGHBOURS)
 
     def stream(self, seed: int) -> Iterator[tuple[Asked | None, Any]]:
         """Pairs of a request (None: nothing is near) and what to call when it was asked anew: was it compared?"""
@@ -116,7 +89,7 @@ def quora(rows: list[dict[str, Any]], cache: Path) -> tuple[list[Fixed], dict[st
     """
     texts = list(dict.fromkeys(text for row in rows for text in (row["a"], row["b"])))
     number = {text: place for place, text in enumerate(texts)}
-    vectors = vectors_of(texts, cache)
+    vectors = embedded(texts, cache)
     same, different = labels(rows, number)
     pairs = []
     for row in rows:
@@ -177,8 +150,9 @@ def plain(text: str) -> str:
     return " ".join("".join(c if c.isalnum() else " " for c in text.casefold()).split())
 
 
-def nearest(vectors: Matrix, count: int) -> tuple[Matrix, Matrix]:
-    """For each vector the `count` most similar others, and their cosines: exact, in blocks."""
+def nearest(vectors: Matrix, count: int) -> tuple[npt.NDArray[np.int32], Matrix]:
+    """For each vector the `count` most similar others, or all where there are fewer, and their cosines: exact, in blocks."""
+    count = min(count, len(vectors) - 1)
     near = np.zeros((len(vectors), count), np.int32)
     cosine = np.zeros((len(vectors), count), np.float32)
     for start in range(0, len(vectors), 500):

@@ -1,6 +1,6 @@
 """How well the simulated judge judges: its verdicts on the understudy's answers against what the world knows to be true.
 
-    python benchmarks/simulated_judging.py --length 2000
+    python -m benchmarks.simulated_world.judging --length 2000
 
 Both simulated minds answer the same stream; the judge compares, in both orders, with each of its stated ways to err on and
 off and with one to eight votes per order. The truth is World.grade of the two answers. Says nothing about a real judge.
@@ -8,12 +8,11 @@ off and with one to eight votes per order. The truth is World.grade of the two a
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
-from pathlib import Path
 from statistics import mean
 
+from benchmarks.options import options, write
 from engines.simulated_judge import Leniency, verdict
 from engines.simulated_minds import reply
 from engines.simulated_stream import Stream
@@ -71,27 +70,26 @@ def figures(world: World, length: int, seed: int, lean: Leniency, samples: int =
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    """Prints a line of figures per judge; with --json also writes them."""
+    parser = options(__doc__)
     parser.add_argument("--length", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    world = World(options.seed)
+    chosen = parser.parse_args()
+    world = World(chosen.seed)
     judges = {
         "as it is": Leniency(),
         "no noise": Leniency(noise=0.0),
         "no preference for a place": Leniency(first=0.0),
         "neither": Leniency(noise=0.0, first=0.0),
     }
-    rows = {name: figures(world, options.length, options.seed, lean) for name, lean in judges.items()}
+    rows = {name: figures(world, chosen.length, chosen.seed, lean) for name, lean in judges.items()}
     for samples in (2, 4, 8):
         rows[f"as it is, {samples} votes per order"] = figures(
-            world, options.length, options.seed, Leniency(), samples
+            world, chosen.length, chosen.seed, Leniency(), samples
         )
     for name, row in rows.items():
         print(name, json.dumps(row))
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    write(rows, chosen.json)
 
 
 if __name__ == "__main__":

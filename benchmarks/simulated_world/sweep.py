@@ -1,15 +1,15 @@
 """How far does similarity alone go in the simulated world? Replays the stream against few-shot by novelty, knob by knob.
 
-    python benchmarks/simulated_sweep.py --requests 2400 --seed 7 [--world-seed 7]
+    python -m benchmarks.simulated_world.sweep --requests 2400 --seed 7 [--world-seed 7]
 
 One request at a time, in process: exact repeats are replayed, the nearest remembered questions (same system prompt) come
 from exact search over the real embedder's vectors, at least m of them within theta make the understudy answer with at
-most k of them as examples, otherwise the lead answers and is remembered. Prints one Markdown row per setting.
+most k of them as examples, otherwise the lead answers and is remembered.
 """
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.options import options, write
+from benchmarks.tables import markdown
 from engines.simulated_minds import reply
 from engines.simulated_stream import Ask, Stream
 from engines.simulated_world import World
@@ -26,6 +28,7 @@ from router.embedder import Embedder
 from router.lexical_things import Things, about_other_things, things
 
 ENGINE_SEED = 7
+NEAR_ENOUGH = (0.7, 0.8, 0.85, 0.9, 0.95)
 
 
 @dataclass
@@ -105,7 +108,7 @@ def replay(
     return tally
 
 
-def look_alike_report(world: World, asks: list[Ask], vectors: np.ndarray) -> None:
+def look_alikes(asks: list[Ask], vectors: np.ndarray) -> list[dict[str, Any]]:
     """Similarity of paraphrases (same fact, other words) beside look-alikes (same relation, other name), over the stream."""
     single = [
         i
@@ -124,23 +127,46 @@ def look_alike_report(world: World, asks: list[Ask], vectors: np.ndarray) -> Non
                 same.append(similarity[x, y])
             elif f.relation is g.relation and f.kind == g.kind:
                 (near if f.family == g.family else kin).append(similarity[x, y])
+    found = []
     for name, values in (
         ("same fact, other words", same),
         ("other name, same relation", kin),
         ("near-identical name", near),
     ):
-        a = np.array(values)
-        share = {t: float((a >= t).mean()) for t in (0.7, 0.8, 0.85, 0.9, 0.95)}
-        print(
-            f"| {name} | {len(a)} | {np.percentile(a, 10):.2f} | {np.median(a):.2f} | {np.percentile(a, 90):.2f} | "
-            + " | ".join(f"{s:.0%}" for s in share.values())
-            + " |"
+        p10, median, p90 = np.percentile(values, [10, 50, 90]).tolist()
+        shares = {str(theta): float(np.mean(np.array(values) >= theta)) for theta in NEAR_ENOUGH}
+        found.append(
+            {"pairs": name, "n": len(values), "p10": p10, "median": median, "p90": p90, "shares": shares}
         )
+    return found
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def shown(row: dict[str, Any]) -> list[str]:
+    """One row of `look_alikes` as cells."""
+    percentiles = [f"{row[name]:.2f}" for name in ("p10", "median", "p90")]
+    return [row["pairs"], str(row["n"]), *percentiles, *(f"{share:.0%}" for share in row["shares"].values())]
+
+
+def summed(tally: Tally, theta: float, m: int, k: int) -> dict[str, Any]:
+    """What is reported of one setting."""
+    n, offloaded = tally.requests, max(1, tally.offloaded)
+    return {
+        "theta": theta,
+        "m": m,
+        "k": k,
+        "hits": tally.hits / n,
+        "offloaded": tally.offloaded / n,
+        "exact hits apart": tally.offloaded / (n - tally.hits),
+        "quality": tally.grade / n,
+        "of offloaded": tally.offloaded_grade / offloaded,
+        "without examples": tally.alone_grade / offloaded,
+        "fact held": tally.held / offloaded,
+    }
+
+
+def main() -> None:
+    """Prints both tables; with --json also writes the figures."""
+    parser = options(__doc__)
     parser.add_argument("--requests", type=int, default=4800)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--world-seed", type=int, default=7)
@@ -153,41 +179,29 @@ def main() -> int:
         default=[0.6, 0.65, 0.7, 0.75, 0.8, 0.825, 0.85, 0.875, 0.9, 0.925, 0.95],
     )
     parser.add_argument("--same-names", action="store_true", help="neighbours must name the same things")
-    args = parser.parse_args()
-    world = World(args.world_seed)
-    asks = list(Stream(world, args.requests, seed=args.seed))
+    chosen = parser.parse_args()
+    world = World(chosen.world_seed)
+    asks = list(Stream(world, chosen.requests, seed=chosen.seed))
     with tempfile.TemporaryDirectory() as folder:
         embedder = Embedder.open("package", Path(folder), cache_entries=50_000)
         vectors = np.stack([embedder.embed_blocking(embedded_text(a)) for a in asks])
         embedder.close()
-    print("| pairs | n | p10 | median | p90 | >=.70 | >=.80 | >=.85 | >=.90 | >=.95 |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    look_alike_report(world, asks, vectors)
-    named = [things(embedded_text(a)) for a in asks] if args.same_names else None
+    pairs = look_alikes(asks, vectors)
+    head = ["pairs", "n", "p10", "median", "p90", *(f">={theta:.2f}" for theta in NEAR_ENOUGH)]
+    print(markdown(head, map(shown, pairs)))
+    named = [things(embedded_text(a)) for a in asks] if chosen.same_names else None
     lead = [world.grade(a.messages, reply(world, "lead", ENGINE_SEED, a.messages)) for a in asks]
     small = [world.grade(a.messages, reply(world, "understudy", ENGINE_SEED, a.messages)) for a in asks]
     print(f"\nlead alone {np.mean(lead):.3f}, understudy alone {np.mean(small):.3f}\n")
-    print(
-        "| theta | m | k | hits | offloaded | exact hits apart | quality | of offloaded | without examples | fact held |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for k in args.k:
-        for m in args.m:
-            for theta in args.theta:
-                t = replay(world, asks, vectors, theta, m, k, lead, named)
-                n, o = t.requests, max(1, t.offloaded)
-                shares = [t.hits / n, t.offloaded / n, t.offloaded / (n - t.hits)]
-                grades = [t.grade / n, t.offloaded_grade / o, t.alone_grade / o]
-                cells = [
-                    str(theta),
-                    str(m),
-                    str(k),
-                    *(f"{x:.1%}" for x in shares),
-                    *(f"{x:.3f}" for x in grades),
-                ]
-                print("| " + " | ".join([*cells, f"{t.held / o:.1%}"]) + " |", flush=True)
-    return 0
+    settings = []
+    for k, m, theta in itertools.product(chosen.k, chosen.m, chosen.theta):
+        settings.append(summed(replay(world, asks, vectors, theta, m, k, lead, named), theta, m, k))
+        print(f"  theta {theta:g}, m {m}, k {k}", file=sys.stderr)
+    formats = ["", "", "", ".1%", ".1%", ".1%", ".3f", ".3f", ".3f", ".1%"]
+    rows = [[f"{v:{how}}" for v, how in zip(row.values(), formats, strict=True)] for row in settings]
+    print(markdown(list(settings[0]), rows))
+    write({"pairs": pairs, "settings": settings}, chosen.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
