@@ -13,8 +13,6 @@ models.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import sys
@@ -25,58 +23,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.options import options, write
+from benchmarks.tiny_models import building
+from benchmarks.understudy_effect import frozen, report, scorer, stream
+from benchmarks.understudy_effect.asking import USD_PER_MTOK
+from benchmarks.vllm import environment
+from benchmarks.vllm.serving import Served, remote, serving
 from router.onnx_session import import_onnxruntime
-
-import_onnxruntime()
-
-from benchmarks import (  # noqa: E402
-    understudy_effect_frozen,
-    understudy_effect_report,
-    understudy_effect_scorer,
-    understudy_effect_stream,
-    vllm_environment,
-)
-from benchmarks.tiny_models import building  # noqa: E402
-from benchmarks.understudy_effect.asking import USD_PER_MTOK  # noqa: E402
-from benchmarks.vllm.serving import Served, remote, serving  # noqa: E402
 
 
 def main() -> None:
     """Prints the tables; with --json also writes every figure, with --charts the pictures."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--json", type=Path, help="also write the figures to this file")
+    arguments = options(__doc__)
     arguments.add_argument("--charts", type=Path, help="folder for the charts (SVG)")
     arguments.add_argument("--requests", type=int, default=2000, help="of the stream")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--only", choices=["frozen", "stream"], help="one of the two studies")
-    arguments.add_argument("--data", type=Path, help="not used: this benchmark brings its own world")
     chosen = arguments.parse_args()
+    import_onnxruntime()  # before anything imports usearch
     with servers() as (small, large), tempfile.TemporaryDirectory(prefix="understudy-effect-") as folder:
         found = experiment(Path(folder), small, large, chosen.requests, chosen.seed, chosen.only)
-    print("\n".join(understudy_effect_report.lines(found)))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(report.lines(found)))
+    write(found, chosen.json)
     if chosen.charts and "stream" in found:
-        understudy_effect_report.draw(found, chosen.charts)
+        report.draw(found, chosen.charts)
 
 
 @contextmanager
 def servers() -> Iterator[tuple[Served, Served]]:
-    """(small, large): those that the environment names, else two of our own. Ends the process where neither can be had."""
+    """(small, large): those that the environment names, else two of our own. Says so and exits where neither can be had."""
     small, large = os.environ.get("UNDERSTUDY_VLLM_SMALL"), os.environ.get("UNDERSTUDY_VLLM_LARGE")
     if small and large:
         yield remote(small), remote(large)
         return
-    environment, models = vllm_environment.folder(), building.folder()
-    if not vllm_environment.is_installed(environment) or not all(
+    installed, models = environment.folder(), building.folder()
+    if not environment.is_installed(installed) or not all(
         building.is_built(models, n) for n in building.NAMES
     ):
-        sys.exit(
-            f"skipped: no vLLM in {environment} or no tiny models in {models}; run `make vllm-env tiny-models`"
+        print(
+            f"skipped: no vLLM in {installed} or no tiny models in {models}; run `make vllm-env tiny-models`"
         )
+        sys.exit()
     with tempfile.TemporaryDirectory(prefix="understudy-vllm-") as folder:
         paths = {name: models / name for name in building.NAMES}
-        with serving(environment, paths, Path(folder)) as both:
+        with serving(installed, paths, Path(folder)) as both:
             yield both["understudy"], both["lead"]
 
 
@@ -85,7 +75,7 @@ def experiment(
 ) -> dict[str, Any]:
     """Every figure, or those of one study; both need the scorer that is trained first."""
     began = time.monotonic()
-    scorer, training = understudy_effect_scorer.trained(folder, small, large, seed)
+    made, training = scorer.trained(folder, small, large, seed)
     _say(f"a scorer is trained ({training['state']})", began)
     found: dict[str, Any] = {
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
@@ -94,10 +84,10 @@ def experiment(
         "scorer": training,
     }
     if only != "stream":
-        found["frozen"] = understudy_effect_frozen.study(folder, small, large, seed, scorer)
+        found["frozen"] = frozen.study(folder, small, large, seed, made)
         _say("the still banks are measured", began)
     if only != "frozen":
-        found["stream"] = understudy_effect_stream.study(folder, small, large, requests, seed, scorer)
+        found["stream"] = stream.study(folder, small, large, requests, seed, made)
         _say("the stream is played", began)
     return found | {"wall_s": time.monotonic() - began}
 

@@ -1,4 +1,4 @@
-"""The figures of benchmarks/understudy_effect.py as tables in Markdown and as charts in SVG."""
+"""The figures of benchmarks.understudy_effect as tables in Markdown and as charts in SVG."""
 
 from __future__ import annotations
 

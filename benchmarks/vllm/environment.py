@@ -1,4 +1,4 @@
-"""Installs vLLM for the CPU into an environment of its own: `python -m benchmarks.vllm_environment [FOLDER]`.
+"""Installs vLLM for the CPU into an environment of its own: `python -m benchmarks.vllm.environment [FOLDER]`.
 
 Never into the gateway's environment: vLLM pins a torch and half a hundred other packages, and the gateway talks to it
 over HTTP only. The folder is VLLM_ENV, else `.cache/vllm` beside the code. What is there already is left as it is.
@@ -21,7 +21,7 @@ TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 # Builds for CUDA come along from PyPI and cannot be imported beside a CPU torch; text models need none of them.
 UNWANTED = ("torchvision", "torchaudio", "torchcodec", "triton")
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def folder() -> Path:

@@ -1,4 +1,4 @@
-"""Makes vLLM's environment fit to run the gateway in, for engines of kind vllm-local: `python -m benchmarks.vllm_gateway`.
+"""Makes vLLM's environment fit to run the gateway in, for engines of kind vllm-local: `python -m benchmarks.vllm.gateway`.
 
 What the gateway depends on is added beside vLLM; what is there and fits stays as vLLM wants it. The code itself is not
 installed: PYTHONPATH names it. Needs nothing but the standard library.

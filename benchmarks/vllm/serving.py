@@ -1,6 +1,6 @@
 """Starts a real vLLM server on a model folder, waits until it serves, reads its figures, and stops it for certain.
 
-On a CPU with the environment of benchmarks.vllm_environment; where a GPU serves already, its URL is enough (`remote`).
+On a CPU with the environment of benchmarks.vllm.environment; where a GPU serves already, its URL is enough (`remote`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import free_port
 from benchmarks.vllm.environment import command
 
 START_S = 600.0
@@ -158,14 +158,6 @@ def serving(environment: Path, models: dict[str, Path], folder: Path) -> Iterato
     finally:
         for server in servers.values():
             server.stop()
-
-
-def free_port() -> int:
-    """One that nobody listens on now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def chat(server: Served, question: str, **fields: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import vllm_serving
+from benchmarks.vllm import serving as vllm_serving
 from benchmarks.vllm.serving import Served
 from tests.vllm import held
 from tests.vllm.conftest import Opener, Starter
