@@ -64,73 +64,45 @@ def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: i
         key = keys[int(rng.integers(tenants))]
         hit, failed, small = kinds[i] < 0.2, kinds[i] > 0.98, 0.2 <= kinds[i] < 0.6
         total_ms = float(rng.lognormal(6, 0.6))
-        writing.add(
-            store.decisions.record(
-                RequestRecord(
-                    id=f"{seed:04x}{i:020x}",
-                    tenant=key.tenant,
-                    started_at_s=float(times[i]),
-                    endpoint="/v1/chat/completions",
-                    model="gpt-4o",
-                    engine="" if hit else "small" if small else "large",
-                    outcome="hit" if hit else "failed" if failed else "answered",
-                    status=502 if failed else 200,
-                    policy="exact" if hit else "in_context",
-                    policy_version="1",
-                    probability=0.9,
-                    reason="exact_repeat" if hit else "bandit",
-                    example_ids=(1, 2, 3) if small else (),
-                    prompt_tokens=0 if hit else int(rng.integers(50, 900)),
-                    completion_tokens=0 if hit else int(rng.integers(20, 400)),
-                    usage_estimated=False,
-                    cost_usd=0.0 if hit else float(rng.random() * 0.01),
-                    total_ms=1.0 if hit else total_ms,
-                    first_chunk_ms=None if hit else total_ms / 3,
-                    overhead_ms=2.0,
-                    stages_ms='{"exact": 0.05, "embed": 1.1, "nearest": 0.3, "score": 0.4, "combine": 0.1, "choose": 0.1}',
-                    key_id=key.id,
-                    reference_cost_usd=float(rng.random() * 0.02),
-                )
-            )
+        request = RequestRecord(
+            id=f"{seed:04x}{i:020x}",
+            tenant=key.tenant,
+            started_at_s=float(times[i]),
+            endpoint="/v1/chat/completions",
+            model="gpt-4o",
+            engine="" if hit else "small" if small else "large",
+            outcome="hit" if hit else "failed" if failed else "answered",
+            status=502 if failed else 200,
+            policy="exact" if hit else "in_context",
+            policy_version="1",
+            probability=0.9,
+            reason="exact_repeat" if hit else "bandit",
+            example_ids=(1, 2, 3) if small else (),
+            prompt_tokens=0 if hit else int(rng.integers(50, 900)),
+            completion_tokens=0 if hit else int(rng.integers(20, 400)),
+            usage_estimated=False,
+            cost_usd=0.0 if hit else float(rng.random() * 0.01),
+            total_ms=1.0 if hit else total_ms,
+            first_chunk_ms=None if hit else total_ms / 3,
+            overhead_ms=2.0,
+            stages_ms='{"exact": 0.05, "embed": 1.1, "nearest": 0.3, "score": 0.4, "combine": 0.1, "choose": 0.1}',
+            key_id=key.id,
+            reference_cost_usd=float(rng.random() * 0.02),
         )
+        writing.add(store.decisions.record(request))
         if i % 20 == 0 and small:
-            writing.add(
-                store.outcomes.note(
-                    OutcomeRecord(
-                        *(
-                            f"{seed:04x}{i:020x}",
-                            key.tenant,
-                            float(times[i]),
-                            "judge",
-                            "k",
-                            "small",
-                            (),
-                            True,
-                        ),
-                        quality=float(rng.random() < 0.9),
-                        probability=0.05,
-                        cost_usd=0.001,
-                    )
-                )
+            judged = OutcomeRecord(
+                *(request.id, key.tenant, request.started_at_s, "judge", "k", "small", (), True),
+                quality=float(rng.random() < 0.9),
+                probability=0.05,
+                cost_usd=0.001,
             )
+            writing.add(store.outcomes.note(judged))
     for n in range(examples):
-        writing.add(
-            store.examples.add(
-                NewExample(
-                    *(
-                        keys[n % tenants].tenant,
-                        "scope",
-                        f"Question number {n} about things?",
-                        f"Answer {n}.",
-                    ),
-                    embedded_text=f"Question number {n}",
-                    vector=None,
-                    embedding_version="",
-                    source_engine="large",
-                    request_id=f"example-{n}",
-                )
-            )
-        )
+        asked, said, text = f"Question number {n} about things?", f"Answer {n}.", f"Question number {n}"
+        tenant, request_id = keys[n % tenants].tenant, f"example-{n}"
+        example = NewExample(tenant, "scope", asked, said, text, None, "", "large", request_id)
+        writing.add(store.examples.add(example))
     writing.wait()
 
 

@@ -52,58 +52,30 @@ def fill_content(store: Memory, *, decisions: int, examples: int, seed: int = 7)
     latest = store.decisions.recent(10**7)
     for record in latest:
         question = f"{words(9)}, {record.id[-6:]}?"
-        writing.add(
-            store.texts.keep(
-                RequestTexts(
-                    *(record.tenant, record.id, "", record.started_at_s, question, words(20)),
-                    messages=({"role": "user", "text": question},),
-                )
-            )
+        texts = RequestTexts(
+            *(record.tenant, record.id, "", record.started_at_s, question, words(20)),
+            messages=({"role": "user", "text": question},),
         )
+        writing.add(store.texts.keep(texts))
     tenant = latest[0].tenant
     vectors = rng.normal(size=(examples, _DIMENSIONS)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     for n in range(examples):
-        question = words(8)
-        writing.add(
-            store.examples.add(
-                NewExample(
-                    *(
-                        tenant,
-                        "scope",
-                        question,
-                        words(20),
-                        question,
-                        vectors[n],
-                        VERSION,
-                        "large",
-                        f"content-{n}",
-                    )
-                )
-            )
+        question, answer = words(8), words(20)
+        example = NewExample(
+            *(tenant, "scope", question, answer, question, vectors[n], VERSION, "large", f"content-{n}")
         )
+        writing.add(store.examples.add(example))
     own = [record for record in latest if record.tenant == tenant and record.outcome == "answered"]
     for record in own[:decisions]:
         writing.add(store.choices.record(_choice(record, rng)))
         if rng.random() < 0.3:
-            writing.add(
-                store.outcomes.note(
-                    OutcomeRecord(
-                        *(
-                            record.id,
-                            tenant,
-                            record.started_at_s,
-                            "judge",
-                            "content",
-                            record.engine,
-                            (),
-                            True,
-                        ),
-                        quality=float(rng.random() < 0.8),
-                        probability=0.3,
-                    )
-                )
+            judged = OutcomeRecord(
+                *(record.id, tenant, record.started_at_s, "judge", "content", record.engine, (), True),
+                quality=float(rng.random() < 0.8),
+                probability=0.3,
             )
+            writing.add(store.outcomes.note(judged))
     writing.wait()
 
 

@@ -329,7 +329,7 @@ CARRIERS = (
     "Hi, this is {first} {last}. {v} is where you find me.",
     "Please update my file: {v}. Thank you!",
     "Customer {first} wrote: {v}",
-    '{{"name": "{first} {last}", "value": "{v}", "active": true}}',
+    '{"name": "{first} {last}", "value": "{v}", "active": true}',
     "Draft a letter. My details:\n- {first} {last}\n- {v}\nKeep it short.",
     "{v}",
     "Is {v} correct? It looks odd to me.",
@@ -418,7 +418,7 @@ def _set_password(d: Draw) -> tuple[str, str]:
             "DB_PASSWORD={v}",
             "my password is {v}",
             "Password: {v}",
-            '{{"password": "{v}"}}',
+            '{"password": "{v}"}',
             "--password={v}",
             "login bob, passwd: {v}",
         )
@@ -485,14 +485,9 @@ def _planted(
         draw = random.Random(f"{seed} {kind}")
         for _ in range(per_kind):
             value, phrase = make(draw)
-            said = phrase.replace("{{", "{").replace("}}", "}").replace("{v}", value) if phrase else value
+            said = phrase.replace("{v}", value) if phrase else value
             carrier = draw.choice(carriers if not phrase else carriers[:3])
-            text = (
-                carrier.replace("{{", "{")
-                .replace("}}", "}")
-                .replace("{first}", draw.choice(FIRST))
-                .replace("{last}", draw.choice(LAST))
-            )
+            text = carrier.replace("{first}", draw.choice(FIRST)).replace("{last}", draw.choice(LAST))
             text = text.replace("{v}", said)
             if draw.random() < 0.5:
                 text = f"{draw.choice(ORDINARY)}\n\n{text}"

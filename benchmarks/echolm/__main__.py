@@ -16,6 +16,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.echolm import world
@@ -32,7 +33,6 @@ QUICK = Size(seeds=1, minutes=3.0, warm_up=1500, dials=(0.2, 0.25, 0.3, 0.4), st
 
 def main() -> None:
     """Prints the tables; with --json also writes every figure."""
-    whole = Size()
     arguments = options(__doc__, data=True)
     arguments.add_argument("--seeds", type=int)
     arguments.add_argument("--minutes", type=float, help="of virtual time per load")
@@ -40,14 +40,12 @@ def main() -> None:
     arguments.add_argument("--proxy-correlation", type=float, default=world.PROXY_CORRELATION)
     arguments.add_argument("--classifier-correlation", type=float, default=world.CLASSIFIER_CORRELATION)
     chosen = arguments.parse_args()
-    usual = QUICK if chosen.quick else whole
-    size = Size(
-        chosen.seeds or usual.seeds,
-        chosen.minutes or usual.minutes,
-        usual.warm_up,
-        usual.dials,
-        usual.step_minutes,
-        chosen.classifier_correlation,
+    usual = QUICK if chosen.quick else Size()
+    size = replace(
+        usual,
+        seeds=chosen.seeds or usual.seeds,
+        minutes=chosen.minutes or usual.minutes,
+        classifier_correlation=chosen.classifier_correlation,
     )
     trace = None
     try:

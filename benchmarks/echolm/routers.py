@@ -70,13 +70,24 @@ class Router(Protocol):
     def answered(self, query: Query, decision: Decision) -> None: ...
 
 
-@dataclass(slots=True)
-class Fixed:
+class Unmoved:
+    """A router that learns nothing and keeps nothing."""
+
+    wants_outcomes = False
+
+    def judged(self, query: Query, decision: Decision, small_score: float, now_s: float) -> None:
+        """See Router."""
+
+    def answered(self, query: Query, decision: Decision) -> None:
+        """See Router."""
+
+
+@dataclass
+class Fixed(Unmoved):
     """Everything to one engine: to the small one with the bank's examples or without."""
 
     to_small: bool
     bank: Bank | None = None
-    wants_outcomes: bool = False
 
     def decide(self, query: Query, states: Sequence[EngineState], now_s: float) -> Decision:
         """See Router."""
@@ -87,15 +98,9 @@ class Fixed:
         fits = tuple(fits_of(seen, chosen))
         return Decision(True, fits, sum(map(example_tokens, chosen)), seen_fits=fits)
 
-    def judged(self, query: Query, decision: Decision, small_score: float, now_s: float) -> None:
-        """Learns nothing."""
 
-    def answered(self, query: Query, decision: Decision) -> None:
-        """Keeps nothing."""
-
-
-@dataclass(slots=True)
-class Threshold:
+@dataclass
+class Threshold(Unmoved):
     """Like RouteLLM: requests that a trained classifier expects the small engine to do well go there, as they are.
 
     `share` sets the threshold: how much of the traffic is to go to the small engine. `knowing` is told each topic's true
@@ -105,7 +110,6 @@ class Threshold:
     share: float
     knowing: bool = False
     threshold: float = 0.0
-    wants_outcomes: bool = False
 
     def settle(self, sample: Sequence[Query]) -> Threshold:
         """Puts the threshold where `share` of these requests lie above it."""
@@ -115,12 +119,6 @@ class Threshold:
     def decide(self, query: Query, states: Sequence[EngineState], now_s: float) -> Decision:
         """See Router."""
         return Decision(self._expected(query) > self.threshold)
-
-    def judged(self, query: Query, decision: Decision, small_score: float, now_s: float) -> None:
-        """Learns nothing."""
-
-    def answered(self, query: Query, decision: Decision) -> None:
-        """Keeps nothing."""
 
     def _expected(self, query: Query) -> float:
         known = query.topic_score if self.knowing else query.told_score

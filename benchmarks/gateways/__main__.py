@@ -9,10 +9,11 @@ from typing import Any
 import click
 import uvloop
 
+from benchmarks.gateways import table
 from benchmarks.gateways.adapter import read_peer
 from benchmarks.gateways.builtin import BUILT_IN
 from benchmarks.gateways.contest import contest
-from benchmarks.gateways.table import print_peers
+from benchmarks.processes import NotReady
 from loadtest.commands.options import make_plan, plan_options
 from loadtest.errors import LoadError
 from loadtest.plan import Target
@@ -90,10 +91,10 @@ def command(
                 say=lambda line: console.print(line, highlight=False, markup=False),
             )
         )
-        print_peers(result, make_console())
+        print(table.text(result))
         if json_path:
             write_json(result, json_path)
-    except LoadError as error:
+    except (LoadError, NotReady) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or 'file'}: {error.strerror or error}") from None

@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.gateways.adapter import Peer, filled
 from benchmarks.gateways.process import Child, running
+from benchmarks.processes import NotReady
 from loadtest.compare import compare
 from loadtest.errors import LoadError
 from loadtest.plan import LoadPlan, Target
@@ -26,13 +27,7 @@ def _mock(options: Sequence[str]) -> Peer:
         program="{python}",
         command=(
             "{python}",
-            "-m",
-            "loadtest",
-            "serve-mock",
-            "--port",
-            "{port}",
-            "--max-seconds",
-            "7200",
+            *("-m", "loadtest", "serve-mock", "--port", "{port}", "--max-seconds", "7200"),
             *options,
         ),
     )
@@ -76,7 +71,7 @@ async def contest(
             say(f"starting {peer.name}{f' ({peer.note})' if peer.note else ''}")
             try:
                 child = stack.enter_context(running(peer, upstream, plan.workload.model, folder / peer.name))
-            except LoadError as error:
+            except NotReady as error:
                 left_out[peer.name] = str(error)
                 continue
             children[peer.name] = child

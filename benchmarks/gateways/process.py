@@ -5,20 +5,16 @@ from __future__ import annotations
 import http.client
 import os
 import secrets
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks import processes
 from benchmarks.gateways.adapter import Peer, filled
 from benchmarks.recorded import ROOT
-from loadtest.errors import LoadError
-
-_GRACE_S = 5.0
 
 
 class Child:
@@ -42,22 +38,12 @@ class Child:
         except OSError:
             return None
 
-    def stop(self) -> None:
-        """End it and its whole process group."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self._process.poll() is None:
-                try:
-                    os.killpg(self._process.pid, number)
-                    self._process.wait(_GRACE_S)
-                except (ProcessLookupError, subprocess.TimeoutExpired):
-                    continue
-
 
 @contextmanager
 def running(peer: Peer, upstream: str, model: str, folder: Path) -> Iterator[Child]:
     """The peer, ready, in front of `upstream` (a URL without /v1). It is stopped at the end, whatever happens.
 
-    Raises LoadError where it does not become ready; the error ends with the last lines of its output.
+    Raises processes.NotReady where it does not become ready.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
@@ -80,47 +66,20 @@ def running(peer: Peer, upstream: str, model: str, folder: Path) -> Iterator[Chi
     if "{python}" in peer.command:
         environment["PYTHONPATH"] = str(ROOT)
     log = folder / "output.log"
-    with log.open("wb") as output:
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=environment,
-                cwd=folder,
-            )
-        except OSError as error:
-            raise LoadError(f"{peer.name}: cannot start {command[0]!r}: {error.strerror or error}") from None
-    child = Child(peer.name, process, values)
-    try:
-        _wait_until_ready(child, peer, log)
+    with processes.started(command, log, env=environment, cwd=folder) as process:
+        child = Child(peer.name, process, values)
+        ready = partial(_is_ready, child, peer)
+        processes.wait_until(ready, peer.name, process, log, within_s=peer.ready_within_s, pause_s=0.1)
         yield child
-    finally:
-        child.stop()
 
 
-def _wait_until_ready(child: Child, peer: Peer, log: Path) -> None:
+def _is_ready(child: Child, peer: Peer) -> bool:
     headers = {name: filled(value, child.values) for name, value in peer.headers}
-    deadline = time.monotonic() + peer.ready_within_s
-    while time.monotonic() < deadline:
-        if child.ended:
-            raise LoadError(f"{peer.name} ended at once; its last words: {_tail(log)}")
-        connection = http.client.HTTPConnection("127.0.0.1", child.port, timeout=2.0)
-        try:
-            connection.request("GET", peer.ready_path, headers=headers)
-            if connection.getresponse().status == 200:
-                return
-        except (OSError, http.client.HTTPException):
-            pass  # not yet
-        finally:
-            connection.close()
-        time.sleep(0.1)
-    raise LoadError(
-        f"{peer.name} was not ready within {peer.ready_within_s:g} s; its last words: {_tail(log)}"
-    )
-
-
-def _tail(log: Path) -> str:
-    return repr(log.read_bytes()[-400:].decode("utf-8", "replace").strip())
+    connection = http.client.HTTPConnection("127.0.0.1", child.port, timeout=2.0)
+    try:
+        connection.request("GET", peer.ready_path, headers=headers)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False  # not yet
+    finally:
+        connection.close()

@@ -214,14 +214,12 @@ def table(title: str, figures: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def run(
-    *, requests: int, seed: int, worlds: Sequence[int], answers: bool, knobs: Knobs, cache: Path
-) -> dict[str, Any]:
+def run(*, requests: int, seed: int, worlds: Sequence[int], knobs: Knobs, cache: Path) -> dict[str, Any]:
     """Trains in the first world, measures there and in the others; prints as it goes."""
     features = Features(Rarity.read(prepare("package", cache).tokenizer))
     embedder = Embedder.open("package", cache, cache_entries=50_000)
     try:
-        played = [play(World(w), requests, seed, embedder.embed_blocking, answers=answers) for w in worlds]
+        played = [play(World(w), requests, seed, embedder.embed_blocking, answers=True) for w in worlds]
     finally:
         embedder.close()
     upto = requests * 4 // 5
@@ -239,7 +237,6 @@ def run(
             "requests": requests,
             "seed": seed,
             "worlds": list(worlds),
-            "answers": answers,
             "min_gain": knobs.min_gain,
             "min_promise": knobs.min_promise,
         },
@@ -276,13 +273,11 @@ def main() -> None:
     """Trains, compares and prints; with --json also writes the figures."""
     parser = study_options(__doc__, requests=3000)
     parser.add_argument("--worlds", type=int, nargs="+", default=[7, 11], help="the first is trained in")
-    parser.add_argument("--no-answers", action="store_true", help="without the answers' vectors")
     asked = parser.parse_args()
     found = run(
         requests=asked.requests,
         seed=asked.seed,
         worlds=asked.worlds,
-        answers=not asked.no_answers,
         knobs=Knobs(min_gain=asked.min_gain, min_promise=asked.min_promise),
         cache=asked.cache / "models",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -13,8 +12,6 @@ from benchmarks.recorded import rows
 from benchmarks.vectors import Matrix, embedded, exact_nearest
 from router.plan import Candidate
 from store.records import Example
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ def banking77(data: Path, cache: Path, most: int | None = None) -> Case:
     intents = [row["intent"] for row in asked]
     kinds = sorted(set(intents))
     said = embedded([kind.replace("_", " ") for kind in kinds], cache)
-    return _case(
+    case = Case(
         "banking77",
         prompts,
         [intent.replace("_", " ") for intent in intents],
@@ -55,6 +52,7 @@ def banking77(data: Path, cache: Path, most: int | None = None) -> Case:
         embedded(prompts, cache),
         said[[kinds.index(intent) for intent in intents]],
     )
+    return _shuffled(case)
 
 
 def nl2bash(data: Path, cache: Path, most: int | None = None) -> Case:
@@ -63,7 +61,7 @@ def nl2bash(data: Path, cache: Path, most: int | None = None) -> Case:
     pairs = [pair for pair in pairs if pair["response"].split()]
     prompts = [pair["prompt"].strip()[:1500] for pair in pairs]
     commands = [pair["response"].strip()[:1500] for pair in pairs]
-    return _case(
+    case = Case(
         "nl2bash",
         prompts,
         commands,
@@ -72,31 +70,20 @@ def nl2bash(data: Path, cache: Path, most: int | None = None) -> Case:
         embedded(prompts, cache),
         embedded(commands, cache),
     )
+    return _shuffled(case)
 
 
-def _case(
-    name: str,
-    prompts: list[str],
-    answers: list[str],
-    labels: list[str],
-    groups: list[int],
-    vectors: Matrix,
-    answer_vectors: Matrix,
-) -> Case:
-    """Shuffled: the files are sorted, and a pair's place, which becomes its id, must not tell its label."""
-    order = np.random.default_rng(0).permutation(len(prompts))
-
-    def shuffled(values: list[T]) -> list[T]:
-        return [values[i] for i in order]
-
+def _shuffled(case: Case) -> Case:
+    """The files are sorted, and a pair's place, which becomes its id, must not tell its label."""
+    order = np.random.default_rng(0).permutation(len(case.prompts))
     return Case(
-        name,
-        shuffled(prompts),
-        shuffled(answers),
-        shuffled(labels),
-        shuffled(groups),
-        vectors[order],
-        answer_vectors[order],
+        case.name,
+        [case.prompts[i] for i in order],
+        [case.answers[i] for i in order],
+        [case.labels[i] for i in order],
+        [case.groups[i] for i in order],
+        case.vectors[order],
+        case.answer_vectors[order],
     )
 
 

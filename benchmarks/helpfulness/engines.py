@@ -15,23 +15,21 @@ answer right; none where the engine is right alone, or no candidate makes it so.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import random
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import numpy as np
 
 from benchmarks.helpfulness.choosing import CANDIDATES, MOST, choose, drawn, opened, outcome, study_options
 from benchmarks.options import write
 from benchmarks.tables import markdown
 from benchmarks.tiny_models.world import PHRASINGS, Fact, World
+from benchmarks.vllm.serving import chat, remote
 from router.combiner import Knobs
 from router.embedder import Embedder
 from router.embedding_model import prepare
@@ -53,7 +51,7 @@ COUNTERFACTUAL = 0.4
 LEARNT_FAMILIES = 0.6
 """Share of the families of towns that the scorer learns about."""
 FAMILY = 4
-AT_ONCE, PATIENCE_S = 16, 300.0
+AT_ONCE = 16
 NOW_S = 86_400.0
 
 
@@ -77,37 +75,22 @@ class Engine:
 
     def __init__(self, url: str) -> None:
         """`url`: with /v1, as an OpenAI client would be given it. Raises OSError where nobody answers."""
-        self.url = url.rstrip("/")
-        with urllib.request.urlopen(self.url + "/models", timeout=PATIENCE_S) as listed:
-            self.model: str = json.load(listed)["data"][0]["id"]
+        self.served = remote(url)
         self.said: dict[Prompt, str] = {}
 
     def ask(self, prompts: Sequence[tuple[str, Sequence[Candidate]]]) -> None:
         """Fetches what it says to each of `prompts` (a question and its examples, in order) into `said`."""
-        asyncio.run(self._ask(prompts))
-
-    async def _ask(self, prompts: Sequence[tuple[str, Sequence[Candidate]]]) -> None:
         new = {key(question, examples): (question, examples) for question, examples in prompts}
-        waiting = [(k, *new[k]) for k in new if k not in self.said]
-        gate = asyncio.Semaphore(AT_ONCE)
-        timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as group:
-            for name, question, examples in waiting:
-                group.create_task(self._one(session, gate, name, question, examples))
+        waiting = [name for name in new if name not in self.said]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            self.said.update(
+                zip(waiting, pool.map(lambda name: self._answer(*new[name]), waiting), strict=True)
+            )
 
-    async def _one(
-        self,
-        session: aiohttp.ClientSession,
-        gate: asyncio.Semaphore,
-        name: Prompt,
-        question: str,
-        examples: Sequence[Candidate],
-    ) -> None:
+    def _answer(self, question: str, examples: Sequence[Candidate]) -> str:
         messages = with_examples([{"role": "user", "content": question}], examples)
-        body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": ANSWER_TOKENS}
-        async with gate, session.post(self.url + "/chat/completions", json=body) as response:
-            response.raise_for_status()
-            self.said[name] = (await response.json())["choices"][0]["message"]["content"]
+        found = chat(self.served, question, messages=messages, max_tokens=ANSWER_TOKENS)
+        return str(found["choices"][0]["message"]["content"])
 
 
 def key(question: str, examples: Sequence[Candidate]) -> Prompt:

@@ -91,16 +91,15 @@ class Bank:
         """All that is remembered, oldest first, as candidates of no request."""
         return [self._candidate(i, 0.0) for i in sorted(i for ids in self._of_scope.values() for i in ids)]
 
-    def near(self, i: int, count: int, of: Played | None = None) -> list[Candidate]:
-        """Candidates for request `i` (of another stream, if named), nearest first; never the very same question."""
-        asked, played = of or self._played, self._played
-        there = self._of_scope.get(scope_of(asked.asks[i]) if self._scoped else "", [])
+    def near(self, i: int, count: int) -> list[Candidate]:
+        """Candidates for request `i`, nearest first; never the very same question."""
+        played = self._played
+        there = self._of_scope.get(scope_of(played.asks[i]) if self._scoped else "", [])
         if not there:
             return []
-        similarity = played.vectors[there] @ asked.vectors[i]
-        order = [
-            j for j in np.argsort(-similarity, kind="stable") if played.texts[there[j]] != asked.texts[i]
-        ]
+        similarity = played.vectors[there] @ played.vectors[i]
+        nearest = np.argsort(-similarity, kind="stable")
+        order = [j for j in nearest if played.texts[there[j]] != played.texts[i]]
         return [self._candidate(there[j], float(similarity[j])) for j in order[:count]]
 
     def _candidate(self, i: int, similarity: float) -> Candidate:

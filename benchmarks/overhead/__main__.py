@@ -225,7 +225,7 @@ class Bench:
                     )
                     check(key, streams)
                     grown_kib = (max(sizes_mib) - before_mib) * 1024
-                    found[key].append({"kib_per_stream": grown_kib / counts.crowd})
+                    found[key].append({"streams": counts.crowd, "kib_per_stream": grown_kib / counts.crowd})
             print(f"  crowd {n + 1}", file=sys.stderr)
         return found
 
@@ -296,11 +296,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(counts, Path(folder), tuple(chosen.only or PARTS))
         figures = uvloop.run(bench.run())
-    rows = report.rows(figures)
-    print(report.as_text(rows, figures))
+    table = report.as_text(report.rows(figures), figures)
+    print(table)
     write(figures, chosen.json)
     if chosen.markdown:
-        chosen.markdown.write_text(report.as_markdown(rows, figures))
+        chosen.markdown.write_text(table)
 
 
 if __name__ == "__main__":

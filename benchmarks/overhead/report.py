@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from benchmarks.tables import markdown
 
 _LABELS = {
     "direct": "straight to the mock (its own CPU)",
@@ -66,22 +69,14 @@ def _paired(part: dict[str, list[dict[str, float]]], name: str, key: str, base: 
 
 def rows(figures: dict[str, Any]) -> list[Row]:
     """Everything that was measured, part by part."""
-    found: list[Row] = []
-    if "requests" in figures:
-        found += _requests(figures["requests"])
-    if "texts" in figures:
-        found += _texts(figures["texts"])
-    if "chunks" in figures:
-        found += _chunks(figures["chunks"])
-    if "crowd" in figures:
-        found += _crowd(figures["crowd"], figures["counts"]["crowd"])
-    if "memory" in figures:
-        found += _memory(figures["memory"])
-    if "start" in figures:
-        found += _start(figures["start"])
-    if "stages" in figures:
-        found += _stages(figures["stages"])
-    return found
+    makers: dict[str, Callable[[Any], list[Row]]] = {
+        "requests": _requests,
+        "texts": _texts,
+        "chunks": _chunks,
+        "crowd": _crowd,
+    }
+    makers |= {"memory": _memory, "start": _start, "stages": _stages}
+    return [row for part, make in makers.items() if part in figures for row in make(figures[part])]
 
 
 def _requests(part: dict[str, list[dict[str, float]]]) -> list[Row]:
@@ -138,14 +133,14 @@ def _chunks(part: dict[str, list[dict[str, float]]]) -> list[Row]:
     return found
 
 
-def _crowd(part: dict[str, list[dict[str, float]]], streams: int) -> list[Row]:
+def _crowd(part: dict[str, list[dict[str, float]]]) -> list[Row]:
     found = []
     for key, rounds in part.items():
         size = Spread.of(_column(rounds, "kib_per_stream"))
         ours = key != "relay"
         found.append(
             Row(
-                f"memory per stream, {streams} at once",
+                f"memory per stream, {rounds[0]['streams']:.0f} at once",
                 _LABELS[key],
                 size.text(" KiB", 1),
                 "",
@@ -212,43 +207,20 @@ def _stages(part: dict[str, list[dict[str, float]]]) -> list[Row]:
     return found
 
 
-_HEAD = ("", "figure", "against the relay", "target", "", "note")
+def as_text(rows: list[Row], figures: dict[str, Any]) -> str:
+    """A table per part, as Markdown, and which targets were missed."""
+    lines = [_heading(figures)]
+    for part, of_part in itertools.groupby(rows, lambda row: row.part):
+        head = (part, "figure", "against the relay", "target", "", "note")
+        lines += ["", markdown(head, map(_cells, of_part))]
+    missed = [f"{row.part}, {row.what}" for row in rows if row.met is False]
+    lines += ["", f"Missed: {'; '.join(missed)}" if missed else "All targets met."]
+    return "\n".join(lines) + "\n"
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     verdict = {None: "", True: "met", False: "MISSED"}[row.met]
     return (row.what, row.figure, row.against, row.target, verdict, row.note)
-
-
-def as_text(rows: list[Row], figures: dict[str, Any]) -> str:
-    """The table for a terminal."""
-    lines = [_heading(figures)]
-    widths = [max(len(cell) for cell in column) for column in zip(_HEAD, *map(_cells, rows), strict=True)]
-    part = ""
-    for row in rows:
-        if row.part != part:
-            part = row.part
-            lines += ["", part]
-        lines.append("  " + "  ".join(c.ljust(w) for c, w in zip(_cells(row), widths, strict=True)).rstrip())
-    missed = [f"{row.part}, {row.what}" for row in rows if row.met is False]
-    lines += ["", f"Missed: {'; '.join(missed)}" if missed else "All targets met."]
-    return "\n".join(lines)
-
-
-def as_markdown(rows: list[Row], figures: dict[str, Any]) -> str:
-    """The same for a page."""
-    lines = [_heading(figures), ""]
-    part = ""
-    for row in rows:
-        if row.part != part:
-            part = row.part
-            lines += [
-                "",
-                f"| {part} | figure | against the relay | target | | note |",
-                "|---|---|---|---|---|---|",
-            ]
-        lines.append("| " + " | ".join(_cells(row)) + " |")
-    return "\n".join(lines) + "\n"
 
 
 def _heading(figures: dict[str, Any]) -> str:

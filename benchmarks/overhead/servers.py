@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -40,16 +39,6 @@ class Server:
         return processes.rss_mib(self.pid)
 
 
-def answers(port: int, path: str) -> bool:
-    """Whether `GET path` gives 200."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
-            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n".encode())
-            return sock.recv(64).startswith(b"HTTP/1.1 200")
-    except OSError:
-        return False
-
-
 def fetch(port: int, path: str) -> str:
     """The answer to `GET path`, head and body."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
@@ -58,6 +47,14 @@ def fetch(port: int, path: str) -> str:
         while part := sock.recv(65536):
             parts.append(part)
     return b"".join(parts).decode()
+
+
+def answers(port: int, path: str) -> bool:
+    """Whether `GET path` gives 200."""
+    try:
+        return fetch(port, path).startswith("HTTP/1.1 200")
+    except OSError:
+        return False
 
 
 def bypassed(server: Server) -> dict[str, float]:
@@ -73,26 +70,12 @@ def started(
 ) -> Iterator[Server]:
     """Run `command` until the block ends; its output goes to `log`. Raises RuntimeError if it never gets ready."""
     began = time.perf_counter()
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            stdout=output,
-            stderr=output,
-            preexec_fn=(lambda: os.sched_setaffinity(0, core)) if core else None,
+    pinned = (lambda: os.sched_setaffinity(0, core)) if core else None
+    with processes.started(command, log, preexec_fn=pinned) as process:
+        processes.wait_until(
+            lambda: answers(port, ready_path), name, process, log, within_s=60, pause_s=0.003
         )
-    try:
-        while not answers(port, ready_path):
-            if process.poll() is not None or time.perf_counter() - began > 60:
-                raise RuntimeError(f"{name} did not get ready:\n{log.read_text()[-2000:]}")
-            time.sleep(0.003)
         yield Server(name, process.pid, port, time.perf_counter() - began)
-    finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def upstream(folder: Path) -> AbstractContextManager[Server]:

@@ -36,6 +36,7 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks.options import options, write
 from benchmarks.replay.stage import TENANT, THETA, Served, Stage, copied, follow
+from benchmarks.tables import markdown
 from engines.engine import Engine
 from gateway.config import Config
 from gateway.demo.stage import model_cache
@@ -117,8 +118,7 @@ def arm_of(
 ) -> dict[str, Any]:
     """One arm: a copy of the bank, the money spent, the last day on it."""
     copied(prepared, folder)
-    expand = {"enabled": arm == "expand", **settings.pop("expand", {})}
-    with stage.memory(folder, expand=expand, **settings) as (memory, config):
+    with stage.memory(folder, expand={"enabled": arm == "expand"}, **settings) as (memory, config):
         follow(memory)
         spent: dict[str, Any] = {"usd": 0.0, "steps": 0, "results": {}}
         if arm != "none":
@@ -147,7 +147,7 @@ def seed_of(
         stage = Stage(seed, days, facts, model_cache())
         prepared = stage.prepare(folder / "bank", judged)
         found = {
-            arm: arm_of(stage, folder / "bank", folder / arm.replace(" ", "-"), arm, usd, **dict(settings))
+            arm: arm_of(stage, folder / "bank", folder / arm.replace(" ", "-"), arm, usd, **settings)
             for arm in arms
         }
     none = found["none"]
@@ -185,24 +185,16 @@ def main() -> None:
 
 def table(rows: dict[str, list[dict[str, Any]]]) -> None:
     """Means of the rows of each arm."""
-    print(
-        "| arm | dollars | steps | bettered | added | quality | offloaded | share at .9 | coverage | bank right |"
-        " quality per dollar | share per dollar |\n|---|" + "---|" * 11
-    )
+    head = ["arm", "dollars", "steps", "bettered", "added", "quality", "offloaded", "share at .9", "coverage"]
+    head += ["bank right", "quality per dollar", "share per dollar"]
+    formats = {"usd": ".3f", "steps": ".0f", "replaced": ".0f", "expanded": ".0f", "quality": ".3f"}
+    formats |= {"offloaded": ".1%", "share_good": ".1%", "coverage": ".1%", "right_in_bank": ".1%"}
+    formats |= {"quality_per_usd": ".3f", "share_good_per_usd": ".3f"}
+    shown = []
     for arm, each in rows.items():
-
-        def mean(name: str, of: list[dict[str, Any]] = each) -> float:
-            return statistics.mean(float(row[name]) for row in of)
-
-        def count(name: str, of: list[dict[str, Any]] = each) -> float:
-            return statistics.mean(row["results"].get(name, 0) for row in of)
-
-        print(
-            f"| {arm} | {mean('usd'):.3f} | {mean('steps'):.0f} | {count('replaced'):.0f} | {count('expanded'):.0f} |"
-            f" {mean('quality'):.3f} | {mean('offloaded'):.1%} | {mean('share_good'):.1%} | {mean('coverage'):.1%} |"
-            f" {mean('right_in_bank'):.1%} | {mean('quality_per_usd'):.3f} | {mean('share_good_per_usd'):.3f} |",
-            flush=True,
-        )
+        means = [statistics.mean((row | row["results"]).get(name, 0) for row in each) for name in formats]
+        shown.append([arm, *(f"{mean:{how}}" for mean, how in zip(means, formats.values(), strict=True))])
+    print(markdown(head, shown), flush=True)
 
 
 def ratio(found: Sequence[dict[str, Any]]) -> None:

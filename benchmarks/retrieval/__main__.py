@@ -144,8 +144,8 @@ def _resident_bytes() -> int:
 
 def table(figures: list[Figures]) -> str:
     """The figures as Markdown."""
-    head = ("data", "size", "width", "recall@10", "nearest found", "search CPU p50 / p99 ms", "exact CPU ms")
-    head += ("build CPU s (us each)", "memory / snapshot bytes each")
+    head = ["data", "size", "width", "recall@10", "nearest found", "search CPU p50 / p99 ms", "exact CPU ms"]
+    head += ["build CPU s (us each)", "memory / snapshot bytes each"]
     rows = []
     for one in figures:
         for width in sorted([*one.others, one.chosen], key=lambda s: (s.expansion, s is one.chosen)):
@@ -196,6 +196,7 @@ def main(arguments: list[str] | None = None) -> list[Figures]:
     chosen = parser.parse_args(arguments)
     if chosen.quick:
         chosen.sizes, chosen.kinds, chosen.queries, chosen.expansions = [1000], ["clustered"], 50, [16]
+    machine = f"{platform.machine()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
     figures: list[Figures] = []
     for size in chosen.sizes:
         for kind in chosen.kinds:
@@ -208,21 +209,12 @@ def main(arguments: list[str] | None = None) -> list[Figures]:
                 print(absent)
                 continue
             figures.append(measured(kind, data, chosen.expansions))
-            write({"machine": _machine(), "figures": [asdict(one) for one in figures]}, chosen.json)
+            write({"machine": machine, "figures": [asdict(one) for one in figures]}, chosen.json)
             print(table(figures[-1:]), flush=True)
     if len(figures) > 1:
         print("\n" + table(figures))
     print("\n".join(["", *verdicts(figures)]))
     return figures
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "processors": os.cpu_count(),
-        "load": os.getloadavg(),
-    }
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,8 +132,7 @@ def drift(recorded: Recorded, seeds: int) -> dict[str, Any]:
             half = len(stream.prompts) // 2
             swapped = stream.quality.copy()
             swapped[half:] = swapped[half:, ::-1]
-            moved = Recorded(stream.name, stream.small, stream.large, stream.prompts, swapped, stream.vectors)
-            run = Stream(moved, seed, dial=0.9, half_life_requests=half_life).run()
+            run = Stream(replace(stream, quality=swapped), seed, dial=0.9, half_life_requests=half_life).run()
             right = np.zeros(len(swapped))
             right[half:] = (run.picks[half:] == swapped[half:].mean(0).argmax()).astype(float)
             right[:half] = (run.picks[:half] == swapped[:half].mean(0).argmax()).astype(float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,8 @@ class Recorded:
     def shuffled(self, seed: int) -> Recorded:
         """The same requests in an order of their own."""
         order = np.random.default_rng(seed).permutation(len(self.prompts))
-        return Recorded(
-            self.name,
-            self.small,
-            self.large,
-            tuple(self.prompts[i] for i in order),
-            self.quality[order],
-            self.vectors[order],
-        )
+        prompts = tuple(self.prompts[i] for i in order)
+        return replace(self, prompts=prompts, quality=self.quality[order], vectors=self.vectors[order])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +63,19 @@ def _with_choices(row: Mapping[str, Any]) -> str:
     return _lettered(row["prompt"], [str(c) for c in parsed])
 
 
+def _routellm(file: str) -> _Source:
+    return _Source(
+        file,
+        "mixtral-8x7b-instruct",
+        "gpt-4-1106-preview",
+        lambda row: str(row["prompt"]),
+        lambda row, engine: float(row["models"][engine]["correct"]),
+    )
+
+
 SOURCES = {
-    "gsm8k": _Source(
-        "router_gsm8k_routellm.jsonl.gz",
-        "mixtral-8x7b-instruct",
-        "gpt-4-1106-preview",
-        lambda row: str(row["prompt"]),
-        lambda row, engine: float(row["models"][engine]["correct"]),
-    ),
-    "mmlu": _Source(
-        "router_mmlu_routellm_open.jsonl.gz",
-        "mixtral-8x7b-instruct",
-        "gpt-4-1106-preview",
-        lambda row: str(row["prompt"]),
-        lambda row, engine: float(row["models"][engine]["correct"]),
-    ),
+    "gsm8k": _routellm("router_gsm8k_routellm.jsonl.gz"),
+    "mmlu": _routellm("router_mmlu_routellm_open.jsonl.gz"),
     "mmlupro": _Source(
         "router_mmlupro_open.jsonl.gz",
         "Meta-Llama-3_1-8B-Instruct",

@@ -14,7 +14,7 @@ from benchmarks.routing.data import Recorded
 from engines.engine import Price
 from router.bandit import Lesson, Option, Scene
 from router.bandit_vw import BanditSettings, VowpalBandit
-from router.chooser import Chooser, Knobs, Situation
+from router.chooser import Chooser, Situation
 from router.features import Request
 from router.learning.bandit_training import Row, TrainingKnobs, fresh_bandit
 from router.load_bias import EngineState
@@ -65,16 +65,13 @@ class Stream:
         told: int = 0,
         dial: float = DIAL,
         half_life_requests: float = math.inf,
-        settings: BanditSettings | None = None,
-        knobs: Knobs | None = None,
     ) -> None:
         self.told = told
         self.bandit: VowpalBandit | None = None
-        self.chooser = Chooser(knobs)
+        self.chooser = Chooser()
         self._recorded = recorded
         self._rng = random.Random(seed)
         self._dial = dial
-        self._settings = settings or BanditSettings()
         # Requests are a second apart.
         self._training = TrainingKnobs(half_life_s=half_life_requests)
         self._choices: dict[int, Choice] = {}
@@ -95,7 +92,7 @@ class Stream:
         """Goes through all of it."""
         count = len(self._recorded.prompts)
         scores, picks = np.zeros(count), np.zeros(count, np.int64)
-        self.bandit = VowpalBandit(self._settings)
+        self.bandit = VowpalBandit(BanditSettings())
         due = FIRST_TRAINING
         for index in range(count):
             if index == self.told and self.told:
@@ -117,7 +114,7 @@ class Stream:
         rows = self._rows
         known = range(len(rows), until)
         rows += [Row(lesson, float(i)) for i, lesson in zip(known, self.lessons(known), strict=True)]
-        self.bandit = fresh_bandit(rows, self._settings, self._training, now_s=float(until))
+        self.bandit = fresh_bandit(rows, BanditSettings(), self._training, now_s=float(until))
 
     def lessons(self, indices: Iterable[int]) -> list[Lesson]:
         """What is known of these requests: both outcomes where told, else the chosen engine's."""

@@ -203,18 +203,22 @@ class Bounded:
         return decision.reason
 
 
-class PerEntry:
-    """Each entry alone: explore with chance 1 - delta / (1 - p), p the lower edge of a band times its confidence."""
+class Unbounded:
+    """A policy that promises nothing about its errors."""
 
     phase = 0
+
+    def grace(self) -> float:
+        return math.inf
+
+
+class PerEntry(Unbounded):
+    """Each entry alone: explore with chance 1 - delta / (1 - p), p the lower edge of a band times its confidence."""
 
     def __init__(self, delta: float) -> None:
         self._delta = delta
         self._seen: dict[int, list[Observation]] = {}
         self._lines: dict[int, Line] = {}
-
-    def grace(self) -> float:
-        return math.inf
 
     def step(self, asked: Asked, rng: random.Random) -> str:
         seen = self._seen.setdefault(asked.entry, [])
@@ -232,16 +236,11 @@ class PerEntry:
         return "explore"
 
 
-class FixedSimilarity:
+class FixedSimilarity(Unbounded):
     """Reuse above a threshold."""
-
-    phase = 0
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
-
-    def grace(self) -> float:
-        return math.inf
 
     def step(self, asked: Asked, rng: random.Random) -> str:
         return "reuse" if asked.similarity >= self._threshold else "below"

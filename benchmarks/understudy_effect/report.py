@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables import markdown
 from benchmarks.understudy_effect.frozen import ALONE, CHOSEN, LARGE, NEAREST, RULE, RULE_TRAINED, TRAINED
 from benchmarks.understudy_effect.stream import BANDIT, BIN
 
@@ -28,78 +29,77 @@ def frozen_lines(study: dict[str, Any]) -> list[str]:
     held = f"Bank of {study['bank']} examples, {study['questions']} questions. Cost: of the large model's."
     more = f"The same questions, a bank of {study['dense_bank']} examples: three phrasings of each of the same facts."
     return [
-        *(held, "", *_ways(ways, dear), "", *_pace(ways), "", *_unhelped(ways), ""),
-        *(more, "", *_ways(study["dense_ways"], dear), "", *_unhelped(study["dense_ways"])),
+        *(held, "", _ways(ways, dear), "", _pace(ways), "", _unhelped(ways), ""),
+        *(more, "", _ways(study["dense_ways"], dear), "", _unhelped(study["dense_ways"])),
     ]
 
 
-def _ways(ways: dict[str, Any], dear: float) -> list[str]:
-    rows = [
-        "| | right, bank can help | right, it cannot | right, all | win rate | to small | examples | cost |"
-        " examples sent to the small model with | right with them | small alone on these |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+def _ways(ways: dict[str, Any], dear: float) -> str:
+    head = [
+        "",
+        "right, bank can help",
+        "right, it cannot",
+        "right, all",
+        "win rate",
+        "to small",
+        "examples",
+        "cost",
     ]
+    head += ["examples sent to the small model with", "right with them", "small alone on these"]
+    rows = []
     for name, way in ways.items():
         every, sent = way["all"], way.get("where_sent")
-        with_them = "0 % | | |"
+        right = [_share(way[part]["right"]) for part in ("bank_can_help", "bank_cannot_help", "all")]
+        bill = [_share(every["to_small"]), f"{every['examples']:.2f}", f"{every['usd_per_1000'] / dear:.2f}"]
+        with_them = ["0 %", "", ""]
         if sent:
             share = sent["questions"] / every["questions"]
-            with_them = f"{_share(share)} | {_share(sent['right'])} | {_share(sent['right_alone'])} |"
-        rows.append(
-            f"| {name} | {_share(way['bank_can_help']['right'])} | {_share(way['bank_cannot_help']['right'])} |"
-            f" {_share(every['right'])} | {every['win_rate']:.3f} | {_share(every['to_small'])} | {every['examples']:.2f} |"
-            f" {every['usd_per_1000'] / dear:.2f} | {with_them}"
-        )
-    return rows
+            with_them = [_share(share), _share(sent["right"]), _share(sent["right_alone"])]
+        rows.append([name, *right, f"{every['win_rate']:.3f}", *bill, *with_them])
+    return markdown(head, rows)
 
 
-def _pace(ways: dict[str, Any]) -> list[str]:
-    rows = ["| | requests/s | p50 ms | p95 ms | p50 ms, one at a time |", "|---|---|---|---|---|"]
-    rows += [
-        f"| {name} | {way['requests_per_s']:.1f} | {way['p50_ms']:.0f} | {way['p95_ms']:.0f} |"
-        f" {way['p50_one_at_a_time_ms']:.0f} |"
-        for name, way in ways.items()
-    ]
-    return rows
+def _pace(ways: dict[str, Any]) -> str:
+    rows = []
+    for name, way in ways.items():
+        latencies = [f"{way[key]:.0f}" for key in ("p50_ms", "p95_ms", "p50_one_at_a_time_ms")]
+        rows.append([name, f"{way['requests_per_s']:.1f}", *latencies])
+    return markdown(("", "requests/s", "p50 ms", "p95 ms", "p50 ms, one at a time"), rows)
 
 
-def _unhelped(ways: dict[str, Any]) -> list[str]:
-    rows = ["Questions whose fact is not in the bank: every example there is would mislead.", ""]
-    rows += ["| | got none | examples sent | right |", "|---|---|---|---|"]
+def _unhelped(ways: dict[str, Any]) -> str:
+    rows = []
     for name in (ALONE, NEAREST, CHOSEN, TRAINED, RULE, RULE_TRAINED):
         if name in ways:
             part = ways[name]["bank_cannot_help"]
-            rows.append(
-                f"| {name} | {_share(part['none_sent'])} | {part['examples']:.2f} | {_share(part['right'])} |"
-            )
-    return rows
+            rows.append([name, _share(part["none_sent"]), f"{part['examples']:.2f}", _share(part["right"])])
+    title = "Questions whose fact is not in the bank: every example there is would mislead.\n\n"
+    return title + markdown(("", "got none", "examples sent", "right"), rows)
 
 
 def _stream(study: dict[str, Any]) -> list[str]:
-    rows = [
+    policies = study["policies"]
+    dear = policies["always large"]
+
+    def shown(part: str, one: dict[str, Any]) -> list[str]:
+        if part not in one:
+            return ["", "", ""]
+        cost = one[part]["usd_per_1000"] / dear[part]["usd_per_1000"]
+        return [_share(one[part]["right"]), _share(one[part]["to_small"]), f"{cost:.2f}"]
+
+    head = ("", "right", "to small", "cost", "right, after warm-up", "to small", "cost")
+    rows = [[name, *shown("all", one), *shown("after_warm_up", one)] for name, one in policies.items()]
+    return [
         f"{study['requests']} requests from an empty bank, feedback on {study['feedback_share']:.0%} of the questions."
         f" After warm-up: the last {study['requests'] - study['warm_up']}; where nothing is tried any more, the"
         f" {study['settled_requests']} requests after these.",
         "",
-        "| | right | to small | cost | right, after warm-up | to small | cost |",
-        "|---|---|---|---|---|---|---|",
+        markdown(head, rows),
+        "",
+        f"By {BIN} requests, {BANDIT}: right/to small",
+        "",
+        " ".join(f"{one['right']:.2f}/{one['to_small']:.2f}" for one in policies[BANDIT]["curve"]),
     ]
-    policies = study["policies"]
-    dear = policies["always large"]
-    for name, one in policies.items():
-        whole = "| |"
-        if "all" in one:
-            every = one["all"]
-            cost = every["usd_per_1000"] / dear["all"]["usd_per_1000"]
-            whole = f"{_share(every['right'])} | {_share(every['to_small'])} | {cost:.2f}"
-        after = one["after_warm_up"]
-        cost = after["usd_per_1000"] / dear["after_warm_up"]["usd_per_1000"]
-        rows.append(
-            f"| {name} | {whole} | {_share(after['right'])} | {_share(after['to_small'])} | {cost:.2f} |"
-        )
-    rows += ["", f"By {BIN} requests, {BANDIT}: right/to small", ""]
-    rows.append(" ".join(f"{one['right']:.2f}/{one['to_small']:.2f}" for one in policies[BANDIT]["curve"]))
-    return rows
 
 
 def _scorer(found: dict[str, Any]) -> list[str]:

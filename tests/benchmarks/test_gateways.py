@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import sys
@@ -11,14 +10,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
+from benchmarks.gateways import table
 from benchmarks.gateways.__main__ import command
 from benchmarks.gateways.adapter import Peer, filled, read_peer
 from benchmarks.gateways.builtin import BUILT_IN
 from benchmarks.gateways.contest import contest
 from benchmarks.gateways.process import running
-from benchmarks.gateways.table import print_peers
+from benchmarks.processes import NotReady
 from loadtest.arrivals import Arrivals
 from loadtest.errors import LoadError
 from loadtest.plan import LoadPlan, Target, WorkloadSpec
@@ -52,9 +51,8 @@ async def test_the_bare_relay_passes_streams_on_and_what_is_not_installed_is_nam
     assert [line["name"] for line in result["peers"]] == ["direct", "relay"]
     assert all(line["failed_share"] == 0 and line["ttft_p50_ms"] for line in result["peers"])
     assert result["left_out"] == {"absent": "not installed"}
-    shown = io.StringIO()
-    print_peers(result, Console(file=shown, width=150))
-    assert "left out: absent: not installed" in shown.getvalue() and "relay" in shown.getvalue()
+    shown = table.text(result)
+    assert "left out: absent: not installed" in shown and "| relay " in shown
 
 
 async def test_nginx_as_its_docs_recommend() -> None:
@@ -96,7 +94,7 @@ def test_a_peer_that_never_gets_ready_is_stopped_too(tmp_path: Path) -> None:
     script = f"import os, time; open({note!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     asleep = Peer("asleep", sys.executable, (sys.executable, "-c", script), ready_within_s=4.0)
     with (
-        pytest.raises(LoadError, match="asleep was not ready within 4 s"),
+        pytest.raises(NotReady, match="asleep was not ready within 4 s"),
         running(asleep, "http://x", "m", tmp_path),
     ):
         raise AssertionError("it cannot be ready")
