@@ -39,22 +39,28 @@ class Server:
         return processes.rss_mib(self.pid)
 
 
+def answers(port: int, path: str) -> bool:
+    """Whether `GET path` gives 200."""
+    try:
+        with _asked(port, path) as sock:
+            return sock.recv(64).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
+
+
 def fetch(port: int, path: str) -> str:
-    """The answer to `GET path`, head and body."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
-        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n".encode())
+    """The answer to `GET path`, head and body, from a server that closes the connection when asked to."""
+    with _asked(port, path) as sock:
         parts = []
         while part := sock.recv(65536):
             parts.append(part)
     return b"".join(parts).decode()
 
 
-def answers(port: int, path: str) -> bool:
-    """Whether `GET path` gives 200."""
-    try:
-        return fetch(port, path).startswith("HTTP/1.1 200")
-    except OSError:
-        return False
+def _asked(port: int, path: str) -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", port), timeout=10)
+    sock.sendall(f"GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n".encode())
+    return sock
 
 
 def bypassed(server: Server) -> dict[str, float]:
@@ -68,7 +74,7 @@ def bypassed(server: Server) -> dict[str, float]:
 def started(
     name: str, command: list[str], port: int, log: Path, *, ready_path: str, core: set[int] | None
 ) -> Iterator[Server]:
-    """Run `command` until the block ends; its output goes to `log`. Raises RuntimeError if it never gets ready."""
+    """Run `command` until the block ends; its output goes to `log`. Raises processes.NotReady."""
     began = time.perf_counter()
     pinned = (lambda: os.sched_setaffinity(0, core)) if core else None
     with processes.started(command, log, preexec_fn=pinned) as process:
