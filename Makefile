@@ -34,8 +34,8 @@ test-slow: $(VENV)/installed ## The tests that take minutes
 	$(BIN)/python -m pytest -m "slow and not train"
 
 vllm-env: $(VENV)/installed  ## vLLM for the CPU, in an environment of its own (VLLM_ENV, else .cache/vllm; 2.5 GB)
-	$(BIN)/python -m benchmarks.vllm_environment
-	$(BIN)/python -m benchmarks.vllm_gateway
+	$(BIN)/python -m benchmarks.vllm.environment
+	$(BIN)/python -m benchmarks.vllm.gateway
 
 tiny-models: $(VENV)/installed ## Two tiny real language models, built on the CPU (TINY_MODELS, else .cache/tiny-models)
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install "torch>=2.8,<3"
@@ -59,7 +59,7 @@ format: $(VENV)/installed    ## Format the code
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in one run
-	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python -m benchmarks.overhead
 
 lock: $(VENV)/installed      ## Resolve the lock files anew
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) -o requirements.lock pyproject.toml

@@ -11,7 +11,6 @@ _COMMANDS = {
     "run": "Offer load to an OpenAI-compatible endpoint and report.",
     "compare": "Compare endpoints in alternating short rounds.",
     "sweep": "Find the highest rate that meets an SLO, or walk a quality dial.",
-    "peers": "Start the gateways that are installed and compare them.",
     "serve-mock": "Serve a fast mock upstream.",
 }
 

@@ -1,4 +1,4 @@
-"""The options that `run`, `compare`, `sweep` and `peers` share, and how they become a plan."""
+"""The options that `run`, `compare` and `sweep` share, and how they become a plan."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Share:
 
 
 STRANGERS = Share(learnt=0.07, assumed=0.02, worth=5)
-"""0.03 to 0.10 in the worlds of benchmarks/helpfulness.py; assumed is what a bank that helps no stranger gets no harm by."""
+"""0.03 to 0.10 in the worlds of benchmarks/helpfulness; assumed is what a bank that helps no stranger gets no harm by."""
 EVERYBODY = Share(learnt=0.1, assumed=0.1, worth=10)
 """0.6 and more in these worlds, 0.03 where nothing is relevant. A scorer that learnt where help is rarer than there is right
 as it is: only what is rarer than any scorer is likely to have learnt from is another bank."""

@@ -21,7 +21,7 @@ _LAST_CHUNK = 32
 
 
 def expansion_search(count: int) -> int:
-    """How many candidates a search keeps, by how many vectors there are: what benchmarks/retrieval.py found to do.
+    """How many candidates a search keeps, by how many vectors there are: what benchmarks/retrieval found to do.
 
     A graph ten times as large needs more candidates for the same recall; a small one does not pay for what only
     a large one needs.

@@ -6,7 +6,6 @@ import json
 import random
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,60 +13,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("vowpal_wabbit_next")
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+import benchmarks.echolm.__main__ as main
+from benchmarks.echolm import engines, examples, paper, routers, run, scenarios
+from benchmarks.echolm.world import FITS, World, cut_mean, win_rate
+from loadtest.traces import TraceRow
 
 
 @pytest.fixture(scope="module")
-def sim() -> Any:
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import echolm
-        import echolm_engines
-        import echolm_examples
-        import echolm_paper
-        import echolm_report
-        import echolm_routers
-        import echolm_run
-        import echolm_scenarios
-        import echolm_world
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return SimpleNamespace(
-        main=echolm,
-        engines=echolm_engines,
-        examples=echolm_examples,
-        paper=echolm_paper,
-        report=echolm_report,
-        routers=echolm_routers,
-        run=echolm_run,
-        scenarios=echolm_scenarios,
-        world=echolm_world,
-    )
+def scales() -> Any:
+    return examples.Scales((0.2, 0.4, 0.6, 1.6, 1.5), (0.01, 0.015, 0.02, 0.05, 0.06))
 
 
-@pytest.fixture(scope="module")
-def scales(sim: Any) -> Any:
-    return sim.examples.Scales((0.2, 0.4, 0.6, 1.6, 1.5), (0.01, 0.015, 0.02, 0.05, 0.06))
-
-
-def test_a_lone_request_takes_what_the_model_says(sim: Any) -> None:
-    engine = sim.engines.Engine(sim.engines.LARGE)
+def test_a_lone_request_takes_what_the_model_says() -> None:
+    engine = engines.Engine(engines.LARGE)
     engine.submit(1, 500, 200, 0.0)
     (ended,) = engine.advance(1e6)
-    assert ended.at_s == pytest.approx(sim.engines.LARGE.idle_s(500, 200))
+    assert ended.at_s == pytest.approx(engines.LARGE.idle_s(500, 200))
 
 
-def test_the_engines_stand_in_the_papers_ratios(sim: Any) -> None:
-    large, small = sim.engines.LARGE, sim.engines.SMALL
+def test_the_engines_stand_in_the_papers_ratios() -> None:
+    large, small = engines.LARGE, engines.SMALL
     assert 1 - small.idle_s(60, 200) / large.idle_s(60, 200) == pytest.approx(
-        sim.paper.IDLE_LATENCY_CUT, abs=0.03
+        paper.IDLE_LATENCY_CUT, abs=0.03
     )
 
 
-def test_more_than_an_engine_can_run_wait_their_turn(sim: Any) -> None:
-    engine = sim.engines.Engine(sim.engines.LARGE)
-    most = sim.engines.LARGE.most_running
+def test_more_than_an_engine_can_run_wait_their_turn() -> None:
+    engine = engines.Engine(engines.LARGE)
+    most = engines.LARGE.most_running
     for request in range(2 * most):
         engine.submit(request, 10, 100, 0.0)
     load = engine.load()
@@ -84,12 +57,12 @@ def test_more_than_an_engine_can_run_wait_their_turn(sim: Any) -> None:
     st.lists(st.floats(0, 60), max_size=20),
 )
 def test_looking_at_an_engine_does_not_change_when_it_answers(
-    sim: Any, requests: list[tuple[float, int, int]], looks: list[float]
+    requests: list[tuple[float, int, int]], looks: list[float]
 ) -> None:
     requests = sorted(requests)
 
     def ends(looked_at: list[float]) -> dict[int, float]:
-        engine, found = sim.engines.Engine(sim.engines.SMALL), {}
+        engine, found = engines.Engine(engines.SMALL), {}
         events = sorted(
             [(at, i) for i, (at, _, _) in enumerate(requests)] + [(at, -1) for at in looked_at],
             key=lambda e: e[0],
@@ -107,15 +80,15 @@ def test_looking_at_an_engine_does_not_change_when_it_answers(
     assert all(undisturbed[i] >= at for i, (at, _, _) in enumerate(requests))
 
 
-def test_scores_are_fitted_to_the_win_rate_and_the_mean_of_the_paper(sim: Any) -> None:
-    for fit, dataset in zip(sim.world.FITS, sim.paper.GEMMA, strict=True):
-        assert sim.world.win_rate(fit.mean, fit.deviation) == pytest.approx(dataset.wins_alone, abs=1e-3)
-        assert sim.world.cut_mean(fit.mean, fit.deviation) == pytest.approx(dataset.score_alone, abs=1e-3)
+def test_scores_are_fitted_to_the_win_rate_and_the_mean_of_the_paper() -> None:
+    for fit, dataset in zip(FITS, paper.GEMMA, strict=True):
+        assert win_rate(fit.mean, fit.deviation) == pytest.approx(dataset.wins_alone, abs=1e-3)
+        assert cut_mean(fit.mean, fit.deviation) == pytest.approx(dataset.score_alone, abs=1e-3)
 
 
-def test_the_world_repeats_itself_from_its_seed_and_most_requests_have_a_like(sim: Any) -> None:
+def test_the_world_repeats_itself_from_its_seed_and_most_requests_have_a_like() -> None:
     def made(seed: int) -> list[Any]:
-        world = sim.world.World(seed)
+        world = World(seed)
         return [world.query() for _ in range(600)]
 
     first, again, other = made(3), made(3), made(4)
@@ -126,16 +99,16 @@ def test_the_world_repeats_itself_from_its_seed_and_most_requests_have_a_like(si
     assert 0.5 < (cosines.max(1) > 0.8).mean() < 0.9
 
 
-def _bank(sim: Any, scales: Any, seed: int = 1, size: int = 800) -> tuple[Any, Any]:
-    world = sim.world.World(seed)
-    bank = sim.examples.Bank(scales, seed, 3000)
+def _bank(scales: Any, seed: int = 1, size: int = 800) -> tuple[Any, Any]:
+    world = World(seed)
+    bank = examples.Bank(scales, seed, 3000)
     for _ in range(size):
         bank.add(world.query())
     return world, bank
 
 
-def test_examples_have_diminishing_returns_and_poor_ones_harm(sim: Any, scales: Any) -> None:
-    world, bank = _bank(sim, scales)
+def test_examples_have_diminishing_returns_and_poor_ones_harm(scales: Any) -> None:
+    world, bank = _bank(scales)
     query = world.query()
     shifts = [bank.shift(query, [1.0] * n) for n in range(6)]
     steps = np.diff(shifts)
@@ -145,8 +118,8 @@ def test_examples_have_diminishing_returns_and_poor_ones_harm(sim: Any, scales: 
     assert bank.shift(query, [-0.5]) < 0
 
 
-def test_the_proxy_tells_more_than_similarity_does(sim: Any, scales: Any) -> None:
-    world, bank = _bank(sim, scales)
+def test_the_proxy_tells_more_than_similarity_does(scales: Any) -> None:
+    world, bank = _bank(scales)
     told, near, true = [], [], []
     for query in (world.query() for _ in range(300)):
         seen = bank.look(query)
@@ -156,44 +129,42 @@ def test_the_proxy_tells_more_than_similarity_does(sim: Any, scales: Any) -> Non
     assert np.corrcoef(told, true)[0, 1] > np.corrcoef(near, true)[0, 1] + 0.1
 
 
-def test_a_fork_of_a_bank_grows_by_itself(sim: Any, scales: Any) -> None:
-    world, bank = _bank(sim, scales, size=20)
+def test_a_fork_of_a_bank_grows_by_itself(scales: Any) -> None:
+    world, bank = _bank(scales, size=20)
     twin = bank.fork()
     twin.add(world.query())
     assert (len(bank), len(twin)) == (20, 21)
 
 
-def test_a_threshold_offloads_the_share_it_was_set_to(sim: Any) -> None:
-    world = sim.world.World(1)
+def test_a_threshold_offloads_the_share_it_was_set_to() -> None:
+    world = World(1)
     queries = [world.query() for _ in range(1000)]
-    router = sim.routers.Threshold(0.3).settle(queries)
+    router = routers.Threshold(0.3).settle(queries)
     assert np.mean([router.decide(q, (), 0.0).to_small for q in queries]) == pytest.approx(0.3, abs=0.01)
 
 
-def test_always_asking_the_large_engine_ties_with_itself(sim: Any) -> None:
-    world = sim.world.World(1)
-    arrivals = sim.run.poisson([world.query() for _ in range(50)], 2.0, random.Random(1))
-    figures = (
-        sim.run.Pass(sim.routers.Fixed(False), sim.engines.SMALL, sim.engines.LARGE).run(arrivals).figures()
-    )
+def test_always_asking_the_large_engine_ties_with_itself() -> None:
+    world = World(1)
+    arrivals = run.poisson([world.query() for _ in range(50)], 2.0, random.Random(1))
+    figures = run.Pass(routers.Fixed(False), engines.SMALL, engines.LARGE).run(arrivals).figures()
     assert (figures["win_rate"], figures["offloaded"], figures["requests"]) == (0.5, 0.0, 50.0)
 
 
-def test_the_gateway_begins_with_the_rule_and_learns_from_late_outcomes(sim: Any, scales: Any) -> None:
-    world, bank = _bank(sim, scales)
-    gateway = sim.routers.Gateway(bank, 0.25, random.Random(1))
-    arrivals = sim.run.poisson([world.query() for _ in range(1500)], 4.0, random.Random(1))
-    play = sim.run.Pass(gateway, sim.engines.SMALL, sim.engines.LARGE, bank=bank)
+def test_the_gateway_begins_with_the_rule_and_learns_from_late_outcomes(scales: Any) -> None:
+    world, bank = _bank(scales)
+    gateway = routers.Gateway(bank, 0.25, random.Random(1))
+    arrivals = run.poisson([world.query() for _ in range(1500)], 4.0, random.Random(1))
+    play = run.Pass(gateway, engines.SMALL, engines.LARGE, bank=bank)
     play.run(arrivals[:200])
     assert gateway.bandit is None
     play.run(arrivals[200:])
-    assert gateway.bandit is not None and gateway.bandit.learned > sim.routers.OUTCOMES_TO_LEARN
+    assert gateway.bandit is not None and gateway.bandit.learned > routers.OUTCOMES_TO_LEARN
     assert len(bank) > 800
 
 
-def test_a_lower_dial_offloads_more_and_both_ends_can_be_reached(sim: Any, scales: Any) -> None:
-    size = sim.scenarios.Size(seeds=1, minutes=1.5, warm_up=1000, dials=(0.3,), step_minutes=1.0)
-    stage = sim.scenarios.Stage(scales, 1, size)
+def test_a_lower_dial_offloads_more_and_both_ends_can_be_reached(scales: Any) -> None:
+    size = scenarios.Size(seeds=1, minutes=1.5, warm_up=1000, dials=(0.3,), step_minutes=1.0)
+    stage = scenarios.Stage(scales, 1, size)
     arrivals = stage.poisson(2.0)
     shares = [
         stage.play(stage.gateway("ours", dial), arrivals).figures()["offloaded"] for dial in (0.0, 0.25, 1.0)
@@ -202,46 +173,44 @@ def test_a_lower_dial_offloads_more_and_both_ends_can_be_reached(sim: Any, scale
     assert shares[0] > shares[1] > shares[2]
 
 
-def test_under_a_load_step_the_share_rises_and_falls_and_the_tail_improves(sim: Any, scales: Any) -> None:
-    size = sim.scenarios.Size(seeds=1, minutes=1.0, warm_up=1000, dials=(0.3,), step_minutes=3.0)
-    step = sim.scenarios.load_step(sim.scenarios.Stage(scales, 1, size))
+def test_under_a_load_step_the_share_rises_and_falls_and_the_tail_improves(scales: Any) -> None:
+    size = scenarios.Size(seeds=1, minutes=1.0, warm_up=1000, dials=(0.3,), step_minutes=3.0)
+    step = scenarios.load_step(scenarios.Stage(scales, 1, size))
     before, during, after = (p["offloaded"] for p in step["load-aware"]["phases"])
     assert during > before and during > after
     assert step["load-aware"]["all"]["p95_s"] < step["load-blind"]["all"]["p95_s"]
 
 
-def test_no_loss_is_read_between_points(sim: Any) -> None:
-    at = sim.scenarios.at_no_loss
+def test_no_loss_is_read_between_points() -> None:
+    at = scenarios.at_no_loss
     assert at([(2.0, 0.6), (4.0, 0.4)]) == pytest.approx(3.0)
     assert at([(2.0, 0.4)]) == pytest.approx(1.0)
     assert at([(5.0, 0.5), (2.0, 0.45)]) == 5.0
 
 
 def test_everything_that_comes_out_is_labelled_as_simulation(
-    sim: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tiny = sim.scenarios.Size(seeds=1, minutes=0.5, warm_up=300, dials=(0.25,), step_minutes=1.0)
-    monkeypatch.setattr(sim.main, "QUICK", tiny)
-    calibrated = sim.examples.calibrated
-    monkeypatch.setattr(sim.main, "calibrated", lambda *sizes, **kept: calibrated(60, 200, 3, **kept))
+    tiny = scenarios.Size(seeds=1, minutes=0.5, warm_up=300, dials=(0.25,), step_minutes=1.0)
+    monkeypatch.setattr(main, "QUICK", tiny)
+    calibrated = examples.calibrated
+    monkeypatch.setattr(main, "calibrated", lambda *sizes, **kept: calibrated(60, 200, 3, **kept))
     out = tmp_path / "echolm.json"
     monkeypatch.setattr(
-        sys, "argv", ["echolm.py", "--quick", "--data", str(tmp_path), "--json", str(out), "--seeds", "1"]
+        sys, "argv", ["echolm", "--quick", "--data", str(tmp_path), "--json", str(out), "--seeds", "1"]
     )
-    sim.main.main()
+    main.main()
     said = capsys.readouterr()
     assert said.out.startswith("SIMULATION") and "paper" in said.out
     assert "skipped" in said.err
     found = json.loads(out.read_text())
     assert found["simulation"] is True
-    assert set(found["frontier"]) >= set(sim.scenarios.ABLATIONS)
+    assert set(found["frontier"]) >= set(scenarios.ABLATIONS)
 
 
-def test_a_trace_brings_its_times_and_lengths(sim: Any, scales: Any) -> None:
-    from loadtest.traces import TraceRow
-
-    size = sim.scenarios.Size(seeds=1, minutes=1.0, warm_up=50, dials=(0.3,), step_minutes=1.0)
+def test_a_trace_brings_its_times_and_lengths(scales: Any) -> None:
+    size = scenarios.Size(seeds=1, minutes=1.0, warm_up=50, dials=(0.3,), step_minutes=1.0)
     rows = [TraceRow(float(t), 100 + t, 10 + t) for t in range(200)]
-    arrivals = sim.scenarios.Stage(scales, 2, size).traced(rows)
+    arrivals = scenarios.Stage(scales, 2, size).traced(rows)
     assert all(60 <= a.at_s < 120 for a in arrivals)
     assert [a.query.tokens_in for a in arrivals] == [100 + int(a.at_s) for a in arrivals]

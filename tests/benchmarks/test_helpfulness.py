@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engines.simulated_world import World, seeded
 
-from benchmarks.helpfulness import closed_in_all
-from benchmarks.helpfulness_world import (
+from benchmarks.helpfulness.__main__ import closed_in_all
+from benchmarks.helpfulness.world import (
     Bank,
     Played,
     best_set,
@@ -17,6 +16,7 @@ from benchmarks.helpfulness_world import (
     remembered,
     scope_of,
 )
+from simulation.world import World, seeded
 from store.records import Vector
 
 

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.helpfulness import cases, recorded
 from router.plan import Candidate
 from store.records import Example
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-
-@pytest.fixture
-def cases(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import helpfulness_cases
-
-    yield helpfulness_cases
-
-
-@pytest.fixture
-def recorded(cases: ModuleType) -> ModuleType:
-    import helpfulness_recorded
-
-    return helpfulness_recorded
-
-
-def case(cases: ModuleType, count: int = 240, kinds: int = 6, seed: int = 3) -> Any:
+def case(count: int = 240, kinds: int = 6, seed: int = 3) -> Any:
     """Labels as clusters, well mixed; every tenth pair has a twin in its own group."""
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((kinds, 16))
@@ -49,8 +32,8 @@ def case(cases: ModuleType, count: int = 240, kinds: int = 6, seed: int = 3) -> 
     return cases.Case("made", prompts, list(labels), labels, groups, vectors, answers)
 
 
-def test_every_prompt_is_tested_once_and_no_group_is_split(cases: ModuleType) -> None:
-    made = case(cases)
+def test_every_prompt_is_tested_once_and_no_group_is_split() -> None:
+    made = case()
     tested: list[int] = []
     for bank, asked in cases.folds(made, 5, seed=0):
         assert not set(bank) & set(asked)
@@ -59,8 +42,8 @@ def test_every_prompt_is_tested_once_and_no_group_is_split(cases: ModuleType) ->
     assert sorted(tested) == list(range(240))
 
 
-def test_no_prompt_gets_itself_or_its_twin_and_the_nearest_come_first(cases: ModuleType) -> None:
-    made = case(cases)
+def test_no_prompt_gets_itself_or_its_twin_and_the_nearest_come_first() -> None:
+    made = case()
     bank = np.arange(240)
     for i, candidates in zip(range(0, 240, 7), cases.nearest(made, range(0, 240, 7), bank, 20), strict=True):
         assert len(candidates) == 20
@@ -74,9 +57,9 @@ def test_no_prompt_gets_itself_or_its_twin_and_the_nearest_come_first(cases: Mod
 
 
 def test_the_scorer_learns_from_prompts_and_examples_of_the_other_folds_only(
-    cases: ModuleType, recorded: ModuleType, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = case(cases)
+    made = case()
     bank, asked = cases.folds(made, 5, seed=0)[0]
     seen: list[Any] = []
 
@@ -105,14 +88,14 @@ def sent(*ids: int) -> list[Candidate]:
     return [Candidate(Example(i, i, "t", "s", "q" * 40, "a" * 40, "large", 0.0), 0.5) for i in ids]
 
 
-def test_what_a_prefix_cache_would_save_is_counted_from_the_front_only(recorded: ModuleType) -> None:
+def test_what_a_prefix_cache_would_save_is_counted_from_the_front_only() -> None:
     assert recorded.prefix_share([sent(1, 2), sent(1, 2)]) == 0.5
     assert recorded.prefix_share([sent(1, 2), sent(1, 3)]) == 0.25
     assert recorded.prefix_share([sent(1, 2), sent(2, 1)]) == 0.0
     assert recorded.prefix_share([[], []]) == 0.0
 
 
-def test_the_comparison_is_always_at_the_same_number(recorded: ModuleType) -> None:
+def test_the_comparison_is_always_at_the_same_number() -> None:
     rng = random.Random(1)
     for alone in (0.0, 0.5, 0.9):
         scored = [
@@ -124,7 +107,7 @@ def test_the_comparison_is_always_at_the_same_number(recorded: ModuleType) -> No
         assert {c.example.id for c in chosen} == {c.example.id for c in best}
 
 
-def test_a_difference_that_is_noise_is_not_called_one(cases: ModuleType, recorded: ModuleType) -> None:
+def test_a_difference_that_is_noise_is_not_called_one() -> None:
     rng = np.random.default_rng(2)
     one, other, better = (recorded.Chosen() for _ in range(3))
     for _ in range(500):
@@ -140,18 +123,18 @@ def test_a_difference_that_is_noise_is_not_called_one(cases: ModuleType, recorde
 
 
 def test_a_case_without_its_file_is_left_out_with_a_reason(
-    recorded: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    figures = recorded.run(tmp_path, cache=tmp_path / "cache")
+    figures = recorded.run(tmp_path, None, cache=tmp_path / "cache", settings=recorded.Settings())
     assert figures["cases"] == {}
-    assert "sim_banking77.jsonl.gz is not there" in capsys.readouterr().out
+    assert "sim_banking77.jsonl.gz is not in" in capsys.readouterr().out
 
 
 @pytest.mark.train
 def test_a_small_run_gives_every_figure_and_a_scorer_that_learnt(
-    cases: ModuleType, recorded: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "CASES", {"made": lambda *_: case(cases)})
+    monkeypatch.setattr(recorded, "CASES", {"made": lambda *_: case()})
     monkeypatch.setattr(recorded, "_rarity", lambda _: recorded.Rarity())
     settings = recorded.Settings(k=3, folds=2, learnt_from=60)
     recorded.run(tmp_path, tmp_path / "f.json", cache=tmp_path, settings=settings, cases=["made"])

@@ -5,21 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
-
-@pytest.fixture
-def benchmark(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("off_policy")
+import benchmarks.off_policy.__main__ as benchmark
 
 
 @pytest.fixture
-def data(tmp_path: Path, benchmark: ModuleType) -> Path:
+def data(tmp_path: Path) -> Path:
     file, small, large = benchmark.FILES["gsm8k"]
     rng = random.Random(0)
     with gzip.open(tmp_path / file, "wt") as out:
@@ -30,7 +25,7 @@ def data(tmp_path: Path, benchmark: ModuleType) -> Path:
     return tmp_path
 
 
-def test_coverage_is_measured_against_the_truth_of_the_file(data: Path, benchmark: ModuleType) -> None:
+def test_coverage_is_measured_against_the_truth_of_the_file(data: Path) -> None:
     file, small, large = benchmark.FILES["gsm8k"]
     recorded = benchmark.read("gsm8k", data / file, small, large)
     rows = benchmark.measure(recorded, "leaning", 0.5, 150, 12, 100)
@@ -41,9 +36,7 @@ def test_coverage_is_measured_against_the_truth_of_the_file(data: Path, benchmar
         assert all(0 < row[method]["width"] <= 1 for method in ("ips", "snips", "dr"))
 
 
-def test_logged_probabilities_are_those_the_decisions_are_drawn_with(
-    data: Path, benchmark: ModuleType
-) -> None:
+def test_logged_probabilities_are_those_the_decisions_are_drawn_with(data: Path) -> None:
     file, small, large = benchmark.FILES["gsm8k"]
     recorded = benchmark.read("gsm8k", data / file, small, large)
     for logging in ("even", "leaning", "greedy"):
@@ -54,8 +47,8 @@ def test_logged_probabilities_are_those_the_decisions_are_drawn_with(
 
 
 def test_absent_data_is_skipped_with_the_reason(
-    tmp_path: Path, benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["off_policy.py", "--data", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["off_policy", "--data", str(tmp_path)])
     benchmark.main()
     assert capsys.readouterr().out.count("skipped:") == 3

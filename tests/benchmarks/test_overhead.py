@@ -4,34 +4,16 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
-import pytest
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def load(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("overhead_load")
+from benchmarks.overhead import load
 
 
 def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> None:
     figures_file, table_file = tmp_path / "figures.json", tmp_path / "table.md"
-    command = [sys.executable, str(BENCHMARKS / "overhead.py"), "--quick", "--only", "requests"]
-    command += [
-        "--only",
-        "texts",
-        "--only",
-        "crowd",
-        "--json",
-        str(figures_file),
-        "--markdown",
-        str(table_file),
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    command = [sys.executable, "-m", "benchmarks.overhead", "--quick", "--json", str(figures_file)]
+    command += [*("--only", "requests", "--only", "texts", "--only", "crowd"), "--markdown", str(table_file)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
     assert ran.returncode == 0, ran.stderr
     figures = json.loads(figures_file.read_text())
     requests = figures["requests"]
@@ -46,7 +28,7 @@ def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> N
     assert "gateway, passing through" in ran.stdout
 
 
-async def read_from(load: ModuleType, answer: bytes) -> list[str]:
+async def read_from(answer: bytes) -> list[str]:
     async def lie(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -69,28 +51,28 @@ def chunked(*events: bytes) -> bytes:
     )
 
 
-async def test_a_stream_that_is_whole_in_order_and_its_own_is_accepted(load: ModuleType) -> None:
+async def test_a_stream_that_is_whole_in_order_and_its_own_is_accepted() -> None:
     own = [load.event(7, k, 3) for k in range(3)]
-    assert await read_from(load, chunked(*own) + b"0\r\n\r\n") == []
+    assert await read_from(chunked(*own) + b"0\r\n\r\n") == []
 
 
-async def test_chunks_out_of_order_are_noticed(load: ModuleType) -> None:
+async def test_chunks_out_of_order_are_noticed() -> None:
     own = [load.event(7, k, 3) for k in range(3)]
-    [wrong] = await read_from(load, chunked(own[1], own[0], own[2]) + b"0\r\n\r\n")
+    [wrong] = await read_from(chunked(own[1], own[0], own[2]) + b"0\r\n\r\n")
     assert "stream 7: differs from byte" in wrong
 
 
-async def test_a_chunk_of_another_stream_is_noticed(load: ModuleType) -> None:
+async def test_a_chunk_of_another_stream_is_noticed() -> None:
     mixed = [load.event(7, 0, 3), load.event(8, 1, 3), load.event(7, 2, 3)]
-    [wrong] = await read_from(load, chunked(*mixed) + b"0\r\n\r\n")
+    [wrong] = await read_from(chunked(*mixed) + b"0\r\n\r\n")
     assert "stream 7: differs from byte" in wrong
 
 
-async def test_a_stream_cut_short_is_noticed(load: ModuleType) -> None:
-    [wrong] = await read_from(load, chunked(load.event(7, 0, 3)))
+async def test_a_stream_cut_short_is_noticed() -> None:
+    [wrong] = await read_from(chunked(load.event(7, 0, 3)))
     assert "stream 7: ended after" in wrong
 
 
-async def test_an_error_instead_of_a_stream_is_noticed(load: ModuleType) -> None:
-    [wrong] = await read_from(load, b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+async def test_an_error_instead_of_a_stream_is_noticed() -> None:
+    [wrong] = await read_from(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
     assert "stream 7: answered" in wrong

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from router.rarity import Rarity
 
-
-@pytest.fixture
-def stages(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("overhead_stages")
+from benchmarks.overhead import report, stages
+from router.examples.rarity import Rarity
 
 
 def test_every_model_is_measured_on_both_kinds_of_text_and_examples_are_chosen(
-    stages: ModuleType, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     found = stages.measured(2, 10, tmp_path, Rarity())
     models = {"prior", "trained", "embeddings"}
@@ -29,29 +24,25 @@ def test_every_model_is_measured_on_both_kinds_of_text_and_examples_are_chosen(
             assert 0 < figures["examples"] <= 5
 
 
-def test_every_text_with_names_has_names_of_its_own(stages: ModuleType) -> None:
+def test_every_text_with_names_has_names_of_its_own() -> None:
     names = [stages._name(number) for number in range(5000)]
     assert len(set(names)) == len(names)
 
 
-def test_the_table_says_whether_the_target_is_met(stages: ModuleType) -> None:
-    import overhead_report
-
+def test_the_table_says_whether_the_target_is_met() -> None:
     def part(both_ms: float) -> dict[str, list[dict[str, float]]]:
         return {
             "prior": [{"score_ms": 0.1, "combine_ms": both_ms - 0.1, "both_ms": both_ms, "examples": 3.0}]
         }
 
-    (met,) = overhead_report.rows({"stages": part(0.3)})
-    (missed,) = overhead_report.rows({"stages": part(0.5)})
+    (met,) = report.rows({"stages": part(0.3)})
+    (missed,) = report.rows({"stages": part(0.5)})
     assert met.met is True and missed.met is False
     assert "0.300 ms" in met.figure and "combining 0.200 ms" in met.note
 
 
-def test_texts_with_names_are_shown_beside_the_target_and_not_held_to_it(stages: ModuleType) -> None:
-    import overhead_report
-
+def test_texts_with_names_are_shown_beside_the_target_and_not_held_to_it() -> None:
     figures = [{"score_ms": 0.4, "combine_ms": 0.1, "both_ms": 0.5, "examples": 3.0}]
-    (row,) = overhead_report.rows({"stages": {"trained_named": figures}})
+    (row,) = report.rows({"stages": {"trained_named": figures}})
     assert row.met is None
     assert "names" in row.what

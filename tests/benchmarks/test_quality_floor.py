@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
-
-import pytest
-from router.quality_floor import FloorSettings, QualityFloor
+import benchmarks.quality_floor.__main__ as benchmark
+from router.choosing.floor import FloorSettings, QualityFloor
 
 
-@pytest.fixture
-def benchmark(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("quality_floor")
-
-
-def test_a_collapse_breaks_what_assumes_that_nothing_changes_and_not_the_floor(benchmark: ModuleType) -> None:
+def test_a_collapse_breaks_what_assumes_that_nothing_changes_and_not_the_floor() -> None:
     stream, reacts = benchmark.streams()["collapse"]
     assert reacts
     floor = benchmark.run(stream, QualityFloor(FloorSettings(0.05, 0.05, 0.3, 100)), 0.05, 0.3, 100, 1)

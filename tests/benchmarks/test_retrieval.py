@@ -6,37 +6,19 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def data(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("retrieval_data")
-
-
-@pytest.fixture
-def retrieval(data: ModuleType) -> ModuleType:
-    import retrieval
-
-    return retrieval
+import benchmarks.retrieval.__main__ as retrieval
+from benchmarks.retrieval import data
+from benchmarks.vectors import exact_nearest
 
 
 def test_a_quick_run_gives_figures_that_can_be(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        str(BENCHMARKS / "retrieval.py"),
-        "--quick",
-        "--json",
-        str(tmp_path / "f.json"),
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    command = [sys.executable, "-m", "benchmarks.retrieval", "--quick", "--json", str(tmp_path / "f.json")]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stderr
     (one,) = json.loads((tmp_path / "f.json").read_text())["figures"]
     assert (one["kind"], one["size"], one["queries"]) == ("clustered", 1000, 50)
@@ -48,7 +30,7 @@ def test_a_quick_run_gives_figures_that_can_be(tmp_path: Path) -> None:
 
 
 def test_an_index_that_answers_at_random_does_not_pass_for_a_good_one(
-    retrieval: ModuleType, data: ModuleType, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = data.clustered(500, 20, dimensions=16)
     chance = np.random.default_rng(1)
@@ -62,15 +44,15 @@ def test_an_index_that_answers_at_random_does_not_pass_for_a_good_one(
     assert figures.chosen.found_nearest < 0.2
 
 
-def test_the_truth_is_what_sorting_everything_gives(data: ModuleType) -> None:
+def test_the_truth_is_what_sorting_everything_gives() -> None:
     made = data.clustered(300, 5, dimensions=12)
-    truth = data.exact_nearest(made.vectors, made.queries, 10)
+    truth = exact_nearest(made.vectors, made.queries, 10)
     for query, ids in zip(made.queries, truth, strict=True):
         assert set(ids.tolist()) == set(np.argsort(-(made.vectors @ query))[:10].tolist())
 
 
 def test_a_question_is_taken_once_and_in_the_same_order_whatever_the_files_order(
-    data: ModuleType, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     rows = {
         "bank_alpaca_open.jsonl.gz": [
@@ -90,3 +72,10 @@ def test_a_question_is_taken_once_and_in_the_same_order_whatever_the_files_order
 
     assert sorted(write(False)) == ["Add", "My card!", "Name it.\na cat", "Who?", "who?"]
     assert write(False) == write(True)
+
+
+def test_without_recorded_files_the_real_vectors_are_skipped_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert retrieval.main(["--kinds", "real", "--data", str(tmp_path)]) == []
+    assert "skipped: bank_alpaca_open.jsonl.gz is not in" in capsys.readouterr().out

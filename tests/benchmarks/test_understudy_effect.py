@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.understudy_effect_asking import (
+from benchmarks.understudy_effect.asking import (
     WORLD,
     Answered,
     Question,
@@ -18,9 +18,9 @@ from benchmarks.understudy_effect_asking import (
     win_rate,
     with_examples_of,
 )
-from benchmarks.understudy_effect_frozen import LARGE, Measured, Plan, in_order, tabled
-from benchmarks.understudy_effect_report import chart, lines
-from benchmarks.understudy_effect_stream import BANDIT, BIN, curves, policies
+from benchmarks.understudy_effect.frozen import LARGE, Measured, Plan, in_order, tabled
+from benchmarks.understudy_effect.report import chart, lines
+from benchmarks.understudy_effect.stream import BANDIT, BIN, curves, policies
 from tests.vllm.guide import Said
 
 FACT = WORLD.facts[0]

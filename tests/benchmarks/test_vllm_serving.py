@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import vllm_environment, vllm_serving
+from benchmarks.vllm import environment as vllm_environment
+from benchmarks.vllm import serving as vllm_serving
 from tests.patience import wait_for
 
 SERVER = f"""#!{sys.executable}

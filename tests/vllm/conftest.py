@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import vllm_environment, vllm_serving
 from benchmarks.tiny_models import building
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm import environment as vllm_environment
+from benchmarks.vllm import serving as vllm_serving
+from benchmarks.vllm.serving import Served
 from tests.vllm import held
 from tests.vllm.guide import Guide, guided, settings
 

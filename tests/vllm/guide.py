@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tiny_models.world import Fact, World
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm.serving import Served
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm.serving import Served
 
 ARGUMENTS = ("--logits-processors", "paced:Paced")
 """With these, and `variables`, vLLM is started such that it can be slowed."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import vllm_environment
+from benchmarks.vllm import environment as vllm_environment
 from tests.test_deployment import COMPOSE, ROOT
 
 _PARSE = """

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import vllm_serving
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm import serving as vllm_serving
+from benchmarks.vllm.serving import Served
 from tests.vllm import held
 from tests.vllm.conftest import Opener, Starter
 from tests.vllm.guide import WORLD, Stream, until

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchmarks import vllm_serving
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm import serving as vllm_serving
+from benchmarks.vllm.serving import Served
 from tests.vllm import held
 from tests.vllm.conftest import MOST_QUEUED, STILL, Opener, Starter
 from tests.vllm.guide import WORLD, Guide, Said, until

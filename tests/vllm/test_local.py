@@ -19,8 +19,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import vllm_environment, vllm_gateway, vllm_serving
 from benchmarks.tiny_models import building
+from benchmarks.vllm import environment as vllm_environment
+from benchmarks.vllm import gateway as vllm_gateway
+from benchmarks.vllm import serving as vllm_serving
 from tests.vllm import held
 
 ROOT = Path(__file__).resolve().parents[2]

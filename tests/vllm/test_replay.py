@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tiny_models.world import Fact
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm.serving import Served
 from router.digest import NO_INSTRUCTIONS, scope_of
 from store.people.secret import tenant_id
 from store.records import NewExample

@@ -1,0 +1,1 @@
+"""Measurements: one folder per question. `python -m benchmarks.NAME` answers it; README.md lists the questions."""

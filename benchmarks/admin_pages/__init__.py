@@ -1,0 +1,1 @@
+"""How long does each admin page take when the log is long?"""

@@ -1,0 +1,219 @@
+"""How long the admin pages take with a long log: every page's time in the server, beside the budget of 300 ms.
+
+Rows are written through the store's own API, spread over a week; the application is asked over a socket, as a browser would.
+The question is the page's own cost, so nothing else runs meanwhile: no gateway, no traffic. CPU is the whole process's,
+the client's share included: on a busy machine it says more than the clock. What takes seconds (*what if*) is computed beside
+the pages: a second table has some of them while that goes on, in the same process.
+
+    python -m benchmarks.admin_pages [--requests 100000] [--examples 2000]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+from aiohttp import web
+from yarl import URL
+
+from admin.pages import PAGES
+from admin.sources import Sources
+from benchmarks.admin_pages.content import Writing, content_paths, fill_content
+from benchmarks.options import options, write
+from store.records import NewExample, OutcomeRecord, RequestRecord
+from store.store import Memory
+from understudy.processes.run import bind
+from understudy.settings.file import parse_config
+from understudy.setup.admin import admin
+
+BUDGET_MS = 300.0
+_WEEK_S = 7 * 86_400
+_ROUNDS = 7
+_MEANWHILE = ("/router/what-if?preference=0.905", "/overview", "/requests", "/examples", "/router")
+CONFIG: dict[str, Any] = {
+    "engines": {
+        "small": {
+            "base_url": "http://127.0.0.1:9/v1",
+            "price": {"input_usd_per_mtok": 0.15, "output_usd_per_mtok": 0.6},
+        },
+        "large": {
+            "base_url": "http://127.0.0.1:9/v1",
+            "price": {"input_usd_per_mtok": 2.5, "output_usd_per_mtok": 10},
+        },
+    },
+    "models": {"gpt-4o": {"engines": ["small", "large"], "policy": "in_context"}},
+    "judging": {"engine": "large"},
+}
+
+
+def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: int = 7) -> None:
+    """A week of requests of several tenants: hits, offloaded and reference answers, failures, judgements, examples."""
+    rng, now_s = np.random.default_rng(seed), time.time()
+    keys = [store.keys.create(f"tenant {n}", "bench")[0] for n in range(tenants)]
+    writing = Writing()
+    times = np.sort(now_s - rng.random(requests) * _WEEK_S)
+    kinds = rng.random(requests)
+    for i in range(requests):
+        key = keys[int(rng.integers(tenants))]
+        hit, failed, small = kinds[i] < 0.2, kinds[i] > 0.98, 0.2 <= kinds[i] < 0.6
+        total_ms = float(rng.lognormal(6, 0.6))
+        request = RequestRecord(
+            id=f"{seed:04x}{i:020x}",
+            tenant=key.tenant,
+            started_at_s=float(times[i]),
+            endpoint="/v1/chat/completions",
+            model="gpt-4o",
+            engine="" if hit else "small" if small else "large",
+            outcome="hit" if hit else "failed" if failed else "answered",
+            status=502 if failed else 200,
+            policy="exact" if hit else "in_context",
+            policy_version="1",
+            probability=0.9,
+            reason="exact_repeat" if hit else "bandit",
+            example_ids=(1, 2, 3) if small else (),
+            prompt_tokens=0 if hit else int(rng.integers(50, 900)),
+            completion_tokens=0 if hit else int(rng.integers(20, 400)),
+            usage_estimated=False,
+            cost_usd=0.0 if hit else float(rng.random() * 0.01),
+            total_ms=1.0 if hit else total_ms,
+            first_chunk_ms=None if hit else total_ms / 3,
+            overhead_ms=2.0,
+            stages_ms='{"exact": 0.05, "embed": 1.1, "nearest": 0.3, "score": 0.4, "combine": 0.1, "choose": 0.1}',
+            key_id=key.id,
+            reference_cost_usd=float(rng.random() * 0.02),
+        )
+        writing.add(store.decisions.record(request))
+        if i % 20 == 0 and small:
+            judged = OutcomeRecord(
+                *(request.id, key.tenant, request.started_at_s, "judge", "k", "small", (), True),
+                quality=float(rng.random() < 0.9),
+                probability=0.05,
+                cost_usd=0.001,
+            )
+            writing.add(store.outcomes.note(judged))
+    for n in range(examples):
+        asked, said, text = f"Question number {n} about things?", f"Answer {n}.", f"Question number {n}"
+        tenant, request_id = keys[n % tenants].tenant, f"example-{n}"
+        example = NewExample(tenant, "scope", asked, said, text, None, "", "large", request_id)
+        writing.add(store.examples.add(example))
+    writing.wait()
+
+
+def paths(sources: Sources) -> list[str]:
+    """Every page, those of one thing too, and the longest periods."""
+    newest = sources.store.decisions.recent(1)[0]
+    found = [page.path for page in PAGES if "{" not in page.path]
+    found += ["/overview?span=day", "/overview?span=week", "/engines?span=week", "/tenants?span=month"]
+    found += [f"/requests/{newest.id}", "/requests?engine=small"]
+    return found + content_paths(sources.store)
+
+
+async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]:
+    """Milliseconds of every page: the first time, and the median and longest of the next ones."""
+    config = parse_config({**CONFIG, "memory": {"data_dir": str(folder)}})
+    with bind("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        with admin(config, port) as (app, sources):
+            began = time.monotonic()
+            await asyncio.to_thread(fill, sources.store, requests, examples)
+            await asyncio.to_thread(
+                fill_content, sources.store, decisions=requests // 20, examples=10 * examples
+            )
+            filled_s = time.monotonic() - began
+            began = time.monotonic()
+            while await asyncio.to_thread(sources.rollups.catch_up):
+                pass
+            added_up_s = time.monotonic() - began
+            sources.users.put("bench", "operator", "no hash")
+            cookie = {f"understudy_admin_{port}": sources.sessions.open("bench")}
+            runner = web.AppRunner(app.app, access_log=None)
+            await runner.setup()
+            await web.SockSite(runner, sock).start()
+            url = f"http://127.0.0.1:{port}"
+            jar = aiohttp.CookieJar(unsafe=True)
+            jar.update_cookies(cookie, URL(url))
+            async with aiohttp.ClientSession(url, cookie_jar=jar) as session:
+                took = {path: await _timed(session, path) for path in paths(sources)}
+                meanwhile = {path: await _while_computing(session, path) for path in _MEANWHILE}
+            await runner.cleanup()
+    return {
+        "requests": requests,
+        "filled_s": filled_s,
+        "added_up_s": added_up_s,
+        "pages": took,
+        "while_computing": meanwhile,
+    }
+
+
+async def _while_computing(session: aiohttp.ClientSession, path: str) -> dict[str, float]:
+    """A page's milliseconds while a *what if* nobody asked before is computed, from its beginning to its end."""
+    times: list[float] = []
+    question = f"/router/what-if.json?preference={0.01 + 0.9 * random.random():.4f}"
+    began = time.perf_counter()
+    while True:
+        async with session.get(question) as answer:
+            if (await answer.json())["state"] != "computing":
+                break
+        asked = time.perf_counter()
+        async with session.get(path) as answer:
+            await answer.read()
+        times.append((time.perf_counter() - asked) * 1000)
+    return {
+        "computed_s": time.perf_counter() - began,
+        "asked": len(times),
+        "median_ms": statistics.median(times),
+        "longest_ms": max(times),
+    }
+
+
+async def _timed(session: aiohttp.ClientSession, path: str) -> dict[str, float]:
+    times, cpu = [], []
+    for _ in range(_ROUNDS + 1):
+        began, cpu_began = time.perf_counter(), time.process_time()
+        async with session.get(path) as answer:
+            await answer.read()
+            if answer.status != 200:
+                raise SystemExit(f"{path} answered {answer.status}")
+        times.append((time.perf_counter() - began) * 1000)
+        cpu.append((time.process_time() - cpu_began) * 1000)
+    return {
+        "first_ms": times[0],
+        "median_ms": statistics.median(times[1:]),
+        "longest_ms": max(times[1:]),
+        "cpu_ms": statistics.median(cpu[1:]),
+    }
+
+
+def main() -> None:
+    """Fill, ask, print."""
+    parser = options(__doc__)
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--examples", type=int, default=2_000)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
+        figures = asyncio.run(measured(Path(folder), chosen.requests, chosen.examples))
+    print(f"{figures['requests']} requests written in {figures['filled_s']:.0f} s, ", end="")
+    print(f"added up in {figures['added_up_s']:.1f} s")
+    print(f"{'page':42} {'first':>9} {'median':>9} {'longest':>9} {'CPU':>9}   of {BUDGET_MS:.0f} ms")
+    for path, took in figures["pages"].items():
+        share = took["longest_ms"] / BUDGET_MS
+        ms = [f"{took[name]:6.0f} ms" for name in ("first_ms", "median_ms", "longest_ms", "cpu_ms")]
+        print(f"{path[:42]:42} {' '.join(ms)}   {share:4.0%}")
+    print("\nwhile a what-if is computed in the same process:")
+    for path, took in figures["while_computing"].items():
+        print(
+            f"{path[:42]:42} {took['median_ms']:6.0f} ms median, {took['longest_ms']:6.0f} ms longest of {took['asked']},"
+            f" computed in {took['computed_s']:.1f} s"
+        )
+    write(figures, chosen.json)
+
+
+if __name__ == "__main__":
+    main()

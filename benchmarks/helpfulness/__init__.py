@@ -1,0 +1,1 @@
+"""Are the examples chosen that help, rather than those that are similar?"""

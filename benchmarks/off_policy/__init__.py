@@ -1,0 +1,1 @@
+"""Do the intervals of `understudy evaluate` cover the truth?"""

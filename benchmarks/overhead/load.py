@@ -1,0 +1,216 @@
+"""The load of benchmarks.overhead: closed-loop requests and paced streams over raw connections, every answer checked.
+
+It speaks just enough HTTP to be far cheaper than what it measures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+from benchmarks.overhead.upstream import event
+
+_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
+
+
+def chat_request(body: bytes, extra: bytes = b"") -> bytes:
+    """A chat completion as the official SDK sends it, header by header; `extra` holds whole header lines."""
+    return (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip, deflate\r\n"
+        b"Connection: keep-alive\r\nAccept: application/json\r\nContent-Type: application/json\r\n"
+        b"User-Agent: OpenAI/Python 2.8.1\r\nX-Stainless-Lang: python\r\nX-Stainless-Package-Version: 2.8.1\r\n"
+        b"X-Stainless-OS: Linux\r\nX-Stainless-Arch: x64\r\nX-Stainless-Runtime: CPython\r\n"
+        b"X-Stainless-Runtime-Version: 3.11.2\r\nAuthorization: Bearer sk-bench-0123456789\r\n"
+        b"X-Stainless-Async: false\r\nx-stainless-retry-count: 0\r\nx-stainless-read-timeout: 600\r\n"
+        b"%sContent-Length: %d\r\n\r\n%s" % (extra, len(body), body)
+    )
+
+
+@dataclass
+class Batch:
+    """What came of a batch of requests."""
+
+    answered: int = 0
+    wall_s: float = 0.0
+    hits: int = 0
+    """Answers the gateway says came from memory."""
+    offloaded: int = 0
+    """Answers the gateway says the small engine gave."""
+    wrong: list[str] = field(default_factory=list)
+    latencies_s: list[float] = field(default_factory=list)
+
+    def p50_ms(self) -> float:
+        """Median latency in milliseconds."""
+        return sorted(self.latencies_s)[len(self.latencies_s) // 2] * 1000
+
+
+class _Asker(asyncio.Protocol):
+    """One connection that asks, reads the answer, checks it, and asks again until there is nothing left to ask."""
+
+    def __init__(self, requests: Iterator[bytes], expected: bytes, batch: Batch) -> None:
+        self._requests = requests
+        self._expected = expected
+        self._batch = batch
+        self._buffer = b""
+        self._asked_at = 0.0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._ask()
+
+    def _ask(self) -> None:
+        request = next(self._requests, None)
+        if request is None:
+            self._transport.close()
+            return
+        self._asked_at = time.perf_counter()
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer = data = self._buffer + data if self._buffer else data
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        found = _LENGTH.search(data, 0, end + 2)
+        if found is None:
+            self._batch.wrong.append(f"an answer without a length: {data[:200]!r}")
+            self._transport.close()
+            return
+        if len(data) < end + 4 + int(found[1]):
+            return
+        batch = self._batch
+        batch.latencies_s.append(time.perf_counter() - self._asked_at)
+        if not data.startswith(b"HTTP/1.1 200") or data[end + 4 :] != self._expected:
+            batch.wrong.append(data[:300].decode("latin-1"))
+        batch.answered += 1
+        head = data[:end]
+        batch.hits += b"understudy; hit" in head
+        batch.offloaded += b"x-understudy-engine: small" in head
+        self._buffer = b""
+        self._ask()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+async def ask(
+    port: int, requests: Iterator[bytes], expected: bytes, *, connections: int, limit_s: float = 120
+) -> Batch:
+    """Ask all `requests` over so many connections, each with one request under way at a time."""
+    loop = asyncio.get_running_loop()
+    batch = Batch()
+    began = time.perf_counter()
+    askers = []
+    for _ in range(connections):
+        _, asker = await loop.create_connection(lambda: _Asker(requests, expected, batch), "127.0.0.1", port)
+        askers.append(asker)
+    async with asyncio.timeout(limit_s):
+        await asyncio.gather(*(asker.done for asker in askers))
+    batch.wall_s = time.perf_counter() - began
+    return batch
+
+
+@dataclass
+class Streams:
+    """What came of a batch of paced streams."""
+
+    streams: int
+    chunks: int
+    """Of all streams together."""
+    wall_s: float
+    wrong: list[str]
+    """Streams whose bytes were not exactly their own, in order and whole."""
+
+
+class _Reader(asyncio.Protocol):
+    """One connection that asks for one stream and keeps what comes."""
+
+    def __init__(self, request: bytes) -> None:
+        self._request = request
+        self.received = bytearray()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        if self.received.endswith(b"\r\n0\r\n\r\n"):
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+
+async def read_streams(
+    port: int,
+    *,
+    streams: int,
+    chunks: int,
+    interval_ms: float,
+    first_id: int = 0,
+    body: Callable[[int], bytes],
+    while_open: Callable[[], None] = lambda: None,
+    limit_s: float = 60,
+) -> Streams:
+    """Read so many streams at once, `chunks` each, one per `interval_ms`, evenly out of step with one another.
+
+    `while_open` is called now and then while they run. Chunks that arrive late are never skipped: each stream is compared
+    with the exact bytes it should hold.
+    """
+    loop = asyncio.get_running_loop()
+    began = time.perf_counter()
+    readers: list[_Reader] = []
+    for n in range(streams):
+        stream = first_id + n
+        header = b"x-bench-stream: %d,%d,%g,%g\r\n" % (stream, chunks, interval_ms, interval_ms * n / streams)
+        request = chat_request(body(stream), header)
+        _, reader = await loop.create_connection(partial(_Reader, request), "127.0.0.1", port)
+        readers.append(reader)
+    finished = asyncio.gather(*(reader.done for reader in readers))
+    async with asyncio.timeout(limit_s):
+        while not finished.done():
+            await asyncio.wait([finished], timeout=0.1)
+            while_open()
+    wall_s = time.perf_counter() - began
+    wrong = []
+    for n, reader in enumerate(readers):
+        expected = b"".join(event(first_id + n, k, chunks) for k in range(chunks))
+        if (problem := _not_as_expected(bytes(reader.received), expected)) is not None:
+            wrong.append(f"stream {first_id + n}: {problem}")
+    return Streams(streams, streams * chunks, wall_s, wrong)
+
+
+def _not_as_expected(received: bytes, expected: bytes) -> str | None:
+    head, separator, framed = received.partition(b"\r\n\r\n")
+    if not separator or not head.startswith(b"HTTP/1.1 200"):
+        return f"answered {received[:200]!r}"
+    body, whole = dechunked(framed)
+    if not whole:
+        return f"ended after {len(body)} of {len(expected)} bytes"
+    if body != expected:
+        at = next((i for i, (a, b) in enumerate(zip(body, expected, strict=False)) if a != b), len(body))
+        return f"differs from byte {at} on: {body[at : at + 80]!r}"
+    return None
+
+
+def dechunked(framed: bytes) -> tuple[bytes, bool]:
+    """The body in chunked framing (RFC 9112 §7.1), and whether its last chunk is there."""
+    pieces: list[bytes] = []
+    at = 0
+    while (line := framed.find(b"\r\n", at)) >= 0:
+        size = int(framed[at:line], 16)
+        if size == 0:
+            return b"".join(pieces), True
+        pieces.append(framed[line + 2 : line + 2 + size])
+        at = line + 2 + size + 2
+    return b"".join(pieces), False

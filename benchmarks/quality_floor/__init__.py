@@ -1,0 +1,1 @@
+"""Does the quality floor hold when the small engine changes?"""

@@ -1,0 +1,1 @@
+"""How much does a dollar of replay improve the answers?"""

@@ -1,0 +1,1 @@
+"""What does finding the nearest examples cost, and how often does it find them?"""

@@ -1,0 +1,1 @@
+"""Does routing improve with the outcomes it sees?"""

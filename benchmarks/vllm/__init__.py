@@ -1,0 +1,1 @@
+"""Real vLLM servers for the measurements and tests that need them: installing, starting and stopping them."""

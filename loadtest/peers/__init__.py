@@ -1,1 +1,0 @@
-"""Gateways to compare with: how each is found, configured, started, watched and stopped."""

@@ -1,0 +1,69 @@
+"""What all benchmarks have in common: a table of them, recorded data that may be absent, vectors that are kept."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import vectors
+from benchmarks.tables import markdown
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def test_the_table_names_every_question_and_no_command_that_is_not_there() -> None:
+    commands = set(re.findall(r"`python -m (benchmarks\.[\w.]+)", (BENCHMARKS / "README.md").read_text()))
+    assert {f"benchmarks.{path.parent.name}" for path in BENCHMARKS.glob("*/__main__.py")} <= commands
+    assert all(importlib.util.find_spec(command) for command in commands)
+
+
+@pytest.mark.parametrize(
+    "name", ["kv_plan.__main__", "off_policy.__main__", "routing.__main__", "helpfulness.recorded"]
+)
+def test_without_recorded_data_a_benchmark_says_so_and_ends_well(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", [name, "--data", str(tmp_path)])
+    importlib.import_module(f"benchmarks.{name}").main()
+    assert re.search(
+        r"skipped: \w+\.jsonl\.gz is not in .* \(say where with --data\)", capsys.readouterr().out
+    )
+
+
+def test_a_text_is_embedded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded: list[str] = []
+
+    class Embedder:
+        version = "one"
+
+        @classmethod
+        def open(cls, *_: object, **__: object) -> Embedder:
+            return cls()
+
+        def embed_blocking(self, text: str) -> np.ndarray:
+            embedded.append(text)
+            return np.array([len(text), 1.0], np.float32)
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(vectors, "Embedder", Embedder)
+    first, again = (vectors.embedded(["a", "bcd"], tmp_path) for _ in range(2))
+    assert embedded == ["a", "bcd"] and np.array_equal(first, again)
+    assert np.allclose(np.linalg.norm(first, axis=1), 1)
+    Embedder.version = "two"
+    vectors.embedded(["a", "bcd"], tmp_path)
+    assert len(embedded) == 4, "vectors of different versions must never be compared"
+
+
+def test_a_table_is_markdown_with_aligned_columns() -> None:
+    assert markdown(["name", "n"], [["a", 1], ["longer", 22]]).splitlines() == [
+        "| name   | n   |",
+        "| ------ | --- |",
+        "| a      | 1   |",
+        "| longer | 22  |",
+    ]
