@@ -16,11 +16,11 @@ import aiohttp
 import pytest
 from rich.console import Console
 
-from simulation.demo.pages import pages
-from simulation.demo.play import Audience, _route
-from simulation.demo.show import Screen
-from simulation.demo.stage import GatewayDidNotStart, Running, Stage, demo_config, running_gateway
-from simulation.demo.tally import Played, Tally, summary
+from simulation.demo.admin_access import pages
+from simulation.demo.client import Audience, _route
+from simulation.demo.screen import Screen
+from simulation.demo.settings import GatewayDidNotStart, Running, Stage, demo_config, running_gateway
+from simulation.demo.results import Played, Tally, summary
 from simulation.stream import Stream
 from simulation.world import World
 from understudy.commands.demo import perform

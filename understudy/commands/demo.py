@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import aiohttp
 import click
 
-from simulation.demo.pages import account, pages
-from simulation.demo.play import Audience
-from simulation.demo.stage import (
+from simulation.demo.admin_access import account, pages
+from simulation.demo.client import Audience
+from simulation.demo.settings import (
     LARGE,
     SMALL,
     GatewayDidNotStart,
@@ -30,12 +30,12 @@ from simulation.demo.stage import (
     memory_folder,
     running_gateway,
 )
-from simulation.demo.tally import Results, Tally, summary
+from simulation.demo.results import Results, Tally, summary
 from simulation.stream import Ask, Stream
 from simulation.world import World, seeded
 
 if TYPE_CHECKING:
-    from simulation.demo.show import Screen
+    from simulation.demo.screen import Screen
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C before the results, as shells have it."""
@@ -87,7 +87,7 @@ def demo(
         import openai  # noqa: F401
         from rich.console import Console
 
-        from simulation.demo.show import Screen
+        from simulation.demo.screen import Screen
     except ImportError as error:
         raise click.ClickException(
             f"the demo needs the package {error.name}: pip install 'understudy-gateway[demo]'"

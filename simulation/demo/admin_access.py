@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulation.demo.stage import Running, announced
+from simulation.demo.settings import Running, announced
 from store.people.operators import AdminUsers
 from store.store import Memory
 

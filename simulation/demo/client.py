@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from simulation.demo.stage import LARGE, MODEL, SMALL, Stage
-from simulation.demo.tally import Played, Route, Tally
+from simulation.demo.settings import LARGE, MODEL, SMALL, Stage
+from simulation.demo.results import Played, Route, Tally
 from simulation.stream import Ask
 from simulation.world import World, seeded
 

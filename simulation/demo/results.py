@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simulation.demo.stage import LARGE, PRICES, SMALL
+from simulation.demo.settings import LARGE, PRICES, SMALL
 
 Route = Literal["hit", "offloaded", "small", "large"]
 """hit: an exact repeat, no engine asked. offloaded: the small engine with examples. small: without. large: the large one."""

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from simulation.demo.pages import Pages
-from simulation.demo.stage import MAX_EXAMPLES, MODEL, SMALL, THETA, M, Stage
-from simulation.demo.tally import Results, Summary, Tally, summary
+from simulation.demo.admin_access import Pages
+from simulation.demo.settings import MAX_EXAMPLES, MODEL, SMALL, THETA, M, Stage
+from simulation.demo.results import Results, Summary, Tally, summary
 
 _PLAIN_EVERY_S = 5.0
 _LOOK = """
