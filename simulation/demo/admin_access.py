@@ -1,4 +1,4 @@
-"""The demo's admin pages: an account for whoever watches, and where they are. The demo goes on without them."""
+"""The demo's admin pages: an account to sign in with, and their address. The demo continues without them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulation.demo.settings import Running, announced
+from simulation.demo.gateway_process import RunningGateway, announced_url
 from store.people.operators import AdminUsers
 from store.store import Memory
 
 USER = "operator"
 _WAIT_S = 10.0
-_LOOK_EVERY_S = 0.1
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
-    """Where to look, and as whom. It all goes with the demo's temporary folder."""
+class AdminAccess:
+    """Where the admin pages are, and the account to sign in with. It is deleted with the demo's temporary folder."""
 
     url: str
     password: str
     user: str = USER
 
 
-def account(memory: Path) -> str:
-    """Make the account in the demo's memory before its gateway opens it; gives its password. Blocks for half a second."""
+def create_account(memory: Path) -> str:
+    """Create the account in the demo's memory, before the gateway opens it; returns the password. Blocks for 0.5 s."""
     from admin.passwords import hashed, new_password
 
     password = new_password()
@@ -37,11 +37,13 @@ def account(memory: Path) -> str:
     return password
 
 
-async def pages(gateway: Running, password: str, *, wait_s: float = _WAIT_S) -> Pages | None:
-    """The pages, once their process has said where; None if it did not within `wait_s`."""
-    for _ in range(round(wait_s / _LOOK_EVERY_S)):
-        url = announced(gateway.log, "admin_listening")
+async def admin_access(
+    gateway: RunningGateway, password: str, *, wait_s: float = _WAIT_S
+) -> AdminAccess | None:
+    """Access to the admin pages, once their process has logged where it serves; None if it did not within `wait_s`."""
+    for _ in range(round(wait_s / _POLL_S)):
+        url = announced_url(gateway.log, "admin_listening")
         if url is not None:
-            return Pages(url, password)
-        await asyncio.sleep(_LOOK_EVERY_S)
+            return AdminAccess(url, password)
+        await asyncio.sleep(_POLL_S)
     return None

@@ -1,135 +1,149 @@
-"""The audience of the demo: asks the gateway through the official OpenAI SDK, and grades what comes back."""
+"""The demo's client: sends requests to the gateway through the official OpenAI SDK, and grades the answers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulation.demo.settings import LARGE, MODEL, SMALL, Stage
-from simulation.demo.results import Played, Route, Tally
+from simulation.demo.results import Answers, GradedAnswer, Route
+from simulation.demo.settings import LARGE, MODEL, SMALL, DemoSettings
 from simulation.stream import Ask
 from simulation.world import World, seeded
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+    from openai.types import CompletionUsage
 
 AfterEach = Callable[[], Awaitable[None]]
 
-FORCED = {"Cache-Control": "no-store, no-cache", "x-understudy-examples": "0"}
-"""Headers of the baselines: memory is neither read nor written, and no examples are sent along."""
+WITHOUT_MEMORY = {"Cache-Control": "no-store, no-cache", "x-understudy-examples": "0"}
+"""Headers of the baselines: memory is neither read nor written, and no examples are added."""
 
 
-class Audience:
-    """Plays requests at a gateway and fills a tally."""
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    text: str
+    usage: CompletionUsage | None
+    headers: Mapping[str, str]
+    first_token_at: float | None = None
 
-    def __init__(self, client: AsyncOpenAI, world: World, stage: Stage) -> None:
-        self._client = client
+
+class Client:
+    """Sends requests to a gateway and collects the graded answers."""
+
+    def __init__(self, openai: AsyncOpenAI, world: World, settings: DemoSettings) -> None:
+        self._openai = openai
         self._world = world
-        self._stage = stage
+        self._settings = settings
 
-    async def play(self, asks: Sequence[Ask], tally: Tally, after_each: AfterEach | None = None) -> None:
-        """All of `asks`: one after the other, awaiting `after_each` in between, or at the stage's rate.
+    async def send(self, asks: Sequence[Ask], answers: Answers, after_each: AfterEach | None = None) -> None:
+        """Send all of `asks`: at the rate of the settings, or one after the other, awaiting `after_each` in between.
 
-        Arrivals are random (exponential gaps, seeded) and do not wait for answers until `concurrency` are open.
+        Arrivals at a rate are random (exponential gaps, seeded) and wait for answers only while `concurrency` are open.
         """
-        await self._play(asks, tally, {}, after_each)
+        await self._send(asks, answers, {}, after_each)
 
-    async def ask_again(self, asks: Sequence[Ask], engine: str, tally: Tally) -> None:
-        """Each of `asks` once more, as `play` does, of one engine by itself, leaving no trace in the gateway's memory."""
-        await self._play(asks, tally, {**FORCED, "x-understudy-engine": engine}, None)
+    async def send_to_engine(self, asks: Sequence[Ask], engine: str, answers: Answers) -> None:
+        """Send all of `asks` to one engine, as `send` does, without reading or writing the gateway's memory."""
+        await self._send(asks, answers, {**WITHOUT_MEMORY, "x-understudy-engine": engine}, None)
 
-    async def _play(
-        self, asks: Sequence[Ask], tally: Tally, headers: Mapping[str, str], after_each: AfterEach | None
+    async def _send(
+        self, asks: Sequence[Ask], answers: Answers, headers: Mapping[str, str], after_each: AfterEach | None
     ) -> None:
-        rate_per_s = self._stage.rate_per_s
+        rate_per_s = self._settings.rate_per_s
         if rate_per_s is None:
             for ask in asks:
-                await self._one(ask, tally, headers)
+                await self._send_one(ask, answers, headers)
                 if after_each is not None:
                     await after_each()
             return
-        gaps = seeded("arrivals", self._stage.seed)
-        room = asyncio.Semaphore(self._stage.concurrency)
+        gaps = seeded("arrivals", self._settings.seed)
+        open_requests = asyncio.Semaphore(self._settings.concurrency)
         due = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for ask in asks:
                 due += gaps.expovariate(rate_per_s)
                 await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                await room.acquire()
-                group.create_task(self._in_room(room, ask, tally, headers))
+                await open_requests.acquire()
+                group.create_task(self._send_and_release(open_requests, ask, answers, headers))
 
-    async def _in_room(
-        self, room: asyncio.Semaphore, ask: Ask, tally: Tally, headers: Mapping[str, str]
+    async def _send_and_release(
+        self, open_requests: asyncio.Semaphore, ask: Ask, answers: Answers, headers: Mapping[str, str]
     ) -> None:
         try:
-            await self._one(ask, tally, headers)
+            await self._send_one(ask, answers, headers)
         finally:
-            room.release()
+            open_requests.release()
 
-    async def _one(self, ask: Ask, tally: Tally, headers: Mapping[str, str]) -> None:
+    async def _send_one(self, ask: Ask, answers: Answers, headers: Mapping[str, str]) -> None:
         from openai import OpenAIError
 
         try:
-            tally.played.append(await self._asked(ask, headers))
+            answers.graded.append(await self._graded_answer(ask, headers))
         except OpenAIError as error:
-            tally.failures.append(f"{type(error).__name__}: {error}")
+            answers.failures.append(f"{type(error).__name__}: {error}")
 
-    async def _asked(self, ask: Ask, headers: Mapping[str, str]) -> Played:
+    async def _graded_answer(self, ask: Ask, headers: Mapping[str, str]) -> GradedAnswer:
         streamed = ask.number % 2 == 0
-        create: Any = self._client.chat.completions.with_raw_response.create
         began = time.perf_counter()
-        first = None
-        if streamed:
-            raw = await create(
-                model=MODEL,
-                messages=list(ask.messages),
-                stream=True,
-                stream_options={"include_usage": True},
-                extra_headers=headers,
-            )
-            pieces: list[str] = []
-            usage = None
-            async for chunk in raw.parse():
-                if chunk.choices and chunk.choices[0].delta.content:
-                    first = first or time.perf_counter()
-                    pieces.append(chunk.choices[0].delta.content)
-                usage = chunk.usage or usage
-            text = "".join(pieces)
-        else:
-            raw = await create(model=MODEL, messages=list(ask.messages), extra_headers=headers)
-            completion = raw.parse()
-            text, usage = completion.choices[0].message.content or "", completion.usage
+        reply = await (self._streamed if streamed else self._plain)(ask, headers)
         ended = time.perf_counter()
-        grade = self._world.grade(ask.messages, text)
-        route = _route(raw.headers)
-        if not headers and route != "hit" and self._says(ask):
-            await self._give_feedback(raw.headers["x-understudy-decision-id"], grade)
-        return Played(
+        grade = self._world.grade(ask.messages, reply.text)
+        route = route_of(reply.headers)
+        if not headers and route != "hit" and self._is_scored(ask):
+            await self._give_feedback(reply.headers["x-understudy-decision-id"], grade)
+        return GradedAnswer(
             number=ask.number,
             route=route,
             grade=grade,
-            first_token_ms=((first or ended) - began) * 1000,
+            first_token_ms=((reply.first_token_at or ended) - began) * 1000,
             total_ms=(ended - began) * 1000,
-            prompt_tokens=usage.prompt_tokens if usage else 0,
-            completion_tokens=usage.completion_tokens if usage else 0,
-            examples=int(raw.headers.get("x-understudy-examples") or 0),
-            overhead_ms=float(raw.headers.get("x-understudy-overhead-ms") or 0),
+            prompt_tokens=reply.usage.prompt_tokens if reply.usage else 0,
+            completion_tokens=reply.usage.completion_tokens if reply.usage else 0,
+            examples=int(reply.headers.get("x-understudy-examples") or 0),
+            overhead_ms=float(reply.headers.get("x-understudy-overhead-ms") or 0),
             streamed=streamed,
         )
 
-    def _says(self, ask: Ask) -> bool:
-        """Whether somebody says what they thought of the answer: a seeded share of the audience."""
-        return seeded("feedback", self._stage.seed, ask.number).random() < self._stage.feedback_share
+    async def _plain(self, ask: Ask, headers: Mapping[str, str]) -> _Reply:
+        create: Any = self._openai.chat.completions.with_raw_response.create
+        raw = await create(model=MODEL, messages=list(ask.messages), extra_headers=headers)
+        completion = raw.parse()
+        return _Reply(completion.choices[0].message.content or "", completion.usage, raw.headers)
+
+    async def _streamed(self, ask: Ask, headers: Mapping[str, str]) -> _Reply:
+        create: Any = self._openai.chat.completions.with_raw_response.create
+        raw = await create(
+            model=MODEL,
+            messages=list(ask.messages),
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_headers=headers,
+        )
+        pieces: list[str] = []
+        first_token_at = None
+        usage = None
+        async for chunk in raw.parse():
+            if chunk.choices and chunk.choices[0].delta.content:
+                first_token_at = first_token_at or time.perf_counter()
+                pieces.append(chunk.choices[0].delta.content)
+            usage = chunk.usage or usage
+        return _Reply("".join(pieces), usage, raw.headers, first_token_at)
+
+    def _is_scored(self, ask: Ask) -> bool:
+        """Whether feedback is given on the answer: a seeded share of the requests."""
+        return seeded("feedback", self._settings.seed, ask.number).random() < self._settings.feedback_share
 
     async def _give_feedback(self, decision: str, grade: float) -> None:
-        said = {"decision_id": decision, "score": grade}
-        await self._client.post("/feedback", cast_to=object, body=said)
+        feedback = {"decision_id": decision, "score": grade}
+        await self._openai.post("/feedback", cast_to=object, body=feedback)
 
 
-def _route(headers: Mapping[str, str]) -> Route:
-    """Which way a request went, from the gateway's answer headers (RFC 9211 for hits)."""
+def route_of(headers: Mapping[str, str]) -> Route:
+    """Who answered a request, from the gateway's response headers (RFC 9211 for hits)."""
     parameters = [part.strip() for part in headers.get("cache-status", "").split(";")]
     if "hit" in parameters:
         return "hit"
