@@ -171,7 +171,7 @@ def _final_table(results: Results) -> Table:
     for name, part in (
         ("Always large*", results.always_large),
         ("Always small*", results.small_alone),
-        ("Offloaded, no examples*", results.offloaded_without_examples),
+        ("Offloaded again*", results.offloaded_without_examples),
     ):
         table.add_row(*_cells(name, part, 0), f"{part.total_ms_p95:.0f}")
     table.caption = "* a sample of the same requests, sent again to one engine without examples"
