@@ -2,8 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Every dependency is in a lock, with its hash, so none is looked for. Python compiles a module when it is first imported: compiling
-# all of them here would take longer than unpacking them.
+# --no-deps: every dependency is in the lock, with its hash. --no-compile: Python compiles a module when it is first imported;
+# compiling all of them at once takes longer than unpacking them.
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := install --no-deps --no-compile
 LOCKED  := $(INSTALL) --require-hashes
