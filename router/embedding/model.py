@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,7 +142,10 @@ def _cached_or_built(folder: Path, cache_dir: Path, key: str) -> tuple[Path, boo
         if (model := _checked(sidecar)) is not None:
             return model, False
         log.info("embedding_model_building", source=str(folder), cache_dir=str(cache_dir))
-        return _build(folder, cache_dir, sidecar), True
+        began = time.perf_counter()
+        built = _build(folder, cache_dir, sidecar)
+        log.info("embedding_model_built", seconds=round(time.perf_counter() - began, 1))
+        return built, True
 
 
 def _checked(sidecar: Path) -> Path | None:

@@ -1,1 +1,1 @@
-"""`understudy demo`: its stage, its audience, what came of it, and the screen."""
+"""`understudy demo`: its settings, its gateway process, its client, its results and what it prints."""

@@ -16,34 +16,35 @@ import aiohttp
 import pytest
 from rich.console import Console
 
-from simulation.demo.pages import pages
-from simulation.demo.play import Audience, _route
-from simulation.demo.show import Screen
-from simulation.demo.stage import GatewayDidNotStart, Running, Stage, demo_config, running_gateway
-from simulation.demo.tally import Played, Tally, summary
+from simulation.demo.admin_access import admin_access
+from simulation.demo.client import Client, route_of
+from simulation.demo.gateway_process import GatewayDidNotStart, RunningGateway, running_gateway
+from simulation.demo.results import Answers, GradedAnswer, summary
+from simulation.demo.run import measure
+from simulation.demo.screen import Screen
+from simulation.demo.settings import DemoSettings, gateway_config
 from simulation.stream import Stream
 from simulation.world import World
-from understudy.commands.demo import perform
 
-STAGE = Stage(requests=150, rate_per_s=None, pace=0, baseline=24)
+SETTINGS = DemoSettings(requests=150, rate_per_s=None, pace=0, baseline=24)
 
 
-async def performed(stage, folder):
+async def measured(settings, folder):
     out = io.StringIO()
-    screen = Screen(Console(file=out, width=120), stage)
+    screen = Screen(Console(file=out, width=120), settings)
     folder.mkdir()
-    async with running_gateway(demo_config(stage, folder), folder) as gateway:
-        results = await perform(stage, gateway, screen)
+    async with running_gateway(gateway_config(settings, folder), folder) as gateway:
+        results = await measure(settings, gateway, screen)
     screen.results(results)
     return results, out.getvalue()
 
 
 async def test_the_same_seed_gives_the_same_numbers(tmp_path):
-    (one, shown), (two, _) = [await performed(STAGE, tmp_path / name) for name in ("one", "two")]
+    (one, shown), (two, _) = [await measured(SETTINGS, tmp_path / name) for name in ("one", "two")]
     assert one.repeatable() == two.repeatable()
     assert one.failed == 0
-    assert one.whole.requests == STAGE.requests
-    assert one.hits.requests + one.offloaded.requests + one.large.requests == STAGE.requests
+    assert one.whole.requests == SETTINGS.requests
+    assert one.hits.requests + one.offloaded.requests + one.large.requests == SETTINGS.requests
     assert one.offloaded.requests > 10
     assert one.hits.requests > 5
     assert one.always_large.quality == 1.0
@@ -56,8 +57,8 @@ async def test_the_same_seed_gives_the_same_numbers(tmp_path):
 
 
 async def test_traffic_at_a_rate_loses_no_request(tmp_path):
-    stage = Stage(requests=150, rate_per_s=100, concurrency=16, pace=0.02, baseline=20)
-    results, _ = await performed(stage, tmp_path / "demo")
+    settings = DemoSettings(requests=150, rate_per_s=100, concurrency=16, pace=0.02, baseline=20)
+    results, _ = await measured(settings, tmp_path / "demo")
     assert (results.failed, results.whole.requests) == (0, 150)
     assert results.always_large.requests == 20
 
@@ -67,26 +68,29 @@ async def test_the_baselines_leave_no_trace_in_memory(tmp_path):
 
     world = World()
     asks = list(Stream(world, 20))
-    async with running_gateway(demo_config(STAGE, tmp_path), tmp_path) as gateway:
-        async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="demo") as client:
-            audience = Audience(client, world, STAGE)
+    async with running_gateway(gateway_config(SETTINGS, tmp_path), tmp_path) as gateway:
+        async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="demo") as openai:
+            client = Client(openai, world, SETTINGS)
             for _ in range(2):
                 for engine in ("large", "small"):
-                    tally = Tally()
-                    await audience.ask_again(asks, engine, tally)
-                    assert {p.route for p in tally.played} == {engine}
-            tally = Tally()
-            await audience.play(asks[:1], tally)
-            assert tally.played[0].route == "large"
+                    answers = Answers()
+                    await client.send_to_engine(asks, engine, answers)
+                    assert {p.route for p in answers.graded} == {engine}
+            answers = Answers()
+            await client.send(asks[:1], answers)
+            assert answers.graded[0].route == "large"
 
 
-async def test_pages_that_do_not_come_up_do_not_hold_the_demo_up(tmp_path):
+async def test_admin_pages_that_do_not_come_up_do_not_delay_the_demo(tmp_path):
     (tmp_path / "gateway.log").write_text('{"event": "listening", "url": "http://127.0.0.1:1"}\n')
-    assert await pages(Running("http://127.0.0.1:1", tmp_path / "gateway.log"), "x", wait_s=0.2) is None
+    assert (
+        await admin_access(RunningGateway("http://127.0.0.1:1", tmp_path / "gateway.log"), "x", wait_s=0.2)
+        is None
+    )
 
 
 async def test_a_gateway_that_cannot_start_says_why(tmp_path):
-    config = demo_config(STAGE, tmp_path) | {"listen": {"port": 0, "nonsense": 1}}
+    config = gateway_config(SETTINGS, tmp_path) | {"listen": {"port": 0, "nonsense": 1}}
     with pytest.raises(GatewayDidNotStart, match=r"listen\.nonsense"):
         async with running_gateway(config, tmp_path):
             pass
@@ -107,12 +111,12 @@ async def line_with(stream, text):
     raise AssertionError(f"the demo ended without saying {text!r}")
 
 
-async def demo_process(*arguments):
+async def demo_process(*arguments, **environment):
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "understudy", "demo", "--port", "0", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
     )
 
 
@@ -127,13 +131,30 @@ async def signed_in(url, name, password):
         return re.search(r"<dt>(?:<a[^>]*>)?(\w+)", page)[1]
 
 
-async def test_without_admin_pages_none_are_served_or_spoken_of():
+async def test_it_says_what_it_does_from_the_first_line_on_and_serves_no_admin_pages_where_none_are_wanted(
+    tmp_path,
+):
     demo = await demo_process(
-        *("--seconds", "0.2", "--rate", "20", "--baseline", "4", "--admin", "off", "--no-wait")
+        *("--seconds", "0.2", "--rate", "20", "--baseline", "4", "--admin", "off", "--no-wait"),
+        XDG_CACHE_HOME=str(tmp_path),
     )
-    said = (await demo.stdout.read()).decode()
+    printed = (await demo.stdout.read()).decode()
     assert await demo.wait() == 0
-    assert "password" not in said
+    assert "password" not in printed
+    steps = (
+        "A demo of Understudy",
+        "starting the gateway",
+        "opening the memory",
+        "building the embedding model (once",
+        "built the embedding model in",
+        "listening at http://127.0.0.1:",
+        "Playing 4 requests",
+        "to the large engine alone",
+        "to the small engine alone",
+        "Results",
+    )
+    places = [printed.find(step) for step in steps]
+    assert -1 not in places and places == sorted(places), printed
 
 
 @pytest.mark.usefixtures("port_of_the_pages")
@@ -191,16 +212,16 @@ async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path)
     ],
 )
 def test_the_answer_headers_tell_which_way_a_request_went(headers, route):
-    assert _route(headers) == route
+    assert route_of(headers) == route
 
 
 def test_an_answer_that_does_not_say_who_gave_it_is_an_error():
     with pytest.raises(ValueError, match="without saying who"):
-        _route({})
+        route_of({})
 
 
 def played(route, total_ms=100.0, grade=1.0):
-    return Played(0, route, grade, 40.0, total_ms, 1_000_000, 0, 0, 0.0, streamed=True)
+    return GradedAnswer(0, route, grade, 40.0, total_ms, 1_000_000, 0, 0, 0.0, streamed=True)
 
 
 def test_an_exact_hit_costs_nothing_and_the_others_their_engines_price():
@@ -218,8 +239,8 @@ def test_a_summary_of_nothing_is_zero_and_of_something_its_means():
 
 
 async def test_scored_answers_are_learnt_from(tmp_path):
-    stage = Stage(requests=80, rate_per_s=None, pace=0, baseline=10, feedback_share=1.0)
-    results, _ = await performed(stage, tmp_path / "demo")
+    settings = DemoSettings(requests=80, rate_per_s=None, pace=0, baseline=10, feedback_share=1.0)
+    results, _ = await measured(settings, tmp_path / "demo")
     assert results.failed == 0
     log = (tmp_path / "demo" / "gateway.log").read_text()
     assert '"event":"learning"' in log, "a learner runs beside the worker"

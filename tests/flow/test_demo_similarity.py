@@ -5,7 +5,7 @@ import pytest
 
 from router.digest import question
 from router.embedding.embedder import Embedder
-from simulation.demo.stage import model_cache
+from simulation.demo.settings import model_cache
 from simulation.stream import Stream, Traffic
 from simulation.world import World
 

@@ -53,6 +53,27 @@ def test_lines_from_many_threads_arrive_whole_and_in_each_ones_order() -> None:
         assert [n for who, n in rows if who == name] == list(range(200))
 
 
+def test_on_a_terminal_the_events_of_starting_are_sentences_and_others_stay_json(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sink = io.BytesIO()
+    writer = LineWriter(sink)
+    monkeypatch.setattr(module, "WRITER", writer)
+    configure(for_terminal=True)
+    try:
+        log = structlog.get_logger()
+        log.info("listening", url="http://127.0.0.1:8080", pid=1)
+        log.info("listening", pid=1)
+        log.info("something_else", count=2)
+        writer.close()
+    finally:
+        configure()
+    sentence, without_url, other = sink.getvalue().decode().splitlines()
+    assert sentence == "understudy: listening at http://127.0.0.1:8080"
+    assert json.loads(without_url)["pid"] == 1
+    assert json.loads(other)["count"] == 2
+
+
 class _Stuck(io.RawIOBase):
     def __init__(self) -> None:
         self.entered = threading.Event()

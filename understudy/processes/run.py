@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ def run(config: Config, config_file: Path | None = None) -> int:
 
     `config_file`: where the settings came from, for people to see.
     """
-    configure(config.log.level)
+    configure(config.log.level, for_terminal=sys.stderr.isatty())
     listen = config.listen
     shared = listen.workers > 1
     helped = bool(_helpers(config, 0, config_file))

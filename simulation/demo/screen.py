@@ -1,4 +1,4 @@
-"""The demo on a screen: a live table on a terminal, plain lines anywhere else, and what to try next."""
+"""What the demo prints: progress, a live table on a terminal or plain lines elsewhere, the results, and what to try next."""
 
 from __future__ import annotations
 
@@ -11,81 +11,100 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from simulation.demo.pages import Pages
-from simulation.demo.stage import MAX_EXAMPLES, MODEL, SMALL, THETA, M, Stage
-from simulation.demo.tally import Results, Summary, Tally, summary
+from simulation.demo.admin_access import AdminAccess
+from simulation.demo.results import Answers, Results, Summary, summary
+from simulation.demo.settings import MAX_EXAMPLES, MODEL, SMALL, THETA, DemoSettings, M
 
 _PLAIN_EVERY_S = 5.0
-_LOOK = """
-  {pages.url}   the admin pages (name {pages.user}, password {pages.password}): what happened and why, what it saved,
-      which examples were sent with a request, what other dials would have brought
+_ADMIN_PAGES = """
+  {admin.url}   the admin pages (name {admin.user}, password {admin.password}): what happened and why, what it saved,
+      which examples were sent with a request, what other thresholds would have given
 """
 
 
 class Screen:
-    """Shows a tally as it fills. On a terminal the table stays in place; otherwise a line every five seconds."""
+    """Prints the demo's progress and results. On a terminal a table is updated in place; elsewhere a line is printed every
+    five seconds."""
 
-    def __init__(self, console: Console, stage: Stage) -> None:
+    def __init__(self, console: Console, settings: DemoSettings) -> None:
         self._console = console
-        self._stage = stage
+        self._settings = settings
         self._live: Live | None = None
         self._last_line_at = 0.0
+        self._began = time.monotonic()
 
     def say(self, text: str = "") -> None:
-        """A line."""
+        """Print a line."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=not self._console.is_terminal)
 
+    def step(self, text: str) -> None:
+        """Print what is being done now, after the seconds since the start."""
+        self.say(f"[{time.monotonic() - self._began:3.0f} s] {text}")
+
     @contextmanager
-    def showing(self, tally: Tally) -> Iterator[None]:
-        """While inside, `refresh` updates the picture of `tally`."""
+    def waiting(self) -> Iterator[None]:
+        """On a terminal, show that something is still being worked at."""
         if not self._console.is_terminal:
             yield
             return
-        with Live(_live_table(tally, self._stage), console=self._console, refresh_per_second=4) as self._live:
+        with self._console.status("working"):
+            yield
+
+    @contextmanager
+    def live(self, answers: Answers) -> Iterator[None]:
+        """While inside, `refresh` updates the table of `answers`."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(
+            _live_table(answers, self._settings), console=self._console, refresh_per_second=4
+        ) as self._live:
             try:
                 yield
             finally:
-                self._live.update(_live_table(tally, self._stage))
+                self._live.update(_live_table(answers, self._settings))
                 self._live = None
 
-    def refresh(self, tally: Tally) -> None:
-        """Show the tally as it is now."""
+    def refresh(self, answers: Answers) -> None:
+        """Show the answers so far."""
         if self._live is not None:
-            self._live.update(_live_table(tally, self._stage))
+            self._live.update(_live_table(answers, self._settings))
         elif not self._console.is_terminal and time.monotonic() - self._last_line_at >= _PLAIN_EVERY_S:
             self._last_line_at = time.monotonic()
-            whole = summary(tally.played)
+            whole = summary(answers.graded)
             self.say(
-                f"{whole.requests:5d} requests  {tally.share('hit'):5.1%} exact hits  "
-                f"{tally.share('offloaded'):5.1%} offloaded with examples  {tally.share('large'):5.1%} large  "
+                f"{whole.requests:5d} requests  {answers.share('hit'):5.1%} exact hits  "
+                f"{answers.share('offloaded'):5.1%} offloaded with examples  {answers.share('large'):5.1%} large  "
                 f"quality {whole.quality:.3f}  ${whole.usd_per_1000:.3f}/1000  {whole.total_ms_mean:.0f} ms"
             )
 
     def results(self, results: Results) -> None:
-        """The table the demo ends with."""
+        """Print the table of results."""
         self._console.print(_final_table(results))
         r = results
         self.say(
-            f"Offloaded: {r.offloaded_share:.1%} of all requests, {r.offloaded_share_of_asked:.1%} of those for which an "
-            f"engine was asked (exact repeats apart). Quality: {100 * r.quality_gap:.1f} points behind always-large. "
+            f"Offloaded: {r.offloaded_share:.1%} of all requests, {r.offloaded_share_of_asked:.1%} of those that an "
+            f"engine answered (exact repeats excluded). Quality: {100 * r.quality_gap:.1f} points behind always-large. "
             f"Cost: {r.cost_ratio:.0%} of always-large. Mean latency: {r.latency_ratio:.0%} of always-large."
         )
         self.say(
             "Everything here is simulated: questions, engines, prices and times. See docs/explanation/simulated-world.md."
         )
         if r.bypassed:
-            self.say(f"This machine was busy: {r.bypassed} times a stage was late and gone without.")
+            self.say(
+                f"This machine was busy: {r.bypassed} times a stage was late, and the request continued without it."
+            )
         if r.failed:
             self.say(f"{r.failed} requests failed.")
 
-    def pages(self, pages: Pages) -> None:
-        """Where the admin pages are, and who may sign in."""
-        self.say(f"Watch it in a browser: {pages.url}  name {pages.user}  password {pages.password}")
+    def admin_access(self, admin: AdminAccess) -> None:
+        """Print where the admin pages are, and the account to sign in with."""
+        self.say(f"Watch it in a browser: {admin.url}  name {admin.user}  password {admin.password}")
 
-    def next_steps(self, url: str, question: str, pages: Pages | None = None) -> None:
-        """What to try while the gateway runs."""
+    def next_steps(self, url: str, question: str, admin: AdminAccess | None = None) -> None:
+        """Print what to try while the gateway runs."""
         body = f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "{question}"}}]}}'
-        look = "" if pages is None else _LOOK.format(pages=pages)
+        admin_pages = "" if admin is None else _ADMIN_PAGES.format(admin=admin)
         self.say(
             f"""
 The gateway is still running at {url} (Ctrl-C stops it). Try:
@@ -94,7 +113,7 @@ The gateway is still running at {url} (Ctrl-C stops it). Try:
       once, and again for an exact hit: watch `cache-status`, `x-understudy-engine` and `x-understudy-examples`
   curl -i ... -H 'x-understudy-engine: {SMALL}' -H 'x-understudy-examples: 0'     the small engine by itself
   curl {url}/metrics                                                       what Prometheus sees
-{look}
+{admin_pages}
   from openai import OpenAI
   client = OpenAI(base_url="{url}/v1", api_key="any")
   print(client.chat.completions.create(model="{MODEL}", messages=[{{"role": "user", "content": "{question}"}}]))
@@ -103,29 +122,29 @@ Next: README.md for your own engines, docs/explanation/simulated-world.md for wh
         )
 
 
-def _live_table(tally: Tally, stage: Stage) -> Table:
-    whole, large = summary(tally.played), summary(tally.of("large"))
-    table = _table(f"Understudy demo: {len(tally.played)} of {stage.requests} requests")
+def _live_table(answers: Answers, settings: DemoSettings) -> Table:
+    whole, large = summary(answers.graded), summary(answers.of("large"))
+    table = _table(f"Understudy demo: {len(answers.graded)} of {settings.requests} requests")
     _add_columns(table)
     rows = (
-        ("memory (exact hits)", summary(tally.of("hit"))),
-        ("small, with examples", summary(tally.of("offloaded"))),
-        ("small, without", summary(tally.of("small"))),
+        ("memory (exact hits)", summary(answers.of("hit"))),
+        ("small, with examples", summary(answers.of("offloaded"))),
+        ("small, without", summary(answers.of("small"))),
         ("large", large),
     )
     for name, part in rows:
         if part.requests or name != "small, without":
-            table.add_row(*_cells(name, part, len(tally.played)))
+            table.add_row(*_cells(name, part, len(answers.graded)))
     table.add_section()
-    table.add_row(*_cells("all", whole, len(tally.played)), style="bold")
+    table.add_row(*_cells("all", whole, len(answers.graded)), style="bold")
     if large.requests:
-        # Until the baselines are measured, what the large one answered stands for what it would have cost.
+        # Until the baselines are measured, the mean of the large engine's answers is the estimate.
         table.caption = (
             f"against always-large (estimated): cost {whole.usd_per_1000 / large.usd_per_1000:.0%}, "
             f"latency {whole.total_ms_mean / large.total_ms_mean:.0%}\n"
             + (
-                f"learning from the {stage.feedback_share:.0%} of answers that are scored"
-                if stage.learns
+                f"learning from the {settings.feedback_share:.0%} of answers that are scored"
+                if settings.learns
                 else f"theta {THETA}, m {M}, same names, at most {MAX_EXAMPLES} examples"
             )
         )
@@ -133,7 +152,7 @@ def _live_table(tally: Tally, stage: Stage) -> Table:
 
 
 def _final_table(results: Results) -> Table:
-    table = _table("What came of it")
+    table = _table("Results")
     _add_columns(table, "p95")
     total = results.whole.requests
     parts = (
@@ -152,10 +171,10 @@ def _final_table(results: Results) -> Table:
     for name, part in (
         ("Always large*", results.always_large),
         ("Always small*", results.small_alone),
-        ("The offloaded, bare*", results.offloaded_without_examples),
+        ("Offloaded again*", results.offloaded_without_examples),
     ):
         table.add_row(*_cells(name, part, 0), f"{part.total_ms_p95:.0f}")
-    table.caption = "* a sample of the same requests, asked again of one engine, no examples"
+    table.caption = "* a sample of the same requests, sent again to one engine without examples"
     return table
 
 

@@ -1,4 +1,4 @@
-"""What came of the demo's requests, in figures. It neither asks nor shows."""
+"""The demo's graded answers, and quality, cost and latency computed from them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simulation.demo.stage import LARGE, PRICES, SMALL
+from simulation.demo.settings import LARGE, PRICES, SMALL
 
 Route = Literal["hit", "offloaded", "small", "large"]
-"""hit: an exact repeat, no engine asked. offloaded: the small engine with examples. small: without. large: the large one."""
+"""hit: an exact repeat, from memory. offloaded: the small engine with examples. small: without. large: the large one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """One request and what came back."""
+class GradedAnswer:
+    """The answer to one request: who gave it, how good it was, how long it took."""
 
     number: int
-    """Its place in the stream."""
+    """The request's place in the stream."""
     route: Route
     grade: float
     """By the simulated world, 0 to 1."""
@@ -54,17 +54,17 @@ class Summary:
     total_ms_p95: float = 0.0
 
 
-def summary(played: Iterable[Played]) -> Summary:
-    """Figures of some requests; zeros for none."""
-    rows = list(played)
+def summary(answers: Iterable[GradedAnswer]) -> Summary:
+    """Figures of some answers; zeros for none."""
+    rows = list(answers)
     if not rows:
         return Summary()
-    totals = np.array([p.total_ms for p in rows])
-    streamed = [p.first_token_ms for p in rows if p.streamed]
+    totals = np.array([answer.total_ms for answer in rows])
+    streamed = [answer.first_token_ms for answer in rows if answer.streamed]
     return Summary(
         len(rows),
-        float(np.mean([p.grade for p in rows])),
-        float(np.mean([p.cost_usd for p in rows])) * 1000,
+        float(np.mean([answer.grade for answer in rows])),
+        float(np.mean([answer.cost_usd for answer in rows])) * 1000,
         float(np.mean(streamed)) if streamed else 0.0,
         float(totals.mean()),
         float(np.percentile(totals, 50)),
@@ -73,24 +73,24 @@ def summary(played: Iterable[Played]) -> Summary:
 
 
 @dataclass
-class Tally:
-    """Everything played, in order of completion."""
+class Answers:
+    """The answers so far, in order of completion, and the requests that failed."""
 
-    played: list[Played] = field(default_factory=list)
+    graded: list[GradedAnswer] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
-    def of(self, *routes: Route) -> list[Played]:
-        """Those that took one of the routes."""
-        return [p for p in self.played if p.route in routes]
+    def of(self, *routes: Route) -> list[GradedAnswer]:
+        """The answers that took one of the routes."""
+        return [answer for answer in self.graded if answer.route in routes]
 
     def share(self, *routes: Route) -> float:
-        """Of all requests, those that took one of the routes; 0 before the first."""
-        return len(self.of(*routes)) / len(self.played) if self.played else 0.0
+        """The share of all answers that took one of the routes; 0 before the first."""
+        return len(self.of(*routes)) / len(self.graded) if self.graded else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What the demo ends with."""
+    """What the demo measured."""
 
     whole: Summary
     """All requests as they were answered."""
@@ -101,32 +101,32 @@ class Results:
     """Requests that went to the large engine."""
     failed: int
     bypassed: int
-    """Stages that were late, on a busy machine, and gone without: mostly requests that went to the large engine for it."""
+    """Stages that were late on a busy machine. Most of these requests continued to the large engine."""
     always_large: Summary
-    """A sample of the same traffic, each asked of the large engine again."""
+    """A sample of the same requests, sent again to the large engine."""
     small_alone: Summary
-    """The same sample, asked of the small engine without examples."""
+    """The same sample, sent to the small engine without examples."""
     offloaded_without_examples: Summary
-    """A sample of the offloaded, asked of the small engine without examples."""
+    """A sample of the offloaded requests, sent to the small engine without examples."""
 
     @property
     def offloaded_share(self) -> float:
-        """Of all requests, exact repeats included in the count."""
+        """Offloaded requests as a share of all, exact repeats included."""
         return self.offloaded.requests / max(1, self.whole.requests)
 
     @property
     def offloaded_share_of_asked(self) -> float:
-        """Of the requests for which an engine was asked: exact repeats apart."""
+        """Offloaded requests as a share of those that an engine answered: exact repeats excluded."""
         return self.offloaded.requests / max(1, self.whole.requests - self.hits.requests)
 
     @property
     def quality_gap(self) -> float:
-        """How far the whole stays behind always-large, 0 to 1."""
+        """Quality of always-large minus quality of the whole, 0 to 1."""
         return self.always_large.quality - self.whole.quality
 
     @property
     def cost_ratio(self) -> float:
-        """Cost of the whole against always-large."""
+        """Cost of the whole divided by the cost of always-large."""
         return (
             self.whole.usd_per_1000 / self.always_large.usd_per_1000
             if self.always_large.usd_per_1000
@@ -135,7 +135,7 @@ class Results:
 
     @property
     def latency_ratio(self) -> float:
-        """Mean latency of the whole against always-large."""
+        """Mean latency of the whole divided by that of always-large."""
         return (
             self.whole.total_ms_mean / self.always_large.total_ms_mean
             if self.always_large.total_ms_mean

@@ -1,0 +1,153 @@
+"""Runs the demo: starts a gateway, sends it simulated requests, compares with each engine alone, prints the results."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from simulation.demo.admin_access import AdminAccess, admin_access, create_account
+from simulation.demo.client import AfterEach, Client
+from simulation.demo.gateway_process import RunningGateway, running_gateway
+from simulation.demo.results import Answers, Results, summary
+from simulation.demo.screen import Screen
+from simulation.demo.settings import LARGE, SMALL, DemoSettings, gateway_config, memory_folder
+from simulation.stream import Ask, Stream
+from simulation.world import World, seeded
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C before the results, as shells have it."""
+_REFRESH_EVERY_S = 0.25
+
+
+async def run(settings: DemoSettings, screen: Screen, *, results_file: Path | None, stay: bool) -> int:
+    """The whole demo; `stay` leaves the gateway running until Ctrl-C. Returns the exit status. Raises GatewayDidNotStart."""
+    this_task = asyncio.current_task()
+    assert this_task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, this_task.cancel)
+    finished = False
+    try:
+        with tempfile.TemporaryDirectory(prefix="understudy-demo-") as folder:
+            async with _started(settings, Path(folder), screen) as (gateway, admin):
+                results = await measure(settings, gateway, screen)
+                screen.results(results)
+                if results_file is not None:
+                    _write(results_file, results)
+                finished = True
+                if stay:
+                    screen.next_steps(gateway.url, _example_question(settings), admin)
+                    await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        screen.say("\nStopped.")
+    return 0 if finished else INTERRUPTED
+
+
+@asynccontextmanager
+async def _started(
+    settings: DemoSettings, folder: Path, screen: Screen
+) -> AsyncIterator[tuple[RunningGateway, AdminAccess | None]]:
+    """A gateway that is ready, and access to its admin pages where they are served."""
+    async with AsyncExitStack() as stack:
+        with screen.waiting():
+            password = None
+            if settings.admin_port is not None:
+                screen.step("creating an account for the admin pages")
+                password = await asyncio.to_thread(create_account, memory_folder(folder))
+            screen.step("starting the gateway")
+            gateway = await stack.enter_async_context(
+                running_gateway(gateway_config(settings, folder), folder, screen.step)
+            )
+            admin = None if password is None else await admin_access(gateway, password)
+        if admin is not None:
+            screen.admin_access(admin)
+        yield gateway, admin
+
+
+async def measure(settings: DemoSettings, gateway: RunningGateway, screen: Screen) -> Results:
+    """Send the requests to a ready gateway, then measure the baselines."""
+    from openai import AsyncOpenAI
+
+    world = World(settings.seed, settings.facts)
+    asks = list(Stream(world, settings.requests, seed=settings.seed))
+    pace = "one by one" if settings.sequential else f"{settings.rate_per_s:g} per second"
+    screen.step(
+        f"Playing {len(asks)} requests about an invented world at {gateway.url}/v1 ({pace}, seed {settings.seed}) ..."
+    )
+    answers = Answers()
+    async with (
+        AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="demo", max_retries=0, timeout=60) as openai,
+        aiohttp.ClientSession() as http,
+    ):
+        client = Client(openai, world, settings)
+        with screen.live(answers):
+            await _send_and_show(client, asks, answers, screen, lambda: gateway.settled(http))
+        bypassed = await gateway.bypassed(http)
+        return await _compared(settings, client, asks, answers, screen, bypassed)
+
+
+async def _send_and_show(
+    client: Client, asks: Sequence[Ask], answers: Answers, screen: Screen, settled: AfterEach
+) -> None:
+    async def refresh() -> None:
+        while True:
+            screen.refresh(answers)
+            await asyncio.sleep(_REFRESH_EVERY_S)
+
+    async with asyncio.TaskGroup() as group:
+        refreshing = group.create_task(refresh())
+        try:
+            await client.send(asks, answers, settled)
+        finally:
+            refreshing.cancel()
+
+
+async def _compared(
+    settings: DemoSettings,
+    client: Client,
+    asks: Sequence[Ask],
+    answers: Answers,
+    screen: Screen,
+    bypassed: int,
+) -> Results:
+    """The results, with the baselines: a sample of the requests, sent again to each engine alone."""
+    rng = seeded("baseline", settings.seed)
+    sample = rng.sample(list(asks), min(settings.baseline, len(asks)))
+    offloaded = sorted(answer.number for answer in answers.of("offloaded"))
+    offloaded_sample = [asks[n] for n in rng.sample(offloaded, min(settings.baseline, len(offloaded)))]
+    large, small, without_examples = Answers(), Answers(), Answers()
+    screen.step(f"To compare: {len(sample)} of the same requests to the large engine alone ...")
+    await client.send_to_engine(sample, LARGE, large)
+    screen.step(f"{len(sample)} to the small engine alone, without examples ...")
+    await client.send_to_engine(sample, SMALL, small)
+    screen.step(f"{len(offloaded_sample)} of the offloaded to the small engine, without examples ...")
+    await client.send_to_engine(offloaded_sample, SMALL, without_examples)
+    failures = [text for part in (answers, large, small, without_examples) for text in part.failures]
+    for text in sorted(set(failures))[:5]:
+        screen.say(f"failed: {text}")
+    return Results(
+        whole=summary(answers.graded),
+        hits=summary(answers.of("hit")),
+        offloaded=summary(answers.of("offloaded")),
+        large=summary(answers.of("large")),
+        failed=len(failures),
+        bypassed=bypassed,
+        always_large=summary(large.graded),
+        small_alone=summary(small.graded),
+        offloaded_without_examples=summary(without_examples.graded),
+    )
+
+
+def _write(path: Path, results: Results) -> None:
+    path.write_text(json.dumps(results.as_json(), indent=2) + "\n", encoding="utf-8")
+
+
+def _example_question(settings: DemoSettings) -> str:
+    fact = World(settings.seed, settings.facts).facts[0]
+    return fact.relation.forms[0].format(e=fact.entity)

@@ -1,0 +1,99 @@
+"""What the demo runs with: its own settings, and the configuration file of its gateway."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MODEL = "demo"
+"""The model name that clients of the demo ask for."""
+SMALL, LARGE = "small", "large"
+PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00)}
+"""US dollars per million tokens in and out, of the order of what hosted models of the two classes cost."""
+THETA, M, MAX_EXAMPLES, SAME_NAMES = 0.77, 1, 5, True
+"""The policy's knobs, chosen by the sweep in docs/explanation/simulated-world.md."""
+
+
+def model_cache() -> Path:
+    """The user's cache folder, as XDG has it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "understudy" / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSettings:
+    """The size, rate and seed of a demo. Requests are sent at `rate_per_s`, or one after the other where that is None."""
+
+    requests: int = 4800
+    rate_per_s: float | None = 80.0
+    concurrency: int = 128
+    seed: int = 7
+    facts: int = 3000
+    pace: float = 1.0
+    port: int = 0
+    model_cache: Path = field(default_factory=model_cache)
+    """Where the embedding model is kept once built, so that a second demo starts at once."""
+    baseline: int = 400
+    """How many of the requests are sent again at the end, to each engine alone."""
+    feedback_share: float = 0.0
+    """Share of answers that get a score by `POST /v1/feedback`. Above 0 the gateway learns from them (policy in_context);
+    at 0 it follows the few_shot policy throughout."""
+    admin_port: int | None = None
+    """Where the admin pages are served, 0 for a free port; None serves none."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether any answer is scored."""
+        return self.feedback_share > 0
+
+    @property
+    def sequential(self) -> bool:
+        """Whether each answer is remembered before the next question: the same numbers every time."""
+        return self.rate_per_s is None
+
+
+def memory_folder(folder: Path) -> Path:
+    """Where the demo's gateway keeps what it remembers."""
+    return folder / "memory"
+
+
+def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
+    """The configuration file of the demo's gateway, as data."""
+
+    def engine(name: str, role: str, **pace: float) -> dict[str, Any]:
+        price = dict(zip(("input_usd_per_mtok", "output_usd_per_mtok"), PRICES[name], strict=True))
+        return {
+            "kind": "simulated",
+            "role": role,
+            "seed": settings.seed,
+            "facts": settings.facts,
+            "pace": settings.pace,
+            "price": price,
+            "context_tokens": 16_000,
+            **pace,
+        }
+
+    few_shot = {"theta": THETA, "m": M, "max_examples": MAX_EXAMPLES, "same_names": SAME_NAMES}
+    policy = "in_context" if settings.learns else "few_shot"
+    # The usual deadline suits a server. A laptop busy with the demo's other half would often be late, and a late embedding
+    # is bypassed; where the numbers must repeat, it must never be.
+    deadline_ms = 30_000 if settings.sequential else 500
+    embedding = {"deadline_ms": deadline_ms, "cache_dir": str(settings.model_cache)}
+    return {
+        "listen": {"host": "127.0.0.1", "port": settings.port, "grace_s": 2},
+        "engines": {
+            SMALL: engine(SMALL, "understudy", ttft_ms=90, token_ms=5, capacity=64),
+            LARGE: engine(LARGE, "lead", ttft_ms=350, token_ms=18, capacity=96),
+        },
+        "models": {MODEL: {"engines": [SMALL, LARGE], "policy": policy, "few_shot": few_shot}},
+        "memory": {
+            "data_dir": str(memory_folder(data_dir)),
+            "examples": {"embedding": embedding, "retrieve_deadline_ms": deadline_ms},
+        },
+        # A minute has to show what takes a day elsewhere.
+        "learning": {"every_s": 2, "min_new_outcomes": 50},
+        "feedback": {"per_minute": 100_000},
+        "log": {"requests": False},
+        "admin": {"enabled": settings.admin_port is not None, "port": settings.admin_port or 0},
+    }
