@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,7 +33,7 @@ from admin.sign_in import SignIn
 from admin.sources import Sources
 from admin.static_files import StaticFiles
 from admin.summaries.what_if import shared
-from store.sqlite.database import StoreBusy, StoreClosed
+from store.errors import StoreError
 
 log = structlog.get_logger(__name__)
 
@@ -259,7 +258,7 @@ class AdminApp:
             response = self._problem(request, 409, "action_failed", str(error))
         except TooManyListeners as error:
             response = self._problem(request, 503, "too_many_listeners", str(error))
-        except (sqlite3.Error, StoreBusy, StoreClosed, TimeoutError) as error:
+        except (StoreError, TimeoutError) as error:
             self._options.failed(request.path, error)
             response = self._problem(request, 503, "store", "The store is busy. Try again in a moment.")
         except Exception as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -371,8 +370,7 @@ class Gateway:
 def _memory(settings: MemorySettings, config: Config) -> Memory:
     # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
     from router.embedding.model import EmbeddingModelMissing
-    from store.people.secret import BadSecretFile
-    from store.sqlite.schema import SchemaError
+    from store.errors import StoreError
     from understudy.memory import Memory
 
     try:
@@ -382,5 +380,5 @@ def _memory(settings: MemorySettings, config: Config) -> Memory:
             scores=any(model.policy == "in_context" for model in config.models.values()),
             private=config.private,
         )
-    except (EmbeddingModelMissing, SchemaError, BadSecretFile, sqlite3.Error, OSError) as error:
+    except (EmbeddingModelMissing, StoreError, OSError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error

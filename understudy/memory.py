@@ -57,7 +57,7 @@ class Memory:
 
         `private`: tenants that are made private before anything is served of them.
 
-        Raises OSError, sqlite3.Error, what store.sqlite.database.Database.open raises, and EmbeddingModelMissing with
+        Raises OSError, StoreError, and EmbeddingModelMissing with
         its remedy.
         """
         folder = settings.data_dir

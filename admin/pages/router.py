@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Page
@@ -10,6 +9,7 @@ from admin.sources import Sources
 from admin.summaries.dials import dials
 from admin.summaries.router import router
 from admin.summaries.what_if import what_if
+from store.errors import ValueRefused
 from store.learned.dials import TurnedDials, TurnedDialsLog
 
 _WAIT_S = 30.0
@@ -46,7 +46,7 @@ def turn(sources: Sources, asked: Asked) -> Done:
     )
     try:
         TurnedDialsLog(sources.store.db).turn(row).result(_WAIT_S)
-    except sqlite3.IntegrityError as error:
+    except ValueRefused as error:
         raise BadParameter("one of the dials has a value that no dial has") from error
     return Done(
         "In force: workers decide by these dials within a second.",

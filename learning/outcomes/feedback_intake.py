@@ -22,9 +22,9 @@ from learning.outcomes.feedback import Said
 from learning.outcomes.known_quality import Known
 from learning.outcomes.target import Target
 from store.decisions.feedback import FeedbackRecord
+from store.errors import StoreBusy
 from store.people.secret import derive
 from store.records import Example, OutcomeRecord
-from store.sqlite.database import StoreBusy
 
 _MAX_KEY_CHARACTERS = 255
 _KEY_CHARACTERS = 32

@@ -9,8 +9,9 @@ from concurrent.futures import Future
 
 from cachetools import LRUCache
 
+from store.errors import StoreBusy, StoreClosed
 from store.records import ExactAnswer
-from store.sqlite.database import Database, StoreBusy, StoreClosed
+from store.sqlite.database import Database
 from store.sqlite.generation import Generation
 
 _GENERATION = "exact_answers"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from store.errors import StoreClosed
 from store.records import Change
-from store.sqlite.database import StoreClosed
 
 if TYPE_CHECKING:
     from store.examples.vector_index import TenantIndexes

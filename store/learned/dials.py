@@ -46,7 +46,7 @@ class TurnedDialsLog:
     def turn(self, turned: TurnedDials) -> Future[TurnedDials]:
         """Put dials in force in place of those before; gives them with their id, once committed.
 
-        Raises StoreBusy; the future raises sqlite3.IntegrityError for a value that no dial has.
+        Raises StoreBusy; the future raises ValueRefused for a value that no dial has.
         """
         row = (
             *(turned.model, turned.at_s, turned.user),

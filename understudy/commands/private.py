@@ -11,9 +11,9 @@ import orjson
 
 from learning.private.budget import AccountingMissing, epsilon_of
 from learning.private.build import NothingToTell, PromiseSpent, Written, spent
+from store.errors import StoreBusy
 from store.examples.private_bank import BudgetMoved, PrivateBank, Release
 from store.jobs.exclusive import NotAlone, alone
-from store.sqlite.database import StoreBusy
 from store.store import Memory as Store
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from store.answers.exact_cache import ExactCache
-from store.sqlite.database import Database, StoreBusy
+from store.errors import StoreBusy
+from store.sqlite.database import Database
 from tests.patience import eventually
 from tests.store.rows import answer
 

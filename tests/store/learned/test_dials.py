@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 
+from store.errors import ValueRefused
 from store.learned.dials import TurnedDials, TurnedDialsLog
 from store.sqlite.database import Database
 
@@ -27,6 +26,6 @@ def test_taking_back_brings_what_was_in_force_before(db: Database) -> None:
 @pytest.mark.parametrize("wrong", [{"preference": 1.5}, {"theta": -2.0}, {"m": 0}, {"max_examples": -1}])
 def test_what_no_dial_has_is_refused_and_changes_nothing(db: Database, wrong: dict[str, float]) -> None:
     log = TurnedDialsLog(db)
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(ValueRefused):
         log.turn(TurnedDials("m", 1.0, "ann", **wrong)).result(30)  # type: ignore[arg-type]
     assert log.in_force("m") is None
