@@ -35,8 +35,13 @@ def translating() -> Iterator[None]:
 class ReadingConnection(sqlite3.Connection):
     """A connection whose statements raise the store's errors, both when they are executed and when rows are fetched."""
 
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """As sqlite3's; raises StoreFailed, or StoreClosed on a closed connection."""
+        found: sqlite3.Cursor = self.cursor().execute(sql, parameters)
+        return found
+
     def cursor(self, factory: Any = None) -> Any:
-        """A cursor whose errors are the store's. `execute` of a connection comes through here."""
+        """A cursor whose errors are the store's."""
         with translating():
             return super().cursor(factory or _ReadingCursor)
 
