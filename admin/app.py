@@ -77,11 +77,15 @@ class AdminApp:
         self._pages = tuple(pages)
         menu = [(page.path, page.title) for page in self._pages if page.in_menu]
         self._rendering = Rendering(self._static, {"menu": menu})
-        self._access = Access(sources.sessions, sources.audit, self._options.cookie)
+        self._access = Access(sources.sessions, sources.store.audit, self._options.cookie)
         self._flashes = Flashes()
-        self.live = Live(lambda: (sources.store.db.data_version(), shared(sources).changes))
+        self.live = Live(lambda: (sources.store.version(), shared(sources).changes))
         self._sign_in = SignIn(
-            sources.users, sources.sessions, self._access, self._rendering, secure=self._options.secure
+            sources.store.operators,
+            sources.sessions,
+            self._access,
+            self._rendering,
+            secure=self._options.secure,
         )
         self.app = web.Application(
             middlewares=[self._answers, self._access.middleware], client_max_size=_MOST_FORM_BYTES

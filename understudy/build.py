@@ -164,18 +164,16 @@ class Gateway:
     def _make_engine_watch(self) -> EngineWatch | None:
         if self.memory is None or not self._config.engines:
             return None
-        from store.jobs.engine_states import EngineStates
         from understudy.processes.engine_watch import EngineWatch
 
-        return EngineWatch(EngineStates(self.memory.store.db), self._engines)
+        return EngineWatch(self.memory.store.jobs.engine_states, self._engines)
 
     def _make_dials(self) -> DialFollower | None:
         if self.memory is None or not self._turns:
             return None
         from learning.training.dial_follower import DialFollower
-        from store.learned.dials import TurnedDialsLog
 
-        return DialFollower(TurnedDialsLog(self.memory.store.db), self._turns)
+        return DialFollower(self.memory.store.dials, self._turns)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory

@@ -21,7 +21,7 @@ from learning.outcomes.correction import correct
 from learning.outcomes.feedback import Said
 from learning.outcomes.known_quality import Known
 from learning.outcomes.target import Target
-from store.decisions.feedback import FeedbackRecord
+from store.decisions.outcomes import FeedbackRecord
 from store.errors import StoreBusy
 from store.people.secret import derive
 from store.records import Example, OutcomeRecord
@@ -80,7 +80,7 @@ class FeedbackIntake:
     known: Known | None = None
     """Told what became known of an answer, once that is committed. Blocks."""
     sync: Callable[[], None] | None = None
-    """Makes what is committed survive a power cut, too: store.sqlite.power_cut. Blocks."""
+    """Makes what is committed survive a power cut, too: Store.sync. Blocks."""
 
     async def give(
         self,

@@ -12,6 +12,20 @@ from store.decisions.rollups import forget_sums, requests_deleted
 from store.records import RequestRecord
 from store.sqlite.database import Database
 
+HOUR_S = 3600
+_DAY_S = 24 * HOUR_S
+
+
+@dataclass(frozen=True, slots=True)
+class HourLoad:
+    """One hour that had requests."""
+
+    hour: int
+    """Hours since the epoch."""
+    requests: int
+    busy_s: float
+    """Sum of the durations of the requests that began in it; over 3600 it is how many were in flight on average."""
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -31,7 +45,7 @@ class Totals:
     """0.0 when there were no requests."""
 
 
-class DecisionLog:
+class RequestLog:
     """One row per request."""
 
     def __init__(self, db: Database) -> None:
@@ -125,6 +139,62 @@ class DecisionLog:
             total_ms / requests if requests else 0.0,
         )
 
+    def uses_of_examples(
+        self, engine: str, *, since_s: float, limit: int
+    ) -> list[tuple[str, float, tuple[int, ...]]]:
+        """(tenant, when it began, ids of the examples in the order sent) of the latest requests that carried any."""
+        rows = self._db.read().execute(
+            "SELECT tenant, started_at_s, example_ids FROM requests WHERE started_at_s >= ? AND engine = ?"
+            " AND example_count > 0 ORDER BY started_at_s DESC LIMIT ?",
+            (since_s, engine, limit),
+        )
+        return [(tenant, at_s, tuple(json.loads(ids))) for tenant, at_s, ids in rows.fetchall()]
+
+    def first_chunks(self, engine: str, *, since_s: float, limit: int) -> list[tuple[int, float]]:
+        """(prompt tokens as the engine counted them, milliseconds to the first chunk) of its latest streamed answers."""
+        rows = self._db.read().execute(
+            "SELECT prompt_tokens, first_chunk_ms FROM requests WHERE started_at_s >= ? AND engine = ?"
+            " AND first_chunk_ms IS NOT NULL AND prompt_tokens > 0 AND usage_estimated = 0"
+            " ORDER BY started_at_s DESC LIMIT ?",
+            (since_s, engine, limit),
+        )
+        return [(tokens, ms) for tokens, ms in rows.fetchall()]
+
+    def hourly_load(self, *, since_s: float, until_s: float) -> list[HourLoad]:
+        """The hours of [since_s, until_s) that had requests, in order; both are rounded down to whole hours.
+
+        Reads a day at a time: a long read would hold up the write-ahead log's checkpoints.
+        """
+        begin, end = int(since_s // HOUR_S) * HOUR_S, int(until_s // HOUR_S) * HOUR_S
+        found: list[HourLoad] = []
+        for day in range(begin, end, _DAY_S):
+            rows = (
+                self._db.read()
+                .execute(
+                    "SELECT CAST(started_at_s AS INTEGER) / 3600, count(*), sum(total_ms) FROM requests"
+                    " WHERE started_at_s >= ? AND started_at_s < ? GROUP BY 1 ORDER BY 1",
+                    (day, min(day + _DAY_S, end)),
+                )
+                .fetchall()
+            )
+            found += [HourLoad(hour, count, total_ms / 1000) for hour, count, total_ms in rows]
+        return found
+
+    def first_request_s(self) -> float | None:
+        """When the oldest request on record began (seconds since the epoch); None without any."""
+        row = self._db.read().execute("SELECT min(started_at_s) FROM requests").fetchone()
+        return None if row[0] is None else float(row[0])
+
+    def latest_reasons(self, model: str, *, since_s: float, limit: int) -> list[tuple[float, str]]:
+        """(when it began, why) of the latest requests for a served model that were no exact hits, newest first.
+
+        Looks through four times `limit` requests of all models at most.
+        """
+        rows = self._db.read().execute(
+            LATEST_REASONS, {"model": model, "since": since_s, "looked": 4 * limit, "limit": limit}
+        )
+        return rows.fetchall()
+
     def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
         """Delete requests that started before `before_s`, the oldest first; gives how many.
 
@@ -168,6 +238,11 @@ class DecisionLog:
         return self._db.write(delete)
 
 
+LATEST_REASONS = (
+    "SELECT started_at_s, reason FROM (SELECT started_at_s, reason, model, outcome FROM requests"
+    " WHERE started_at_s >= :since ORDER BY started_at_s DESC LIMIT :looked)"
+    " WHERE model = :model AND outcome <> 'hit' LIMIT :limit"
+)
 COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"

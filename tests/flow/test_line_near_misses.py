@@ -11,8 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
-from store.answers.semantic_aliases import SemanticAliases
 from tests.flow.line import Asked, Line, Upstream, completion, line, upstream
+from tests.store.behind import database
 
 QUESTION = "How do I list all files in a directory, including the hidden ones?"
 ALIKE = "How can I list all files in a directory, including the hidden ones?"
@@ -72,7 +72,7 @@ async def promoted(gate: Line, wanted: str) -> bool:
 def aliases(gate: Line) -> int:
     memory = gate.gateway.memory
     assert memory is not None
-    (count,) = memory.store.db.read().execute("SELECT count(*) FROM semantic_aliases").fetchone()
+    (count,) = database(memory.store).read().execute("SELECT count(*) FROM semantic_aliases").fetchone()
     return int(count)
 
 
@@ -86,14 +86,19 @@ async def test_a_pair_that_the_judge_passes_becomes_an_alias_and_goes_with_its_e
         memory = gate.gateway.memory
         assert memory is not None
         store = memory.store
-        (paid,) = store.replay.spend()
+        (paid,) = store.jobs.replay.spend()
         assert (paid.purpose, paid.asks) == ("near_miss", 4), "each vote has its line in the report of costs"
         first, second = store.examples.page(next(iter(store.examples.tenants())))
-        row = store.db.read().execute("SELECT same_otherwise, example_id FROM semantic_entries").fetchall()
+        row = (
+            database(store)
+            .read()
+            .execute("SELECT same_otherwise, example_id FROM semantic_entries")
+            .fetchall()
+        )
         assert [id for _, id in row] == [first.id], "its own entry gave way"
-        shared = SemanticAliases(store.db).of(second.tenant, row[0][0], [second.id])
+        shared = store.answers.aliases.of(second.tenant, row[0][0], [second.id])
         assert shared == {second.id: (first.id, ALIKE)}
-        assert SemanticAliases(store.db).of("other", row[0][0], [second.id]) == {}
+        assert store.answers.aliases.of("other", row[0][0], [second.id]) == {}
         store.examples.remove(first.tenant, [first.id]).result()
         assert aliases(gate) == 0
 

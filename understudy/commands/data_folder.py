@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from store import Store
 from store.errors import StoreError
-from store.store import Memory
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant
 
@@ -28,12 +28,12 @@ def data_option() -> Callable[[F], F]:
 
 
 @contextmanager
-def store_in(data: Path, *, create: bool = False) -> Iterator[Memory]:
+def store_in(data: Path, *, create: bool = False) -> Iterator[Store]:
     """The open store, without indexes. What keeps a command from working ends the process with status 2, saying why."""
     try:
-        if not create and not (data / "understudy.db").exists():
+        if not create and not Store.is_in(data):
             raise FileNotFoundError(f"{data} holds no understudy.db: it is no gateway's data folder")
-        store = Memory.open(data)
+        store = Store.open(data)
     except (OSError, StoreError) as error:
         give_up(f"cannot use the data folder: {error}")
     try:

@@ -12,9 +12,7 @@ from learning.private.words import Bounds
 from router.digest import NO_INSTRUCTIONS, asked_under
 from router.examples.rarity import Rarity
 from store.admission.cutting import cut
-from store.examples.private_bank import PrivateBank
 from store.records import Vector
-from store.sqlite.power_cut import sync_log
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.private import PrivateSettings
@@ -46,12 +44,12 @@ def builder(config: Config, memory: Memory) -> PrivateBuilder:
     if embedder is None:
         raise CannotBuild("there is no embedder: leave memory.examples.enabled on")
     return PrivateBuilder(
-        PrivateBank(memory.store.db),
+        memory.store.examples.private,
         mechanism(config.private),
         _embed(config, memory),
         _is_common(Rarity.read(embedder.tokenizer_file)),
         embedder.dimensions,
-        lambda: sync_log(memory.store.db),
+        memory.store.sync,
     )
 
 
@@ -66,7 +64,7 @@ def writer(
         if name not in engines:
             raise CannotBuild(f"no engine is called {name!r}; known engines: {', '.join(sorted(engines))}")
     return PrivateWriter(
-        PrivateBank(store.db),
+        store.examples.private,
         store.examples,
         admission(config.memory.examples),
         engines[generator],
@@ -75,7 +73,7 @@ def writer(
         memory.embedder.version,
         store.indexes.nearest,
         _fields,
-        book=store.replay.side_costs.book,
+        book=store.jobs.replay.side_costs.book,
         count=config.private.questions,
     )
 

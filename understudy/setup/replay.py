@@ -68,7 +68,7 @@ def replay(
         engine=settings.engine,
         generator=settings.generator,
     )
-    jobs, expand = memory.store.replay, settings.expand
+    jobs, expand = memory.store.jobs.replay, settings.expand
     distil = Distil(
         material,
         jobs,

@@ -26,12 +26,10 @@ from learning.replay.replay import Replay
 from learning.replay.replayer import Replayer
 from learning.replay.schedule import Schedule
 from router.digest import NO_INSTRUCTIONS, asked_under, scope_of
-from store.decisions.hourly_load import HOUR_S, first_request_s, hourly_load
-from store.examples.instructions import instructions_of
+from store.decisions.requests import HOUR_S, RequestLog
 from store.jobs.live_load import live_load
 from store.jobs.replay_records import ReplayRun
 from store.records import Example
-from store.sqlite.database import Database
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.replay import KvPlanEngineSettings, OffPeakSettings, time_zone
@@ -72,7 +70,7 @@ def _parts(
     settings = config.replay
     quiet = Quiet(settings.off_peak.min_in_flight, settings.off_peak.calm_s)
     gate = OffPeakGate(lambda: live_load(folder), quiet)
-    habits = Habits(memory.store.db, settings.off_peak, time_zone(settings.time_zone), quiet)
+    habits = Habits(memory.store.decisions.requests, settings.off_peak, time_zone(settings.time_zone), quiet)
     parts: list[Coroutine[Any, Any, None]] = [gate.watch(), habits.keep_learning()]
     try:
         whole = replay(config, memory, made, registry)
@@ -123,17 +121,16 @@ def _kv_planner(
     gate: OffPeakGate,
     metrics: KvMetrics,
 ) -> KvPlanner:
-    db = memory.store.db
+    store = memory.store
 
     def fields_of(example: Example) -> dict[str, Any] | None:
-        known = instructions_of(db, example.tenant, example.scope)
+        known = store.examples.instructions(example.tenant, example.scope)
         if known is None and example.scope == _NO_SCOPE:
             known = NO_INSTRUCTIONS
         return None if known is None else asked_under(known, example.question)
 
     return KvPlanner(
-        db,
-        memory.store.examples,
+        store,
         made,
         rooms,
         fields_of,
@@ -146,10 +143,10 @@ def _kv_planner(
 class Habits:
     """Learns, again every hour, what a usual week looks like, and sets the gate's limit by it."""
 
-    def __init__(self, db: Database, settings: OffPeakSettings, zone: tzinfo, quiet: Quiet) -> None:
+    def __init__(self, requests: RequestLog, settings: OffPeakSettings, zone: tzinfo, quiet: Quiet) -> None:
         self.zone = zone
         self.week = usual_week({}, first_hour=0, end_hour=0, zone=zone, quiet_share=settings.quiet_share)
-        self._db = db
+        self._requests = requests
         self._settings = settings
         self._quiet = quiet
 
@@ -166,12 +163,12 @@ class Habits:
     def learn(self, now_s: float) -> UsualWeek:
         """Learn from the whole hours of the last weeks, the first one on record left out: it may have begun in its midst."""
         settings = self._settings
-        began_s = first_request_s(self._db)
+        began_s = self._requests.first_request_s()
         first = math.ceil(
             max(now_s - settings.weeks * _WEEK_S, now_s if began_s is None else began_s) / HOUR_S
         )
         end = int(now_s // HOUR_S)
-        hours = hourly_load(self._db, since_s=first * HOUR_S, until_s=end * HOUR_S)
+        hours = self._requests.hourly_load(since_s=first * HOUR_S, until_s=end * HOUR_S)
         self.week = usual_week(
             {hour.hour: hour.busy_s for hour in hours},
             first_hour=first,

@@ -16,9 +16,6 @@ from gateway.reuse.stage import Knobs, SemanticAnswers
 from learning.outcomes.spend import Spend
 from learning.reuse.equivalence import same_text
 from learning.reuse.near_misses import PURPOSE, NearMisses
-from store.answers.semantic_aliases import SemanticAliases
-from store.answers.semantic_entries import SemanticEntries
-from store.answers.semantic_observations import SemanticObservations
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.memory import MemorySettings
@@ -49,8 +46,7 @@ def semantic_parts(
     if embedder is None or store.indexes is None:
         return None
     counters = SemanticMetrics(metrics.registry)
-    aliases = SemanticAliases(store.db) if near_misses is not None else None
-    entries = SemanticEntries(store.db, ttl_s=settings.exact.ttl_s, aliases=aliases)
+    entries = store.answers.entries if near_misses is None else store.answers.entries.with_aliases()
     knobs = Knobs(
         dict(reuse.deltas),
         reuse.audit_share,
@@ -62,7 +58,7 @@ def semantic_parts(
         embedder,
         store.indexes,
         entries,
-        SemanticObservations(store.db),
+        store.answers.observations,
         ThreadPoolExecutor(_THREADS, thread_name_prefix="semantic"),
         counters,
         knobs,
@@ -88,15 +84,15 @@ def near_misses(
     workers = config.listen.workers
     spent_usd = sum(
         line.spent.usd
-        for line in memory.store.replay.side_costs.spend(since_s=time.time() - 86_400)
+        for line in memory.store.jobs.replay.side_costs.spend(since_s=time.time() - 86_400)
         if line.purpose == PURPOSE
     )
     return NearMisses(
         engines[name],
-        SemanticAliases(memory.store.db),
+        memory.store.answers.aliases,
         Spend(replay.budget.usd / workers, spent_usd=spent_usd / workers),
         metrics.registry,
-        memory.store.replay.side_costs.book,
+        memory.store.jobs.replay.side_costs.book,
         votes=replay.votes,
         fields=judging.judge_fields if judging else {},
     )

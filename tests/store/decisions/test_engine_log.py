@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from store.decisions.engine_log import first_chunks, uses_of_examples
-from store.decisions.requests import DecisionLog
+from store.decisions.requests import RequestLog
 from store.sqlite.database import Database
 from tests.store.rows import request_record
 
 
 def test_what_is_told_of_an_engine(db: Database) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for number, changes in enumerate(
         (
             {"example_ids": (3, 1)},
@@ -21,11 +20,11 @@ def test_what_is_told_of_an_engine(db: Database) -> None:
     ):
         log.record(request_record(number, **changes)).result(30)  # type: ignore[arg-type]
 
-    assert uses_of_examples(db, "small", since_s=0, limit=9) == [
+    assert log.uses_of_examples("small", since_s=0, limit=9) == [
         ("a1", 1004.0, (7,)),
         ("b2", 1003.0, (6,)),
         ("a1", 1000.0, (3, 1)),
     ]
-    assert uses_of_examples(db, "small", since_s=1003.5, limit=9) == [("a1", 1004.0, (7,))]
-    assert uses_of_examples(db, "small", since_s=0, limit=1) == [("a1", 1004.0, (7,))]
-    assert first_chunks(db, "small", since_s=0, limit=9) == [(100, 30.0), (100, 30.0)]
+    assert log.uses_of_examples("small", since_s=1003.5, limit=9) == [("a1", 1004.0, (7,))]
+    assert log.uses_of_examples("small", since_s=0, limit=1) == [("a1", 1004.0, (7,))]
+    assert log.first_chunks("small", since_s=0, limit=9) == [(100, 30.0), (100, 30.0)]

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from store.decisions.choices import Choices
-from store.decisions.feedback import FeedbackLog, FeedbackRecord
-from store.decisions.outcomes import Outcomes
+from store.decisions.outcomes import FeedbackLog, FeedbackRecord, Outcomes
 from store.sqlite.database import Database
 from tests.store.rows import choice_record, outcome_record
 

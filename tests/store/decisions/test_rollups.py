@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.decisions.requests import DecisionLog
-from store.decisions.rollup_rows import LatencyCount
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, RequestRollups, percentile
+from store.decisions.requests import RequestLog
+from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestRollups, percentile
 from store.sqlite.database import Database
 from tests.store.rows import request_record
 
@@ -23,7 +22,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
     made.close()
 
 
-def note(log: DecisionLog, number: int, **changes: object) -> None:
+def note(log: RequestLog, number: int, **changes: object) -> None:
     log.record(request_record(number, **{"started_at_s": NOW + number, **changes})).result(30)
 
 
@@ -36,7 +35,7 @@ def caught_up(db: Database, batch: int = 5_000) -> RequestRollups:
 
 @pytest.mark.parametrize("batch", [1, 7, 5_000])
 def test_sums_are_the_logs_whatever_the_size_of_a_batch(db: Database, batch: int) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for i in range(40):
         note(
             log,
@@ -66,7 +65,7 @@ def test_sums_are_the_logs_whatever_the_size_of_a_batch(db: Database, batch: int
 def test_of_two_processes_that_add_the_same_requests_one_does(tmp_path: Path) -> None:
     one, other = Database.open(tmp_path / "understudy.db"), Database.open(tmp_path / "understudy.db")
     for i in range(10):
-        note(DecisionLog(one), i)
+        note(RequestLog(one), i)
     first, second = RequestRollups(one), RequestRollups(other)
     assert first.catch_up() == 10 and second.catch_up() == 0
     assert sum(row.requests for row in second.requests(HOUR_S, NOW)) == 10
@@ -75,7 +74,7 @@ def test_of_two_processes_that_add_the_same_requests_one_does(tmp_path: Path) ->
 
 
 def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(db: Database) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for i in range(6):
         note(log, i, tenant="kept" if i < 2 else "gone", key_id="k1")
     rollups = caught_up(db)
@@ -92,7 +91,7 @@ def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(db: D
 
 
 def test_what_was_read_before_a_deletion_is_not_added_after_it(db: Database) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for i in range(4):
         note(log, i, tenant="gone")
     rollups = RequestRollups(db)
@@ -109,7 +108,7 @@ def test_what_was_read_before_a_deletion_is_not_added_after_it(db: Database) -> 
 
 
 def test_trimming_the_log_keeps_the_sums_and_old_sums_go_in_their_time(db: Database) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for i in range(3):
         note(log, i)
     rollups = caught_up(db)
@@ -129,12 +128,12 @@ def test_trimming_the_log_keeps_the_sums_and_old_sums_go_in_their_time(db: Datab
 
 def test_names_that_clients_make_up_share_one_row(db: Database) -> None:
     for i in range(5):
-        note(DecisionLog(db), i, model=f"made-up-{i}")
+        note(RequestLog(db), i, model=f"made-up-{i}")
     assert [row.model for row in caught_up(db).requests(HOUR_S, NOW)] == [""]
 
 
 def test_a_percentile_is_within_its_buckets_width(db: Database) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for i in range(100):
         note(log, i, total_ms=float(i + 1), first_chunk_ms=None)
     rows = caught_up(db).latencies(HOUR_S, NOW)

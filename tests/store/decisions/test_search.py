@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.decisions.requests import DecisionLog
+from store.decisions.requests import RequestLog
 from store.decisions.search import Found, Place, RequestSearch, Wanted, page_query
 from store.decisions.texts import RequestTextLog
 from store.sqlite.database import Database
@@ -15,7 +15,7 @@ from tests.store.rows import request_record
 
 
 def fill(db: Database, *changes: dict[str, Any]) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for number, change in enumerate(changes):
         log.record(request_record(number, **change)).result(30)
 
@@ -65,10 +65,10 @@ def test_pages_join_without_gap_or_repetition_also_where_times_are_equal(db: Dat
 
 def test_a_rare_one_is_looked_for_a_bounded_way_back_and_then_further(db: Database) -> None:
     fill(db, {"engine": "rare"}, *({} for _ in range(30)))
-    search = RequestSearch(db, looked_through=20)
-    first = search.page(Wanted(engine="rare"), limit=5)
+    search = RequestSearch(db)
+    first = search.page(Wanted(engine="rare"), limit=5, looked_through=20)
     assert ids(first) == [] and first.looked_back_to_s == 1011.0 and isinstance(first.next, Place)
-    second = search.page(Wanted(engine="rare"), limit=5, before=first.next)
+    second = search.page(Wanted(engine="rare"), limit=5, looked_through=20, before=first.next)
     assert ids(second) == ["req-0"] and second.next is None
 
 

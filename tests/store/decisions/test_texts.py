@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.decisions.requests import DecisionLog
+from store.decisions.requests import RequestLog
 from store.decisions.texts import RequestTextLog, RequestTexts, SentExample
 from store.sqlite.database import Database
 from tests.store.rows import request_record
@@ -67,7 +67,7 @@ def test_words_find_requests_latest_first_and_page_by_page(log: RequestTextLog) 
 
 
 def test_previews_are_cut_and_a_repeat_has_the_first_ones(db: Database, log: RequestTextLog) -> None:
-    requests = DecisionLog(db)
+    requests = RequestLog(db)
     for number, tenant in ((1, "a1"), (2, "a1"), (3, "b2")):
         requests.record(request_record(number, tenant=tenant)).result(30)
     log.keep(texts(1)).result(30)

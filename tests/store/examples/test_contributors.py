@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 from store.examples.bank import ExampleBank
-from store.examples.contributors import Standings, contributors, tenants
 from store.records import NewExample
 from store.sqlite.database import Database
 
@@ -41,20 +40,24 @@ def test_a_key_is_counted_with_all_its_users_and_without_anybody_elses(tmp_path:
     give(bank, "key_b/user1", 1)
     give(bank, "key_a/user1", 9, tenant="other")
     now_s = time.time()
-    standing = Standings(db).of("t", "key_a", now_s)
+    standing = ExampleBank(db).contributors.standings().of("t", "key_a", now_s)
     assert (standing.examples, standing.last_hour, standing.others) == (4, 4, 2)
     assert (standing.judged_good, standing.judged_bad) == (3, 1)
     assert standing.bank_first_seen_s <= standing.first_seen_s <= now_s
-    assert Standings(db).of("t", "key_a", now_s + 7200).last_hour == 0
-    assert contributors(db, "t") == ["key_a/", "key_a/user1", "key_ab/user1", "key_b/user1"] and tenants(
-        db
-    ) == ["other", "t"]
+    assert ExampleBank(db).contributors.standings().of("t", "key_a", now_s + 7200).last_hour == 0
+    assert bank.contributors.names("t") == [
+        "key_a/",
+        "key_a/user1",
+        "key_ab/user1",
+        "key_b/user1",
+    ]
+    assert bank.contributors.tenants() == ["other", "t"]
     db.close()
 
 
 def test_a_key_that_brought_nothing_yet_is_first_seen_now(tmp_path: Path) -> None:
     db = Database.open(tmp_path / "u.db")
-    standing = Standings(db).of("t", "key_new", 1000.0)
+    standing = ExampleBank(db).contributors.standings().of("t", "key_new", 1000.0)
     assert (standing.examples, standing.others, standing.first_seen_s, standing.bank_first_seen_s) == (
         0,
         0,

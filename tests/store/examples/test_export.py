@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from store.examples.bank import ExampleBank
-from store.examples.export import exported
 from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
@@ -17,7 +16,7 @@ def test_every_example_of_the_tenant_is_given_once_and_none_of_another(tmp_path:
     bank = ExampleBank(db)
     bank.admit_many([new_example(i, "a1" if i % 3 else "b2") for i in range(1600)]).result(30)
     bank.admit(new_example(5000, "a1", vector=None)).result(30)
-    rows = list(exported(db, "a1"))
+    rows = list(bank.exported("a1"))
     wanted = [*(i for i in range(1600) if i % 3), 5000]
     assert [row.example.question for row in rows] == [f"question {i}" for i in wanted]
     assert rows[0].embedded_text == "embedded 1" and rows[-1].vector is None

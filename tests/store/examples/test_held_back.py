@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from store.examples.bank import ExampleBank
-from store.examples.edits import ExampleEdits
-from store.examples.held_back import HELD_BACK_S, by_hand
-from store.records import Example
+from store.records import HELD_BACK_S, Example
 from store.sqlite.database import Database
 from tests.store.examples.test_admitting import asked, kept, near
 from tests.store.rows import unit_vector
@@ -22,8 +20,8 @@ def bank(db: Database) -> ExampleBank:
 def held(db: Database, bank: ExampleBank) -> Example:
     """Quarantined: the capital of France is Paris."""
     old = kept(bank)
-    found = ExampleEdits(db, bank).hold_back("a1", old.id).result(30)
-    assert found is not None and by_hand(found)
+    found = bank.hold_back("a1", old.id).result(30)
+    assert found is not None and found.held_back_by_hand
     return found
 
 
@@ -72,12 +70,12 @@ def test_only_the_same_question_of_the_same_tenant_and_scope_is_held_with_it(
 def test_let_go_it_gives_way_to_a_fresh_answer_as_any_other(
     db: Database, bank: ExampleBank, held: Example
 ) -> None:
-    ExampleEdits(db, bank).let_go("a1", held.id).result(30)
+    bank.let_go("a1", held.id).result(30)
     assert bank.admit(asked(2, answer="It is PARIS!", neighbours=near(held))).result(30).outcome == "replaced"
 
 
 def test_looking_for_what_is_held_reads_no_whole_bank(db: Database) -> None:
-    from store.examples.held_back import _HELD
+    from store.examples.admitting import _HELD
 
     plan = [row[3] for row in db.read().execute("EXPLAIN QUERY PLAN " + _HELD, ("a1", "s", 10))]
     assert any("accounts_held_back" in step for step in plan), plan

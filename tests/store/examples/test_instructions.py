@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from store.examples.bank import ExampleBank
-from store.examples.instructions import instructions_of
 from store.sqlite.database import Database
 from tests.store.rows import new_example
 
@@ -15,10 +14,10 @@ def test_instructions_stay_with_the_last_example_that_was_asked_under_them(db: D
     first = bank.add(new_example(1, instructions=SAID)).result()
     second = bank.add(new_example(2, instructions=SAID)).result()
     bank.add(new_example(3, scope="other words")).result()
-    assert instructions_of(db, "a1", "scope") == SAID
-    assert instructions_of(db, "b2", "scope") is None
-    assert instructions_of(db, "a1", "other words") is None, "not to be kept"
+    assert bank.instructions("a1", "scope") == SAID
+    assert bank.instructions("b2", "scope") is None
+    assert bank.instructions("a1", "other words") is None, "not to be kept"
     bank.remove("a1", [first.id]).result()
-    assert instructions_of(db, "a1", "scope") == SAID
+    assert bank.instructions("a1", "scope") == SAID
     bank.remove("a1", [second.id]).result()
-    assert instructions_of(db, "a1", "scope") is None
+    assert bank.instructions("a1", "scope") is None

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from store import Store
 from store.examples.bank import ExampleBank
-from store.examples.contributors import contributors
 from store.examples.private_bank import BudgetMoved, PrivateBank, PrivateQuestion
-from store.examples.restoring import Restored, restore_many
 from store.examples.rows import remove
+from store.records import Restored
 from store.sqlite.database import Database
-from store.store import Memory
 from tests.store.rows import new_example
 
 STORE = Path(__file__).parents[3] / "store"
@@ -38,7 +37,9 @@ def test_what_a_private_tenant_says_is_put_aside_and_an_other_tenants_is_not(db:
     assert [a.outcome for a in bank.admit_many([new_example(2), new_example(2)]).result(30)] == [
         "private"
     ] * 2
-    assert [a.outcome for a in restore_many(db, [Restored(new_example(3))]).result(30)] == ["private"]
+    assert [a.outcome for a in ExampleBank(db).restore_many([Restored(new_example(3))]).result(30)] == [
+        "private"
+    ]
     assert bank.count("a1") == 0 and bank.count("b2") == 1
     assert private.questions("a1") == [
         PrivateQuestion("", "scope", "", "question 2"),
@@ -103,15 +104,15 @@ def test_what_was_told_is_booked_once_and_outlives_what_it_was_told_of(db: Datab
 
 
 def test_who_is_forgotten_leaves_nothing_put_aside(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
-    begin(store.db, "a1")
+    store = Store.open(tmp_path)
+    store.examples.make_private("a1").result(30)
     for number, contributor in enumerate(("k/ann", "k/bob", "k/bob")):
         store.examples.admit(new_example(number, contributor=contributor)).result(30)
-    assert contributors(store.db, "a1") == ["k/ann", "k/bob"]
+    assert store.examples.contributors.names("a1") == ["k/ann", "k/bob"]
     store.forget_contributor("a1", "k/bob")
-    assert PrivateBank(store.db).counts("a1") == (1, 1)
+    assert store.examples.private.counts("a1") == (1, 1)
     store.forget_tenant("a1")
-    assert PrivateBank(store.db).counts("a1") == (0, 0)
+    assert store.examples.private.counts("a1") == (0, 0)
     store.close()
 
 

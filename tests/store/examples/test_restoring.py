@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from store.examples.bank import ExampleBank
-from store.examples.restoring import Account, Restored, restore_many
+from store.records import Account, Restored
 from store.sqlite.database import Database
 from tests.store.rows import new_example
 
@@ -16,11 +16,11 @@ def test_an_account_comes_back_and_never_over_a_living_one(tmp_path: Path) -> No
     db = Database.open(tmp_path / "understudy.db")
     bank = ExampleBank(db)
     rows = [Restored(new_example(1), ACCOUNT, 1.5e9), Restored(new_example(2))]
-    assert [a.outcome for a in restore_many(db, rows).result(30)] == ["added", "added"]
+    assert [a.outcome for a in bank.restore_many(rows).result(30)] == ["added", "added"]
     first, second = bank.page("a1")
     assert Account.of(first) == ACCOUNT and first.created_at_s == 1.5e9
     assert second.uses == 0 and second.created_at_s > 1.7e9
     changed = [Restored(new_example(2), ACCOUNT, 1.5e9)]
-    assert [a.outcome for a in restore_many(db, changed).result(30)] == ["known"]
+    assert [a.outcome for a in bank.restore_many(changed).result(30)] == ["known"]
     assert bank.page("a1")[1] == second
     db.close()

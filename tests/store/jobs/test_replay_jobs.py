@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.examples.bank import ExampleBank
-from store.jobs.replay_asks import BudgetSpent, StopAsked
-from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun, ReplayJobs
+from store.jobs.replay_jobs import AnotherReplayRuns, BudgetSpent, NotThatRun, ReplayJobs, StopAsked
 from store.jobs.replay_records import NewAsk, NewStep, ReplayBudget, ReplaySpent
 from store.sqlite.database import Database
 from tests.store.rows import new_example

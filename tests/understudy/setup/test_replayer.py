@@ -7,8 +7,7 @@ from datetime import UTC
 import pytest
 
 from learning.replay.off_peak_gate import Quiet
-from store.decisions.hourly_load import HOUR_S
-from store.decisions.requests import DecisionLog
+from store.decisions.requests import HOUR_S, RequestLog
 from store.sqlite.database import Database
 from tests.store.conftest import db
 from tests.store.rows import request_record
@@ -28,7 +27,7 @@ T = 500_000 * HOUR_S
     ],
 )
 def test_the_limit_is_learnt_and_bounded(db: Database, settings: OffPeakSettings, limit: int) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     # Twelve in flight all day long, for three days; the first hour on record is not whole.
     for hour in range(72):
         at_s = T + hour * HOUR_S + 600

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from learning.bank.importing.batches import BatchInputs
+from store.examples.batch_inputs import BatchInputs
 
 
 def test_a_request_is_found_by_its_id_and_by_no_other() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.people.audit_log import AuditLog, AuditRecord
+from store.people.audit import AuditLog, AuditRecord
 from store.sqlite.database import Database
 
 
