@@ -99,7 +99,7 @@ class PrivateBuilder:
         sync: Callable[[], None],
     ) -> None:
         """`is_common`: whether a word says nothing of a subject; it must not depend on anybody's requests. `sync`: makes
-        what was booked survive a power cut (store.sqlite.power_cut)."""
+        what was booked survive a power cut (Store.sync)."""
         self._private = private
         self._mechanism = mechanism
         self._embed = embed

@@ -15,8 +15,7 @@ from learning.replay.gain import companion_gain
 from learning.replay.material import Engines, Material
 from learning.replay.plan import Candidate, Cost, Way, chance, chance_of_better
 from learning.replay.verdicts import Judge
-from store.examples.gains import GainRow, gain_rows, highest_gains, vectors_of
-from store.examples.vectors import from_blob
+from store.examples.accounting import GainRow
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import StepKind
 from store.records import Example
@@ -58,14 +57,14 @@ class Candidates:
     def of(self, tenant: str, now_s: float | None = None) -> list[Candidate]:
         """A tenant's candidates, in no order. Blocks for about a second per million examples."""
         now_s = time.time() if now_s is None else now_s
-        rows = highest_gains(self._store.db, tenant, now_s, self._scope.most)
+        rows = self._store.examples.ledger.highest_gains(tenant, now_s, self._scope.most)
         near = self._near(tenant, [row.id for row in rows])
         known = {row.id: row for row in rows}
         others = sorted({id for pairs in near.values() for id, _ in pairs} - set(known))
         if self._scope.expand:
             near |= self._near(tenant, others)
             missing = sorted({id for pairs in near.values() for id, _ in pairs} - set(known))
-            known |= {row.id: row for row in gain_rows(self._store.db, tenant, missing, now_s)}
+            known |= {row.id: row for row in self._store.examples.ledger.gains_of(tenant, missing, now_s)}
         lately = self._jobs.replayed_since(tenant, now_s - self._scope.again_after_s)
         past = _Past.read(self._jobs, tenant)
         return [
@@ -77,8 +76,8 @@ class Candidates:
         indexes = self._store.indexes
         assert indexes is not None
         found = {}
-        for id, blob in vectors_of(self._store.db, tenant, list(ids), indexes.version).items():
-            pairs = indexes.nearest(tenant, from_blob(blob), self._scope.neighbours + 1)
+        for id, vector in self._store.examples.vectors_of(tenant, ids, indexes.version).items():
+            pairs = indexes.nearest(tenant, vector, self._scope.neighbours + 1)
             found[id] = [pair for pair in pairs if pair[0] != id][: self._scope.neighbours]
         return found
 

@@ -7,7 +7,6 @@ incumbent's place only if a judge finds it better, in both orders and by more th
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,9 @@ from learning.replay.material import Engines, Material, request
 from learning.replay.verdicts import Judge
 from router.digest import asked_under
 from store.examples.twins import agrees
-from store.examples.versions import Replacement, replace_answer, replaceable
-from store.jobs.replay_jobs import ReplayJobs, finish_step
-from store.jobs.replay_records import ReplayStep, StepState
+from store.examples.versions import Replacement, replaceable
+from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_records import ReplayStep
 from store.records import Example
 
 
@@ -143,16 +142,11 @@ class Distil:
             quality=1.0,
         )
 
-        def apply(connection: Any) -> str:
-            result = (
-                "replaced" if replace_answer(connection, replacement, time.time()) else "changed_meanwhile"
-            )
-            state: StepState = "done" if result == "replaced" else "skipped"
-            finish_step(connection, step.id, state, result, detail)
-            return result
-
         await asyncio.wrap_future(self._jobs.finish(step.id, "paid", ""))
-        return await asyncio.wrap_future(self._material.store.examples.write(apply))
+        replaced = await asyncio.wrap_future(
+            self._material.store.examples.versions.replace(replacement, step.id, detail)
+        )
+        return "replaced" if replaced else "changed_meanwhile"
 
     async def _skip(self, step: ReplayStep, why: str) -> str:
         await asyncio.wrap_future(self._jobs.finish(step.id, "skipped", why))

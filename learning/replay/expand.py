@@ -9,10 +9,8 @@ and the same contributor's, so that it is deleted with what it was made from.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -24,10 +22,7 @@ from learning.replay.variations import expansion_prompt, fit, read_variations
 from learning.replay.verdicts import Judge
 from router.digest import asked_under
 from store.admission.cutting import cut
-from store.examples.gains import vectors_of
-from store.examples.vectors import from_blob
-from store.examples.versions import add_variation
-from store.jobs.replay_jobs import ReplayJobs, finish_step
+from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import ReplayStep
 from store.records import Example, NewExample, Vector
 
@@ -170,8 +165,9 @@ class Expand:
         store = self._material.store
         assert store.indexes is not None
         near = [similarity for _, similarity in store.indexes.nearest(parent.tenant, vector, 1)]
-        blob = vectors_of(store.db, parent.tenant, [parent.id], self._embedder.version).get(parent.id)
-        own = from_blob(blob) if blob is not None else self._vector(parent.question)
+        own = store.examples.vectors_of(parent.tenant, [parent.id], self._embedder.version).get(parent.id)
+        if own is None:
+            own = self._vector(parent.question)
         return fit(
             float(np.dot(own, vector)),
             [*near, *(float(np.dot(other, vector)) for other in accepted)],
@@ -187,28 +183,18 @@ class Expand:
         engines: Engines,
         came_of: Counter[str],
     ) -> str:
-        generator = engines.generator.info.name
-
-        def apply(connection: Any) -> str:
-            added = [
-                add_variation(
-                    connection,
-                    new,
-                    parent_id=parent.id,
-                    run_id=step.run_id,
-                    generator=generator,
-                    now_s=time.time(),
-                )
-                for new in written
-            ]
-            result = "expanded" if any(added) else "nothing_new"
-            finish_step(connection, step.id, "done", result, {"came_of": dict(came_of)})
-            return result
-
-        write: Callable[[Callable[[Any], str]], Any] = self._material.store.examples.write
         await asyncio.wrap_future(self._jobs.finish(step.id, "paid", ""))
-        result: str = await asyncio.wrap_future(write(apply))
-        return result
+        added = await asyncio.wrap_future(
+            self._material.store.examples.versions.add_variations(
+                written,
+                parent_id=parent.id,
+                run_id=step.run_id,
+                generator=engines.generator.info.name,
+                step_id=step.id,
+                detail={"came_of": dict(came_of)},
+            )
+        )
+        return "expanded" if added else "nothing_new"
 
     async def _skip(self, step: ReplayStep, why: str) -> str:
         await asyncio.wrap_future(self._jobs.finish(step.id, "skipped", why))

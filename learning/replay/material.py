@@ -14,11 +14,10 @@ from engines.chat import ChatRequest
 from engines.engine import Engine
 from learning.bank.demonstrations import as_chat
 from router.digest import NO_INSTRUCTIONS, asked_under, carries_tools, is_plain_text, question, scope_of
+from store import Store
 from store.admission import Admission, Pair, Verdict
-from store.examples.instructions import instructions_of
 from store.examples.twins import TwinRule, same_question
-from store.records import Example
-from store.store import Memory as Store
+from store.records import Example, Vector
 
 _TWINS = 4
 
@@ -62,7 +61,7 @@ class Material:
 
     def instructions(self, example: Example) -> str | None:
         """Under what it was asked; None where that was not kept, so that it cannot be asked again. Blocks."""
-        kept = instructions_of(self.store.db, example.tenant, example.scope)
+        kept = self.store.examples.instructions(example.tenant, example.scope)
         if kept is None and example.scope == scope_of(NO_INSTRUCTIONS):
             return NO_INSTRUCTIONS
         return kept
@@ -117,12 +116,9 @@ class Material:
             )
         )
 
-    def _vector(self, example: Example) -> Any:
-        from store.examples.gains import vectors_of
-        from store.examples.vectors import from_blob
-
-        blobs = vectors_of(self.store.db, example.tenant, [example.id], example.embedding_version)
-        return from_blob(blobs[example.id]) if example.id in blobs else None
+    def _vector(self, example: Example) -> Vector | None:
+        found = self.store.examples.vectors_of(example.tenant, [example.id], example.embedding_version)
+        return found.get(example.id)
 
 
 def request(engine: Engine, instructions: str, asked: str, **more: Any) -> ChatRequest:

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from learning.replay.plan import chance_of_better
 from router.examples.lexical_things import Things, about_other_things, things
-from store.examples.gains import vectors_of
-from store.examples.vectors import from_blob
+from store import Store
 from store.jobs.replay_records import ReplayStep
-from store.store import Memory as Store
 
 _NEAR = 0.75
 """Cosine from which a question is of the like of another, if they name the same things."""
@@ -82,11 +80,11 @@ class Order:
         tenant, id = step.plan.tenant, step.plan.example_id
         if indexes is None:
             return ()
-        blob = vectors_of(self._store.db, tenant, [id], indexes.version).get(id)
+        vector = self._store.examples.vectors_of(tenant, [id], indexes.version).get(id)
         own = self._named(tenant, [id]).get(id)
-        if blob is None or own is None:
+        if vector is None or own is None:
             return ()
-        found = indexes.nearest(tenant, from_blob(blob), _NEIGHBOURS)
+        found = indexes.nearest(tenant, vector, _NEIGHBOURS)
         near = [other for other, similarity in found if similarity >= _NEAR and other != id]
         named = self._named(tenant, [other for other in near if other in self._by_example])
         return [other for other, theirs in named.items() if not about_other_things(own, theirs)]

@@ -17,11 +17,11 @@ from learning.replay.asking import MayGoOn, always
 from learning.replay.candidates import Candidates
 from learning.replay.plan import Candidate, Line, plan
 from learning.replay.run import Progress, ReplayRunner
-from store.examples.versions import Undone, undo_example, undo_run
+from store import Store
+from store.examples.versions import Undone
 from store.jobs.exclusive import NotAlone, alone
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import ReplayBudget, ReplayRun, RunState
-from store.store import Memory as Store
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class Replay:
     ) -> None:
         """`lock_file`: the same for every process."""
         self.store = store
-        self.jobs = store.replay
+        self.jobs = store.jobs.replay
         self._candidates = candidates
         self._runner = runner
         self._lock_file = lock_file
@@ -161,18 +161,18 @@ async def take_back_run(store: Store, run_id: int) -> Undone:
 
     What a person changed since stays. Raises NotThatRun for a run that is not there or still goes on.
     """
-    run = await asyncio.to_thread(store.replay.run, run_id)
+    run = await asyncio.to_thread(store.jobs.replay.run, run_id)
     if run is None:
         raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
     if run.state in ("running", "paused", "wanted"):
         raise NotThatRun(f"run {run_id} is {run.state}: stop it first")
-    done = await asyncio.wrap_future(store.examples.write(lambda connection: undo_run(connection, run_id)))
-    await asyncio.wrap_future(store.replay.end(run_id, "undone", f"{done.left} changed since and left alone"))
+    done = await asyncio.wrap_future(store.examples.versions.undo_run(run_id))
+    await asyncio.wrap_future(
+        store.jobs.replay.end(run_id, "undone", f"{done.left} changed since and left alone")
+    )
     return done
 
 
 async def take_back_example(store: Store, tenant: str, example_id: int) -> Undone:
     """Give an example the answer it had before its last replay."""
-    return await asyncio.wrap_future(
-        store.examples.write(lambda connection: undo_example(connection, tenant, example_id))
-    )
+    return await asyncio.wrap_future(store.examples.versions.undo_example(tenant, example_id))

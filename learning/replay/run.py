@@ -17,8 +17,7 @@ import structlog
 from engines.asking import NotAnswered
 from learning.replay.asking import Asking, Gate, MayGoOn, always
 from learning.replay.metrics import ReplayMetrics
-from store.jobs.replay_asks import BudgetSpent, StopAsked
-from store.jobs.replay_jobs import ReplayJobs
+from store.jobs.replay_jobs import BudgetSpent, ReplayJobs, StopAsked
 from store.jobs.replay_records import ReplayRun, ReplaySpent, ReplayStep, RunState, StepKind
 
 log = structlog.get_logger(__name__)

@@ -23,12 +23,9 @@ from engines.errors import EngineError
 from learning.bank.warm.metrics import KvMetrics
 from learning.bank.warm.value import KvPlan, Line, Use, fitted_line, kv_plan
 from learning.replay.asking import MayGoOn
-from store.decisions.engine_log import first_chunks, uses_of_examples
-from store.examples.bank import ExampleBank
-from store.jobs.kv_plans import KvPlanExample, KvPlans
-from store.jobs.side_costs import ReplaySideCosts
+from store import Store
+from store.jobs.kv_plans import KvPlanExample
 from store.records import Example
-from store.sqlite.database import Database
 
 log = structlog.get_logger(__name__)
 
@@ -62,8 +59,7 @@ class Room:
 class KvPlanner:
     """Plans for some engines. `run` never returns."""
 
-    db: Database
-    bank: ExampleBank
+    store: Store
     engines: Mapping[str, Engine]
     rooms: Mapping[str, Room]
     fields_of: FieldsOf
@@ -88,8 +84,7 @@ class KvPlanner:
         """Make one engine's plan, publish it, warm what is due. Raises what the store raises."""
         plan, examples, figures = await asyncio.to_thread(self._plan, name, engine_room)
         rows = [KvPlanExample(k.example_id, k.tenant, k.tokens, k.uses, k.saves_ms) for k in plan.kept]
-        plans = KvPlans(self.db)
-        await asyncio.wrap_future(plans.put(name, rows, figures, self.clock()))
+        await asyncio.wrap_future(self.store.jobs.kv_plans.put(name, rows, figures, self.clock()))
         log.info("kv_planned", engine=name, **figures)
         if engine_room.warm:
             # The most used last: engines that run short drop what was used longest ago.
@@ -100,14 +95,15 @@ class KvPlanner:
     def _plan(self, name: str, engine_room: Room) -> tuple[KvPlan, dict[int, Example], dict[str, Any]]:
         now_s = self.clock()
         since_s = now_s - _LOOK_BACK_S
-        uses = [Use(*row) for row in uses_of_examples(self.db, name, since_s=since_s, limit=_MOST_USES)]
+        requests, bank = self.store.decisions.requests, self.store.examples
+        uses = [Use(*row) for row in requests.uses_of_examples(name, since_s=since_s, limit=_MOST_USES)]
         ids: dict[str, set[int]] = {}
         for use in uses:
             ids.setdefault(use.tenant, set()).update(use.example_ids)
         # Of the tenant's own only: what another lends may be taken back, and is not ours to send by ourselves.
-        examples = {e.id: e for tenant, own in ids.items() for e in self.bank.by_ids(tenant, sorted(own))}
+        examples = {e.id: e for tenant, own in ids.items() for e in bank.by_ids(tenant, sorted(own))}
         tokens = {(e.tenant, e.id): _tokens(e) for e in examples.values()}
-        seen = first_chunks(self.db, name, since_s=since_s, limit=_MOST_SAMPLES)
+        seen = requests.first_chunks(name, since_s=since_s, limit=_MOST_SAMPLES)
         fitted = fitted_line([t for t, _ in seen], [ms for _, ms in seen])
         plan = kv_plan(
             uses,
@@ -159,11 +155,11 @@ class KvPlanner:
         self.metrics.tokens.labels(name, "cached").inc(warmed.cached_tokens)
         self.metrics.tokens.labels(name, "computed").inc(max(0, warmed.tokens - warmed.cached_tokens))
         await asyncio.wrap_future(
-            KvPlans(self.db).note_warmed(
+            self.store.jobs.kv_plans.note_warmed(
                 name, tokens=warmed.tokens, cached_tokens=warmed.cached_tokens, usd=usd
             )
         )
-        costs = ReplaySideCosts(self.db)
+        costs = self.store.jobs.replay.side_costs
         await asyncio.wrap_future(costs.book(example.tenant, name, "warm", usd, warmed.tokens))
 
 

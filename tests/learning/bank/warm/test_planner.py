@@ -18,11 +18,7 @@ from learning.bank.warm.metrics import KvMetrics
 from learning.bank.warm.planner import KvPlanner, Room, room
 from learning.bank.warm.value import Line
 from learning.replay.asking import always
-from store.decisions.requests import DecisionLog
-from store.examples.bank import ExampleBank
-from store.jobs.kv_plans import KvPlans
-from store.jobs.replay_jobs import ReplayJobs
-from store.sqlite.database import Database
+from store import Store
 from tests.flow.line import Asked, Upstream, completion, upstream
 from tests.store.rows import new_example, request_record
 from understudy.settings.replay import KvPlanEngineSettings
@@ -46,7 +42,7 @@ async def server() -> AsyncIterator[Upstream]:
 
 @dataclass
 class Scene:
-    db: Database
+    store: Store
     planner: KvPlanner
     ids: list[int]
     registry: CollectorRegistry
@@ -54,8 +50,8 @@ class Scene:
 
 @pytest.fixture
 async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
-    db = Database.open(tmp_path / "understudy.db")
-    bank, log = ExampleBank(db), DecisionLog(db)
+    store = Store.open(tmp_path)
+    bank, log = store.examples, store.decisions.requests
     ids = [bank.add(new_example(n, tenant="a1" if n < 3 else "b2")).result(30).id for n in range(4)]
     for number in range(12):
         sent = (ids[number % 3], ids[0]) if number < 9 else (ids[3],)
@@ -74,8 +70,7 @@ async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
     engine = OpenAIHTTP(EngineInfo("small", "tiny", Price(1.0, 2.0)), server.url)
     registry = CollectorRegistry()
     planner = KvPlanner(
-        db,
-        bank,
+        store,
         {"small": engine},
         {"small": ROOM},
         lambda example: {"messages": [{"role": "user", "content": example.question}]},
@@ -84,9 +79,9 @@ async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
         KvMetrics(registry),
         clock=lambda: NOW,
     )
-    yield Scene(db, planner, ids, registry)
+    yield Scene(store, planner, ids, registry)
     await engine.aclose()
-    db.close()
+    store.close()
 
 
 async def test_the_most_used_stands_first_and_is_warmed_last(scene: Scene, server: Upstream) -> None:
@@ -94,8 +89,8 @@ async def test_the_most_used_stands_first_and_is_warmed_last(scene: Scene, serve
 
     assert plan.exact
     assert [(k.tenant, k.example_id) for k in plan.kept] == [("a1", scene.ids[0]), ("b2", scene.ids[3])]
-    assert [e.example_id for e in KvPlans(scene.db).examples("small")] == [scene.ids[0], scene.ids[3]]
-    (row,) = KvPlans(scene.db).plans()
+    assert [e.example_id for e in scene.store.jobs.kv_plans.examples("small")] == [scene.ids[0], scene.ids[3]]
+    (row,) = scene.store.jobs.kv_plans.plans()
     assert row.figures["ms_per_token"] == pytest.approx(0.5)
     asked = [json.loads(a.body) for a in server.asked]
     assert [a["messages"][0]["content"] for a in asked] == ["question 3", "question 0"]
@@ -105,7 +100,7 @@ async def test_the_most_used_stands_first_and_is_warmed_last(scene: Scene, serve
     assert row.warmed_usd == pytest.approx(2 * (40 * 1.0 + 2.0) / 1e6)
     cost = scene.registry.get_sample_value("understudy_kv_warm_cost_usd_total", {"engine": "small"})
     assert cost == pytest.approx(row.warmed_usd)
-    lines = ReplayJobs(scene.db).spend()
+    lines = scene.store.jobs.replay.spend()
     assert [(line.purpose, line.asks) for line in lines] == [("warm", 2)]
     assert lines[0].spent.usd == pytest.approx(row.warmed_usd)
 
@@ -131,7 +126,7 @@ async def test_nothing_is_warmed_while_traffic_is_on_and_the_plan_is_there_all_t
     async with asyncio.TaskGroup() as group:
         group.create_task(scene.planner.step("small", ROOM))
         async with asyncio.timeout(60):
-            while not KvPlans(scene.db).examples("small"):
+            while not scene.store.jobs.kv_plans.examples("small"):
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
         assert not server.asked
@@ -147,7 +142,7 @@ async def test_an_engine_that_fails_and_unknown_instructions_leave_the_plan(
 
     server.script = broken
     assert (await scene.planner.step("small", ROOM)).kept
-    assert KvPlans(scene.db).plans()[0].warmed == 0
+    assert scene.store.jobs.kv_plans.plans()[0].warmed == 0
     scene.planner.clock = lambda: NOW + 7200
     scene.planner.fields_of = lambda example: None
     asked = len(server.asked)
