@@ -114,6 +114,18 @@ def test_each_source_file_has_a_test_that_imports_it() -> None:
     assert not untested
 
 
+def test_nobody_outside_the_store_reaches_the_database_behind_it() -> None:
+    """That nobody imports SQLite is import-linter's; this is about what an open store would give away."""
+    found = [
+        f"{path.relative_to(ROOT)}: {ast.unparse(node)}"
+        for path in SOURCES
+        if path.relative_to(ROOT).parts[0] != "store"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("db", "_db")
+    ]
+    assert not found
+
+
 def test_the_repository_holds_no_large_or_binary_file() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False

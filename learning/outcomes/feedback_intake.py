@@ -33,7 +33,7 @@ _MAX_PER_ANSWER = 16
 
 
 class Log(Protocol):
-    """What is needed of store.decisions.feedback.FeedbackLog."""
+    """What is needed of store.decisions.outcomes.FeedbackLog."""
 
     def give(
         self, feedback: FeedbackRecord, follows: Sequence[OutcomeRecord]
