@@ -31,6 +31,7 @@ from store.decisions.requests import RequestLog
 from store.decisions.rollups import RequestRollups
 from store.decisions.search import RequestSearch
 from store.decisions.texts import RequestTextLog
+from store.errors import StoreBusy
 from store.examples.bank import ExampleBank
 from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
@@ -325,7 +326,9 @@ class Store:
         """Write what waits, save the snapshots, close. True if everything was written within `timeout_s` seconds."""
         drained = self._db.drain(timeout_s)
         if drained and not self._db.closed:
-            self.examples.flush_uses()
-            self.answers.exact.flush_uses()
+            # Losing a note of use costs an eviction in the wrong order, at worst.
+            with contextlib.suppress(StoreBusy):
+                self.examples.flush_uses()
+                self.answers.exact.flush_uses()
         stopped = self.follower.stop(timeout_s) if self.follower is not None else True
         return self._db.close(timeout_s) and drained and stopped

@@ -430,10 +430,10 @@ class ExampleBank:
         return self._db.write(job, after=self._scrub_and_tell if scrub else self._tell)
 
     def make_room(
-        self, tenant: str, *, max_examples: int | None = None, max_bytes: int | None = None
+        self, tenant: str, *, max_examples: int | None = None, max_bytes: int | None = None, batch: int = 500
     ) -> Evicted:
         """Evict the tenant's least useful examples until both caps hold: see store.examples.capacity. Blocks."""
-        return make_room(self, tenant, max_examples=max_examples, max_bytes=max_bytes)
+        return make_room(self, tenant, max_examples=max_examples, max_bytes=max_bytes, batch=batch)
 
     def compact(self, *, keep_removals_s: float = 7 * 86_400.0) -> Compacted:
         """Drop what only old followers of the log could still want: see store.examples.capacity.compact. Blocks."""

@@ -36,38 +36,6 @@ def teach(memory: Store, number: int, tenant: str, who: str, text: str) -> bytes
     return vector.astype("<f2").tobytes()
 
 
-def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
-    memory = opened(tmp_path)
-    assert memory.follower is not None and memory.indexes is not None
-    key, secret_text = memory.keys.create("acme", "laptop")
-    examples = [memory.examples.add(new_example(number)) for number in range(40)]
-    memory.answers.exact.put(b"k", "a1", answer())
-    memory.decisions.requests.record(request_record(1))
-    teach(memory, 1, "a1", "ann", "good")
-    version = memory.artifacts.publish("bandit", "a1", "gpt-4o", b"weights", metrics={})
-    last = examples[-1].result(30)
-    assert memory.follower.wait_for(last.seq, 30)
-    before = memory.indexes.nearest("a1", unit_vector(3), 5)
-    assert memory.close()
-    assert memory.close()
-
-    again = opened(tmp_path)
-    assert again.follower is not None and again.indexes is not None
-    assert again.follower.wait_for(last.seq, 30)
-    assert again.secret == memory.secret
-    assert again.keys.lookup(secret_text) == key
-    assert again.examples.by_ids("a1", [last.id]) == [last]
-    assert again.answers.exact.get(b"k", 1001.0) == answer()
-    assert again.decisions.requests.get("req-1") == request_record(1)
-    assert again.indexes.nearest("a1", unit_vector(3), 5) == before
-    (experience,) = again.outcomes.experiences("a1", "gpt-4o")
-    assert experience.choice.request_id == "req-1" and len(experience.outcomes) == 1
-    assert [said.comment for said in again.outcomes.feedback.of("a1", "req-1")] == ["good"]
-    assert again.artifacts.active("bandit", "a1", "gpt-4o") == version
-    assert again.artifacts.read(version) == b"weights"
-    assert again.close()
-
-
 def test_kills_while_snapshots_are_written_lose_no_example_and_no_neighbour(tmp_path: Path) -> None:
     acknowledged: set[int] = set()
     for life in range(5):

@@ -33,7 +33,7 @@ def test_the_limit_is_learnt_and_bounded(db: Database, settings: OffPeakSettings
         at_s = T + hour * HOUR_S + 600
         log.record(request_record(hour, started_at_s=at_s, total_ms=12 * HOUR_S * 1000.0)).result(30)
     quiet = Quiet(settings.min_in_flight, 0)
-    week = Habits(db, settings, UTC, quiet).learn(T + 72 * HOUR_S + 1)
+    week = Habits(log, settings, UTC, quiet).learn(T + 72 * HOUR_S + 1)
     assert week.observed_hours == 71
     assert week.quiet_in_flight == pytest.approx(12, rel=0.1)
     assert quiet.limit == limit
@@ -41,5 +41,5 @@ def test_the_limit_is_learnt_and_bounded(db: Database, settings: OffPeakSettings
 
 def test_without_a_log_the_floor_holds(db: Database) -> None:
     quiet = Quiet(0, 0)
-    week = Habits(db, OffPeakSettings(), UTC, quiet).learn(T)
+    week = Habits(RequestLog(db), OffPeakSettings(), UTC, quiet).learn(T)
     assert (week.observed_hours, quiet.limit) == (0, 2)

@@ -15,13 +15,14 @@ from prometheus_client import CollectorRegistry
 from engines.engine import EngineInfo, Price
 from engines.openai_http import OpenAIHTTP
 from learning.bank.warm.metrics import KvMetrics
-from learning.bank.warm.planner import KvPlanner, Room, room
+from learning.bank.warm.planner import KvPlanner, Room
 from learning.bank.warm.value import Line
 from learning.replay.asking import always
 from store import Store
 from tests.flow.line import Asked, Upstream, completion, upstream
 from tests.store.rows import new_example, request_record
 from understudy.settings.replay import KvPlanEngineSettings
+from understudy.setup.replayer import room
 
 NOW = 1_700_000_000.0
 ROOM = Room(blocks=8, block_tokens=16, load=Line(0, 0), warm=True)

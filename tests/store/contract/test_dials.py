@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from store import Store
 from store.errors import ValueRefused
-from store.learned.dials import TurnedDials, TurnedDialsLog
-from store.sqlite.database import Database
+from store.learned.dials import TurnedDials
 
 
-def test_taking_back_brings_what_was_in_force_before(db: Database) -> None:
-    log = TurnedDialsLog(db)
+def test_taking_back_brings_what_was_in_force_before(store: Store) -> None:
+    log = store.dials
     assert log.in_force("m") is None and not log.take_back("m", "ben").result(30)
     first = log.turn(TurnedDials("m", 1.0, "ann", preference=0.25)).result(30)
     second = log.turn(TurnedDials("m", 2.0, "ann", theta=0.9, m=2, max_examples=0)).result(30)
@@ -24,8 +24,8 @@ def test_taking_back_brings_what_was_in_force_before(db: Database) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"preference": 1.5}, {"theta": -2.0}, {"m": 0}, {"max_examples": -1}])
-def test_what_no_dial_has_is_refused_and_changes_nothing(db: Database, wrong: dict[str, float]) -> None:
-    log = TurnedDialsLog(db)
+def test_what_no_dial_has_is_refused_and_changes_nothing(store: Store, wrong: dict[str, float]) -> None:
+    log = store.dials
     with pytest.raises(ValueRefused):
         log.turn(TurnedDials("m", 1.0, "ann", **wrong)).result(30)  # type: ignore[arg-type]
     assert log.in_force("m") is None

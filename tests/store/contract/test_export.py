@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from store.examples.bank import ExampleBank
-from store.sqlite.database import Database
+from store import Store
 from tests.store.rows import new_example, unit_vector
 
 
-def test_every_example_of_the_tenant_is_given_once_and_none_of_another(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "understudy.db")
-    bank = ExampleBank(db)
+def test_every_example_of_the_tenant_is_given_once_and_none_of_another(store: Store) -> None:
+    bank = store.examples
     bank.admit_many([new_example(i, "a1" if i % 3 else "b2") for i in range(1600)]).result(30)
     bank.admit(new_example(5000, "a1", vector=None)).result(30)
     rows = list(bank.exported("a1"))
@@ -21,4 +17,3 @@ def test_every_example_of_the_tenant_is_given_once_and_none_of_another(tmp_path:
     assert [row.example.question for row in rows] == [f"question {i}" for i in wanted]
     assert rows[0].embedded_text == "embedded 1" and rows[-1].vector is None
     assert rows[0].vector is not None and np.allclose(rows[0].vector, unit_vector(1), atol=1e-3)
-    db.close()

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from store import Store
 from store.decisions.requests import RequestLog
-from store.sqlite.database import Database
 from tests.store.rows import request_record
 
 
 @pytest.fixture
-def log(db: Database) -> RequestLog:
-    return RequestLog(db)
+def log(store: Store) -> RequestLog:
+    return store.decisions.requests
 
 
 def test_a_request_comes_back_as_it_was_recorded(log: RequestLog) -> None:

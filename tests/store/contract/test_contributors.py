@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
+from store import Store
 from store.examples.bank import ExampleBank
 from store.records import NewExample
-from store.sqlite.database import Database
 
 
 def give(
@@ -30,9 +29,8 @@ def give(
     bank.add(new).result()
 
 
-def test_a_key_is_counted_with_all_its_users_and_without_anybody_elses(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "u.db")
-    bank = ExampleBank(db)
+def test_a_key_is_counted_with_all_its_users_and_without_anybody_elses(store: Store) -> None:
+    bank = store.examples
     for i in range(3):
         give(bank, "key_a/user1", i, quality=0.9)
     give(bank, "key_a/", 1, quality=0.1)
@@ -40,11 +38,11 @@ def test_a_key_is_counted_with_all_its_users_and_without_anybody_elses(tmp_path:
     give(bank, "key_b/user1", 1)
     give(bank, "key_a/user1", 9, tenant="other")
     now_s = time.time()
-    standing = ExampleBank(db).contributors.standings().of("t", "key_a", now_s)
+    standing = store.examples.contributors.standings().of("t", "key_a", now_s)
     assert (standing.examples, standing.last_hour, standing.others) == (4, 4, 2)
     assert (standing.judged_good, standing.judged_bad) == (3, 1)
     assert standing.bank_first_seen_s <= standing.first_seen_s <= now_s
-    assert ExampleBank(db).contributors.standings().of("t", "key_a", now_s + 7200).last_hour == 0
+    assert store.examples.contributors.standings().of("t", "key_a", now_s + 7200).last_hour == 0
     assert bank.contributors.names("t") == [
         "key_a/",
         "key_a/user1",
@@ -52,16 +50,13 @@ def test_a_key_is_counted_with_all_its_users_and_without_anybody_elses(tmp_path:
         "key_b/user1",
     ]
     assert bank.contributors.tenants() == ["other", "t"]
-    db.close()
 
 
-def test_a_key_that_brought_nothing_yet_is_first_seen_now(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "u.db")
-    standing = ExampleBank(db).contributors.standings().of("t", "key_new", 1000.0)
+def test_a_key_that_brought_nothing_yet_is_first_seen_now(store: Store) -> None:
+    standing = store.examples.contributors.standings().of("t", "key_new", 1000.0)
     assert (standing.examples, standing.others, standing.first_seen_s, standing.bank_first_seen_s) == (
         0,
         0,
         1000.0,
         1000.0,
     )
-    db.close()

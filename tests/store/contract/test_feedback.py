@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from store.decisions.choices import Choices
-from store.decisions.outcomes import FeedbackLog, FeedbackRecord, Outcomes
-from store.sqlite.database import Database
+from store import Store
+from store.decisions.outcomes import FeedbackLog, FeedbackRecord
 from tests.store.rows import choice_record, outcome_record
 
 
@@ -29,27 +28,27 @@ def said(number: int, **changes: Any) -> FeedbackRecord:
 
 
 @pytest.fixture
-def log(db: Database) -> FeedbackLog:
-    return FeedbackLog(db)
+def log(store: Store) -> FeedbackLog:
+    return store.outcomes.feedback
 
 
 def test_feedback_comes_back_as_it_was_given_with_the_outcomes_that_follow(
-    log: FeedbackLog, db: Database
+    log: FeedbackLog, store: Store
 ) -> None:
     for number, changes in enumerate(({}, {"score": None, "thumb": "", "comment": ""}), start=1):
         given = said(number, **changes)
         kept, new = log.give(given, [outcome_record(number), outcome_record(number, key="thumb")]).result(30)
         assert new and kept == replace(given, id=kept.id) == log.find("a1", given.key)
         assert log.of("a1", given.request_id) == [kept]
-        assert len(Outcomes(db).of("a1", given.request_id)) == 2
+        assert len(store.outcomes.of("a1", given.request_id)) == 2
     assert log.find("a1", "key 9") is None and log.of("b2", "req-1") == []
 
 
-def test_the_same_key_again_gives_the_first_back_and_no_outcome(log: FeedbackLog, db: Database) -> None:
+def test_the_same_key_again_gives_the_first_back_and_no_outcome(log: FeedbackLog, store: Store) -> None:
     first, _ = log.give(said(1), [outcome_record(1)]).result(30)
     again, new = log.give(said(1, comment="No!"), [outcome_record(1, key="another")]).result(30)
     assert again == first and not new
-    assert len(Outcomes(db).of("a1", "req-1")) == 1
+    assert len(store.outcomes.of("a1", "req-1")) == 1
     _, theirs = log.give(said(1, tenant="b2"), []).result(30)
     assert theirs, "keys of one tenant mean nothing to another"
 
@@ -63,9 +62,9 @@ def test_feedback_is_never_kept_without_its_outcomes(log: FeedbackLog) -> None:
 
 
 def test_feedback_goes_with_its_choice_its_giver_its_tenant_and_its_age(
-    log: FeedbackLog, db: Database
+    log: FeedbackLog, store: Store
 ) -> None:
-    choices = Choices(db)
+    choices = store.decisions.choices
     for number in range(6):
         choices.record(choice_record(number, contributor="ann" if number == 4 else "bob")).result(30)
         log.give(said(number, contributor="ann" if number == 3 else "bob"), []).result(30)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from store.examples.bank import ExampleBank
-from store.sqlite.database import Database
+from store import Store
 from tests.store.rows import new_example
 
 SAID = '[["Answer in French."],null]'
 
 
-def test_instructions_stay_with_the_last_example_that_was_asked_under_them(db: Database) -> None:
-    bank = ExampleBank(db)
+def test_instructions_stay_with_the_last_example_that_was_asked_under_them(store: Store) -> None:
+    bank = store.examples
     first = bank.add(new_example(1, instructions=SAID)).result()
     second = bank.add(new_example(2, instructions=SAID)).result()
     bank.add(new_example(3, scope="other words")).result()

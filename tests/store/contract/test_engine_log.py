@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from store.decisions.requests import RequestLog
-from store.sqlite.database import Database
+from store import Store
 from tests.store.rows import request_record
 
 
-def test_what_is_told_of_an_engine(db: Database) -> None:
-    log = RequestLog(db)
+def test_what_is_told_of_an_engine(store: Store) -> None:
+    log = store.decisions.requests
     for number, changes in enumerate(
         (
             {"example_ids": (3, 1)},

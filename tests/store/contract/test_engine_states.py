@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from store.jobs.engine_states import EngineStateRow, EngineStates
-from store.sqlite.database import Database
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    made = Database.open(tmp_path / "understudy.db")
-    yield made
-    made.close()
+from store import Store
+from store.jobs.engine_states import EngineStateRow
 
 
 def state(worker: str, engine: str, at_s: float, in_flight: int = 0) -> EngineStateRow:
@@ -25,8 +14,8 @@ def state(worker: str, engine: str, at_s: float, in_flight: int = 0) -> EngineSt
     )
 
 
-def test_a_workers_last_word_is_believed_for_some_seconds(db: Database) -> None:
-    states, now_s = EngineStates(db), time.time()
+def test_a_workers_last_word_is_believed_for_some_seconds(store: Store) -> None:
+    states, now_s = store.jobs.engine_states, time.time()
     states.say([state("w1", "large", now_s - 100), state("w1", "small", now_s - 1)]).result(30)
     states.say([state("w2", "small", now_s, 3)]).result(30)
     assert [(row.worker, row.in_flight) for row in states.now(now_s)] == [("w1", 0), ("w2", 3)]
@@ -36,12 +25,12 @@ def test_a_workers_last_word_is_believed_for_some_seconds(db: Database) -> None:
     assert [row.worker for row in states.now(now_s)] == ["w2"]
 
 
-def test_a_drained_engine_stays_so_until_it_is_restored(db: Database) -> None:
-    states = EngineStates(db)
+def test_a_drained_engine_stays_so_until_it_is_restored(store: Store) -> None:
+    states = store.jobs.engine_states
     assert not states.drained_changed()
     assert states.drain("large", "ann", "maintenance").result(30)
     assert not states.drain("large", "bob", "again").result(30)
-    (drained,) = EngineStates(db).drained()
+    (drained,) = store.jobs.engine_states.drained()
     assert (drained.engine, drained.by_user, drained.reason) == ("large", "ann", "maintenance")
     assert states.restore("large").result(30) and not states.restore("large").result(30)
     assert states.drained() == []

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from store.people.audit import AuditLog, AuditRecord
-from store.sqlite.database import Database
+from store import Store
+from store.people.audit import AuditRecord
 
 
-def test_rows_come_newest_first_by_page_and_filter_and_old_ones_go(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "understudy.db")
-    log = AuditLog(db)
+def test_rows_come_newest_first_by_page_and_filter_and_old_ones_go(store: Store) -> None:
+    log = store.audit
     for i in range(6):
         user = "ann" if i % 2 else "bob"
         log.note(AuditRecord(float(i), user, "do", f"t{i}", "done", "127.0.0.1", {"n": i})).result(30)
@@ -23,4 +20,3 @@ def test_rows_come_newest_first_by_page_and_filter_and_old_ones_go(tmp_path: Pat
     assert [row.detail for row in log.page(user="bob")] == [{"n": 4}, {"n": 2}, {"n": 0}]
     assert log.trim(5.0).result(30) == 5
     assert [row.target[:2] for row in log.page()] == ["xx", "t5"]
-    db.close()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 
-from store.jobs.replay_jobs import ReplayJobs
+from store import Store
 from store.jobs.replay_records import ReplayBudget
-from store.sqlite.database import Database
 
 
-def test_what_was_paid_outside_runs_is_not_missing_from_the_report(db: Database) -> None:
-    jobs = ReplayJobs(db)
+def test_what_was_paid_outside_runs_is_not_missing_from_the_report(store: Store) -> None:
+    jobs = store.jobs.replay
     jobs.want("a1", ReplayBudget(), asked_by="command").result()
     jobs.side_costs.book("a1", "lead", "near_miss", 0.25, 40).result()
     jobs.side_costs.book("a1", "lead", "near_miss", 0.5, 60).result()
@@ -25,8 +24,8 @@ def test_what_was_paid_outside_runs_is_not_missing_from_the_report(db: Database)
     assert jobs.spend(since_s=time.time() + 1) == []
 
 
-def test_costs_go_with_their_tenant_and_with_time(db: Database) -> None:
-    jobs = ReplayJobs(db)
+def test_costs_go_with_their_tenant_and_with_time(store: Store) -> None:
+    jobs = store.jobs.replay
     for tenant in ("a1", "b2"):
         jobs.side_costs.book(tenant, "lead", "near_miss", 1.0).result()
     jobs.forget_tenant("a1").result()

@@ -4,15 +4,15 @@ import dataclasses
 
 import pytest
 
+from store import Store
 from store.learned.quality_floors import FloorRow, QualityFloors
-from store.sqlite.database import Database
 
 ROW = FloorRow("a1", "gpt-4o", 1000.0, 0.4, "limiting", 12, 7, '{"x": 0.05}')
 
 
 @pytest.fixture
-def floors(db: Database) -> QualityFloors:
-    return QualityFloors(db)
+def floors(store: Store) -> QualityFloors:
+    return store.quality_floors
 
 
 def test_an_account_comes_back_as_it_was_kept_and_the_next_takes_its_place(floors: QualityFloors) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from store.examples.bank import ExampleBank
-from store.examples.places import ExamplePlaces
-from store.sqlite.database import Database
+from store import Store
 from tests.store.rows import new_example, unit_vector
 
 
-def test_a_map_is_replaced_whole_and_examples_take_their_place_with_them(db: Database) -> None:
-    bank, places = ExampleBank(db), ExamplePlaces(db)
+def test_a_map_is_replaced_whole_and_examples_take_their_place_with_them(store: Store) -> None:
+    bank, places = store.examples, store.examples.places
     ids = [bank.add(new_example(n)).result(30).id for n in range(4)]
     other = bank.add(new_example(9, "b2")).result(30).id
     assert places.made_at_s("a1") is None and places.of("a1", 10) == []
@@ -32,8 +30,8 @@ def test_a_map_is_replaced_whole_and_examples_take_their_place_with_them(db: Dat
     assert places.put("a1", ids[:1], grid[:1], 60.0).result(30) == 1 and len(places.of("a1", 10)) == 1
 
 
-def test_vectors_are_the_latest_of_the_usual_embedding(db: Database) -> None:
-    bank, places = ExampleBank(db), ExamplePlaces(db)
+def test_vectors_are_the_latest_of_the_usual_embedding(store: Store) -> None:
+    bank, places = store.examples, store.examples.places
     made = [bank.add(new_example(n)).result(30).id for n in range(5)]
     bank.add(new_example(7, vector=unit_vector(7, 16), embedding_version="v0")).result(30)
     bank.add(new_example(8, vector=None)).result(30)
