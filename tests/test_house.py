@@ -50,6 +50,7 @@ TESTED_BY = {
     "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
     "store/admission/cutting.py": "store/admission/test_chain.py",
     # Through the facade, as every database must pass it.
+    "store/examples/contributors.py": "store/contract/test_contributors.py",
     "store/examples/places.py": "store/contract/test_places.py",
     "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of the door asks for all of them.

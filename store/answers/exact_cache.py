@@ -1,4 +1,4 @@
-"""The same request, the same answer: memory first, then SQLite. Knows keys and bytes, not what a request is."""
+"""Answers kept for exact repeats of a request: in memory first, then in the database. Knows keys and bytes, no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons of remembered answers with fresh ones, and the counts that follow from them, per tenant.
+"""Comparisons of kept answers with fresh ones, and the counts that follow from them, per tenant.
 
 Bounded: an entry keeps its latest comparisons, everything older lives on in counts. Knows rows: what a count proves, and
 whether an answer may be reused, is decided elsewhere. An embedding version is part of every key, because a similarity
@@ -41,7 +41,7 @@ class SemanticScope:
 
 
 class SemanticObservations:
-    """Reads and writes them. Every call names a tenant."""
+    """Keeps comparisons and adds up counts. Every call names a tenant."""
 
     def __init__(self, db: Database, *, per_entry: int = 16) -> None:
         """`per_entry` comparisons are kept of each entry, the latest. Raises ValueError if it is not positive."""

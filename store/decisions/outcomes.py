@@ -1,7 +1,7 @@
 """How good answers turned out to be: a log that feedback, judges and labels append to and learners read, joined to choices.
 
 The future of a write resolves after its commit, so whoever acknowledges an outcome then can be killed at any moment and
-has lost nothing. What a power cut may take, and how not to let it: store/sqlite/power_cut.py.
+has lost nothing. A power cut may take the last ones, unless Store.sync is called.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JudgedAnswer:
 
 
 class Outcomes:
-    """Appends and reads them. An outcome once noted never changes."""
+    """The log of outcomes. An outcome once noted never changes."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -300,7 +300,10 @@ class FeedbackRecord:
 
 
 class FeedbackLog:
-    """Appends feedback and reads it. Every look-up names a tenant."""
+    """What people said of answers: one row per feedback, committed together with the outcomes that follow from it.
+
+    Every look-up names a tenant. Comments are text of a person's and go with that person; nobody learns from them.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -46,7 +46,7 @@ class Totals:
 
 
 class RequestLog:
-    """One row per request."""
+    """Records requests, one row each, and reads them: by id, by time, by engine, by hour."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

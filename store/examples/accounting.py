@@ -1,4 +1,4 @@
-"""What an example has been good for: uses, gain and judgements, counted at once and written behind, in batches.
+"""The accounts of examples: uses, gain and judgements, counted in memory at once and written later, in batches.
 
 The arithmetic stands in pure functions; the ledger collects increments until it is told to write them. Knows no text.
 """

@@ -1,4 +1,4 @@
-"""What becomes of a pair on its way in: known already, merged into its twin, put in its twin's place, or added.
+"""Admits a pair to the bank: it is known already, merged into its twin, put in its twin's place, or added.
 
 Runs inside a write job. Finds no neighbours: whoever embeds the pair asks the index and hands them over.
 """

@@ -1,4 +1,4 @@
-"""Embeddings of the examples' answers: kept beside the examples, gone with them, made by somebody in the background.
+"""Embeddings of the examples' answers: kept beside the examples, deleted with them, made in the background.
 
 Migration 0022 gives every example a row that waits for its vector, and empties it again when the answer changes; so nobody
 who writes examples needs to know of this. Knows rows; embeds nothing.
@@ -29,7 +29,7 @@ class WaitingAnswer:
 
 
 class AnswerVectors:
-    """Reads and writes them. Every read of vectors names a tenant."""
+    """Keeps the embeddings of answers. Every read of vectors names a tenant."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,4 +1,4 @@
-"""The thread that keeps one process's indexes up with the log of examples, whoever wrote it. Knows no vector."""
+"""The thread that applies the log of examples, whoever wrote it, to one process's indexes. Knows no vector."""
 
 from __future__ import annotations
 

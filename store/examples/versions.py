@@ -1,7 +1,7 @@
 """What replay changes in the bank, and how it is taken back: answers it replaced, examples it wrote, each with its run.
 
 An old answer is kept beside the example until the example goes, at most a handful per example. Taking back restores the row
-as it was; what somebody changed in between is left alone and said. Decides nothing.
+as it was; what somebody changed in between is left alone and counted.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def digest(answer: str) -> bytes:
 
 
 class ExampleVersions:
-    """Reads them, and takes replays back."""
+    """Earlier answers and written variations: reads them, makes them, takes them back."""
 
     def __init__(self, db: Database, told: Callable[[object], None] = lambda _: None) -> None:
         """`told` is called on the writer's thread after each commit that changed an example."""

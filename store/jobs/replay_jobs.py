@@ -1,7 +1,8 @@
-"""Replay's runs and the steps of their plans: who asked for them, how far they are, what came of them.
+"""Replay's runs, the steps of their plans, what was asked of engines for each step, and what that cost.
 
-Two never go on at once: the database forbids it, whatever becomes of the lock file. What was asked of engines on the way is
-store.jobs.replay_asks'. Knows no engine and no example.
+Two runs never go on at once: the database forbids it, whatever becomes of the lock file. A request to an engine is noted
+before it is sent and its answer is committed with its cost, so that a kill repeats nothing that was paid for; what was
+under way then counts as spent to an unknown extent. Knows no engine and no example.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class NotThatRun(Exception):
 
 
 class ReplayJobs:
-    """Reads and writes them. Every write's future resolves after its commit."""
+    """Runs and their steps. Every write's future resolves after its commit."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -333,7 +334,7 @@ class StopAsked(Exception):
 
 
 class ReplayAsks:
-    """Reads and writes them. Every write's future resolves after its commit."""
+    """What runs ask of engines. Every write's future resolves after its commit."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -451,7 +452,7 @@ _SUMS = (
 
 
 class ReplaySideCosts:
-    """Reads and writes them. Every write's future resolves after its commit."""
+    """What is paid off-peak outside any run. Every write's future resolves after its commit."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,4 +1,4 @@
-"""Dials that operators turned while the gateway runs, per served model: what is in force, and how it came about.
+"""Settings of the router that operators change while the gateway runs, per served model, with their history.
 
 The latest row of a model that was not taken back is in force, so that taking it back brings what was in force before.
 Workers notice within a second.

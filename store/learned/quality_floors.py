@@ -34,7 +34,7 @@ class FloorRow:
 
 
 class QualityFloors:
-    """Reads and writes them."""
+    """Keeps the accounts: the learner puts them, workers read the cap."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

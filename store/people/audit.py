@@ -29,7 +29,7 @@ class AuditRecord:
 
 
 class AuditLog:
-    """Appends and reads it."""
+    """A log of what people did."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -20,11 +20,7 @@ async def test_companions_gain_is_the_mean_of_related_neighbours(tmp_path: Path)
         indexes = made.store.indexes
         assert indexes is not None
         one = found[examples[0].id]
-        from store.examples.vectors import from_blob
-
-        vector = from_blob(
-            made.store.examples.vectors_of(TENANT, [one.example_id], indexes.version)[one.example_id]
-        )
+        vector = made.store.examples.vectors_of(TENANT, [one.example_id], indexes.version)[one.example_id]
         near = [(id, s) for id, s in indexes.nearest(TENANT, vector, 5) if id != one.example_id]
         related = [(s, found[id].gain) for id, s in near if s >= Scope().related_above]
         assert one.companion_gain == pytest.approx(companion_gain(related))
