@@ -33,9 +33,10 @@ from store.decisions.search import RequestSearch
 from store.decisions.texts import RequestTextLog
 from store.errors import StoreBusy
 from store.examples.bank import ExampleBank
+from store.examples.index_follower import IndexFollower
 from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
-from store.examples.vector_index import IndexFollower, TenantIndexes
+from store.examples.vector_index import TenantIndexes
 from store.jobs.engine_states import EngineStates
 from store.jobs.kv_plans import KvPlans
 from store.jobs.operator_asks import OperatorAsks

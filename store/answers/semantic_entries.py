@@ -33,7 +33,7 @@ class SemanticEntry:
 
 
 class SemanticEntries:
-    """Keeps answers for similar questions. Every call names a tenant. An entry older than `ttl_s` seconds is never given out."""
+    """Answers for similar questions. Every call names a tenant. An entry older than `ttl_s` seconds is never given out."""
 
     def __init__(
         self, db: Database, *, ttl_s: float = 86_400.0, aliases: SemanticAliases | None = None

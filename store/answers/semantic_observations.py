@@ -117,30 +117,6 @@ class SemanticObservations:
             found.setdefault(phase, {})[kind, slot] = total
         return found
 
-    def forget_entry(self, tenant: str, entry_id: int) -> Future[int]:
-        """Delete an entry's comparisons, as when it is removed or its answer replaced; gives how many.
-
-        Counts stay: they say nothing about a single entry, and dropping errors from them would loosen the bound.
-        """
-        return self._db.write(
-            lambda connection: (
-                connection.execute(
-                    "DELETE FROM semantic_observations WHERE tenant = ? AND entry_id = ?", (tenant, entry_id)
-                ).rowcount
-            )
-        )
-
-    def forget_counts(self, scope: SemanticScope) -> Future[int]:
-        """Delete a scope's counts, when a person lets a stopped policy start again; gives how many."""
-        return self._db.write(
-            lambda connection: (
-                connection.execute(
-                    "DELETE FROM semantic_counts WHERE tenant = ? AND embedding_version = ? AND policy = ?",
-                    (scope.tenant, scope.embedding_version, scope.policy),
-                ).rowcount
-            )
-        )
-
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete everything of a tenant; gives how many rows. Reuse then has to be earned from nothing."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -25,24 +25,6 @@ class HourLoad:
     requests: int
     busy_s: float
     """Sum of the durations of the requests that began in it; over 3600 it is how many were in flight on average."""
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over the requests of a period."""
-
-    requests: int
-    exact_hits: int
-    offloaded: int
-    """Answered by an engine that was given examples."""
-    by_engine: Mapping[str, int]
-    """Requests per engine that was asked; exact hits asked none."""
-    by_outcome: Mapping[str, int]
-    cost_usd: float
-    prompt_tokens: int
-    completion_tokens: int
-    mean_total_ms: float
-    """0.0 when there were no requests."""
 
 
 class RequestLog:
@@ -105,39 +87,6 @@ class RequestLog:
                 _SELECT + " WHERE tenant = ? ORDER BY started_at_s DESC, row_id DESC LIMIT ?", (tenant, limit)
             )
         return [as_record(row) for row in cursor.fetchall()]
-
-    def totals(self, since_s: float = 0.0, tenant: str | None = None) -> Totals:
-        """Sums over the requests that started at or after `since_s` (seconds since the epoch)."""
-        if tenant is None:
-            cursor = self._db.read().execute(_TOTALS + _TOTALS_GROUP, (since_s,))
-        else:
-            cursor = self._db.read().execute(_TOTALS + " AND tenant = ?" + _TOTALS_GROUP, (since_s, tenant))
-        requests = hits = offloaded = prompt_tokens = completion_tokens = 0
-        cost_usd = total_ms = 0.0
-        by_engine: dict[str, int] = {}
-        by_outcome: dict[str, int] = {}
-        for engine, outcome, count, with_examples, cost, prompt, completion, took_ms in cursor.fetchall():
-            requests += count
-            hits += count if outcome == "hit" else 0
-            offloaded += with_examples if outcome == "answered" else 0
-            cost_usd += cost
-            prompt_tokens += prompt
-            completion_tokens += completion
-            total_ms += took_ms
-            by_outcome[outcome] = by_outcome.get(outcome, 0) + count
-            if engine:
-                by_engine[engine] = by_engine.get(engine, 0) + count
-        return Totals(
-            requests,
-            hits,
-            offloaded,
-            by_engine,
-            by_outcome,
-            cost_usd,
-            prompt_tokens,
-            completion_tokens,
-            total_ms / requests if requests else 0.0,
-        )
 
     def uses_of_examples(
         self, engine: str, *, since_s: float, limit: int
@@ -253,11 +202,6 @@ _INSERT = (
     f"INSERT INTO requests ({COLUMNS})"  # noqa: S608 - a constant
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
-_TOTALS = (
-    "SELECT engine, outcome, count(*), sum(example_count > 0), sum(cost_usd), sum(prompt_tokens),"
-    " sum(completion_tokens), sum(total_ms) FROM requests WHERE started_at_s >= ?"
-)
-_TOTALS_GROUP = " GROUP BY engine, outcome"
 
 
 def as_record(row: Sequence[object]) -> RequestRecord:

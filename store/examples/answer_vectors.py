@@ -68,10 +68,6 @@ class AnswerVectors:
                 found.update({id: WaitingAnswer(id, answer) for id, answer in rows})
         return [found[id] for id in sorted(found)[:limit]]
 
-    def forget_all(self) -> Future[int]:
-        """Give up every vector, for who switches this off; gives how many. The examples stay. Follow with Database.erase."""
-        return self._db.write(lambda connection: connection.execute(_FORGET).rowcount)
-
 
 class CandidateVectors:
     """The vectors of a handful of examples, of question and answer, in one query: what scoring them takes."""
@@ -135,4 +131,3 @@ _WAITING = (
     "SELECT v.example_id, e.answer FROM answer_vectors v JOIN examples e ON e.id = v.example_id"
     " WHERE v.version = ? AND v.example_id > ? ORDER BY v.example_id LIMIT ?"
 )
-_FORGET = "UPDATE answer_vectors SET version = '', vector = NULL WHERE vector IS NOT NULL"

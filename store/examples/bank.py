@@ -339,18 +339,6 @@ class ExampleBank:
         row = self._db.read().execute(_DEPENDING, {"id": id}).fetchone()
         return Depending(*row)
 
-    def contributed(self, tenant: str, contributor: str) -> int:
-        """How many of the tenant's examples came from a contributor; an empty one is nobody."""
-        row: tuple[int] = (
-            self._db.read()
-            .execute(
-                "SELECT count(*) FROM example_accounts WHERE tenant = ? AND contributor = ? AND contributor <> ''",
-                (tenant, contributor),
-            )
-            .fetchone()
-        )
-        return row[0]
-
     def count(self, tenant: str | None = None) -> int:
         """How many examples there are, of one tenant or of all. Costs no scan."""
         if tenant is not None:

@@ -1,9 +1,9 @@
 """Keeps a tenant's examples within their caps, and the log of examples short. Knows nothing of when it is called.
 
-What is worth least is evicted first: which examples to keep under a cap on bytes is a 0/1 knapsack (weight: bytes, value: decayed utility). It is solved
-greedily, least utility per byte out first, and what the last victim makes room for is put back, most useful
-first. By the relaxation of Dantzig ("Discrete-Variable Extremum Problems", Operations Research 5, 1957) the utility
-kept is below the best possible by less than that of the one example at which the cap cuts. Under a cap on
+What is worth least is evicted first. Which examples to keep under a cap on bytes is a 0/1 knapsack (weight: bytes, value:
+decayed utility). It is solved greedily, least utility per byte out first, and what the last victim makes room for is put
+back, most useful first. By the relaxation of Dantzig ("Discrete-Variable Extremum Problems", Operations Research 5, 1957)
+the utility kept is below the best possible by less than that of the one example at which the cap cuts. Under a cap on
 their number every example weighs the same, and dropping the least useful is the best possible.
 """
 

@@ -8,7 +8,8 @@ import pytest
 
 from store.examples.bank import ExampleBank
 from store.examples.capacity import compact
-from store.examples.vector_index import IndexFollower, TenantIndexes
+from store.examples.index_follower import IndexFollower
+from store.examples.vector_index import TenantIndexes
 from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
