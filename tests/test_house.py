@@ -177,8 +177,11 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
         "usearch",
         "onnxruntime",
         "tokenizers",
+        "sqlite3",
         "sqlite_utils",
         "store.admission",
+        "store.sqlite",
+        "store.store",
     ]
     script = f"import sys, understudy.build; print([m for m in {heavy!r} if m in sys.modules])"
     ended = subprocess.run(

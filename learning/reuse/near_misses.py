@@ -45,7 +45,7 @@ class NearMiss:
 
 
 class Aliases(Protocol):
-    """What is needed of store.answers.semantic_aliases.SemanticAliases."""
+    """What is needed of store.answers.semantic_entries.SemanticAliases."""
 
     def add(
         self, tenant: str, request_id: str, question: str, same_otherwise: bytes, entry_id: int
@@ -56,7 +56,7 @@ PURPOSE = "near_miss"
 """What its requests are called in the report of costs."""
 
 Book = Callable[[str, str, str, float], object]
-"""(tenant, engine, purpose, US dollars): a row of store.jobs.side_costs, written behind."""
+"""(tenant, engine, purpose, US dollars): noted by store.jobs.replay.side_costs."""
 
 
 class NearMisses:

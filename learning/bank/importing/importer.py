@@ -30,7 +30,7 @@ _TIMEOUT_S = 120.0
 
 
 Admit = Callable[[Sequence[Restored]], Future[list[Admitted]]]
-"""store.examples.restoring.restore_many of a database: all of them, committed when the future resolves, or none."""
+"""`restore_many` of the bank: all of them, committed when the future resolves, or none."""
 
 
 class Listener(Protocol):
