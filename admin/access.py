@@ -15,7 +15,7 @@ from aiohttp import web
 
 from admin.page import Viewer
 from admin.roles import Role
-from store.people.audit_log import AuditLog, AuditOutcome, AuditRecord
+from store.people.audit import AuditLog, AuditOutcome, AuditRecord
 from store.people.sessions import AdminSessions
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

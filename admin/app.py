@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,7 +33,7 @@ from admin.sign_in import SignIn
 from admin.sources import Sources
 from admin.static_files import StaticFiles
 from admin.summaries.what_if import shared
-from store.sqlite.database import StoreBusy, StoreClosed
+from store.errors import StoreError
 
 log = structlog.get_logger(__name__)
 
@@ -78,11 +77,15 @@ class AdminApp:
         self._pages = tuple(pages)
         menu = [(page.path, page.title) for page in self._pages if page.in_menu]
         self._rendering = Rendering(self._static, {"menu": menu})
-        self._access = Access(sources.sessions, sources.audit, self._options.cookie)
+        self._access = Access(sources.sessions, sources.store.audit, self._options.cookie)
         self._flashes = Flashes()
-        self.live = Live(lambda: (sources.store.db.data_version(), shared(sources).changes))
+        self.live = Live(lambda: (sources.store.version(), shared(sources).changes))
         self._sign_in = SignIn(
-            sources.users, sources.sessions, self._access, self._rendering, secure=self._options.secure
+            sources.store.operators,
+            sources.sessions,
+            self._access,
+            self._rendering,
+            secure=self._options.secure,
         )
         self.app = web.Application(
             middlewares=[self._answers, self._access.middleware], client_max_size=_MOST_FORM_BYTES
@@ -259,7 +262,7 @@ class AdminApp:
             response = self._problem(request, 409, "action_failed", str(error))
         except TooManyListeners as error:
             response = self._problem(request, 503, "too_many_listeners", str(error))
-        except (sqlite3.Error, StoreBusy, StoreClosed, TimeoutError) as error:
+        except (StoreError, TimeoutError) as error:
             self._options.failed(request.path, error)
             response = self._problem(request, 503, "store", "The store is busy. Try again in a moment.")
         except Exception as error:

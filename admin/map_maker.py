@@ -8,20 +8,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from admin.computing import gently
 from admin.flat_map import flat_map
-from store.examples.places import ExamplePlaces
-from store.store import Memory
+from store import Store
 
 MOST = 50_000
 """Examples on one map, the latest."""
 _WAIT_S = 60.0
 
 
-def draw(store: Memory, tenant: str) -> int:
+def draw(store: Store, tenant: str) -> int:
     """Draw one tenant's map anew; gives how many examples are on it. Seconds to a minute.
 
     Raises MapExtraMissing, and what writing raises.
     """
-    places = ExamplePlaces(store.db)
+    places = store.examples.places
     ids, vectors = places.vectors(tenant, MOST)
     return places.put(tenant, ids.tolist(), flat_map(vectors), time.time()).result(_WAIT_S)
 
@@ -29,7 +28,7 @@ def draw(store: Memory, tenant: str) -> int:
 class MapMaker:
     """One map at a time, on a thread of low priority."""
 
-    def __init__(self, store: Memory) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="map", initializer=gently)
         self._lock = threading.Lock()

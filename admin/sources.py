@@ -8,15 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from admin.hands import Hands
-from store.decisions.outcome_sums import OutcomeSums
+from store import Store
 from store.decisions.rollups import RequestRollups
-from store.jobs.engine_states import EngineStates
 from store.jobs.replay_records import ReplayBudget
-from store.learned.quality_floors import QualityFloors
-from store.people.audit_log import AuditLog
-from store.people.operators import AdminUsers
 from store.people.sessions import AdminSessions
-from store.store import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +114,9 @@ Made = TypeVar("Made", bound=Lasting)
 class Sources:
     """Everything a summary may look at, and an action may change."""
 
-    store: Memory
-    users: AdminUsers
+    store: Store
     sessions: AdminSessions
-    audit: AuditLog
     rollups: RequestRollups
-    engine_states: EngineStates
-    outcome_sums: OutcomeSums
-    floors: QualityFloors
     given: Given
     _lasting: dict[str, Lasting] = field(default_factory=dict)
     _making: threading.Lock = field(default_factory=threading.Lock)

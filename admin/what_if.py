@@ -29,9 +29,9 @@ from learning.evaluation.target_policies import (
 from learning.training.example_caps import Capped, CapUnknown, Figure, at_most
 from router.choosing.bandit import BanditError
 from router.examples.count import RUNGS
+from store import Store
 from store.decisions.outcomes import Experience
 from store.learned.artifacts import ArtifactBroken
-from store.store import Memory
 
 REQUESTS = 4_000
 """The latest ones; a few seconds of one core."""
@@ -58,12 +58,12 @@ class Question:
     max_examples: int
 
 
-def what_ifs(store: Memory) -> Computations[Question]:
+def what_ifs(store: Store) -> Computations[Question]:
     """Computes them in the background. Whoever makes it closes it."""
     return Computations(functools.partial(compute, store), "what-if")
 
 
-def compute(store: Memory, question: Question, told: Told) -> dict[str, Any]:
+def compute(store: Store, question: Question, told: Told) -> dict[str, Any]:
     """The frontier with what these dials would have brought; JSON-able. Seconds.
 
     Raises NothingToLearnFrom, and what `told` raises.
@@ -102,7 +102,7 @@ def compute(store: Memory, question: Question, told: Told) -> dict[str, Any]:
     }
 
 
-def _policies(store: Memory, question: Question, found: Logged) -> tuple[list[TargetPolicy], list[str]]:
+def _policies(store: Store, question: Question, found: Logged) -> tuple[list[TargetPolicy], list[str]]:
     engines = dict.fromkeys(action.engine for action in found.actions)
     wanted = [as_logged(), *(always(engine) for engine in engines)]
     if any(action.with_examples for action in found.actions):

@@ -16,6 +16,10 @@ Kind = Literal["observed", "demonstration"]
 """Met in traffic, or given as the right answer by a person: an observation never takes a demonstration's place."""
 
 
+HELD_BACK_S = 4_102_444_800.0
+"""An example that is served from here on (the year 2100) is quarantined by a person, until a person lets it go."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewExample:
     """A request and its answer, on their way into the bank."""
@@ -99,9 +103,64 @@ class Example:
     """Judgements of this answer."""
 
     @property
+    def held_back_by_hand(self) -> bool:
+        """Whether a person quarantined it; newcomers' own quarantine ends by itself."""
+        return self.served_from_s >= HELD_BACK_S
+
+    @property
     def quality(self) -> float | None:
         """The mean of the judgements, 0 to 1; None without any."""
         return self.quality_sum / self.quality_count if self.quality_count else None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What an example went through before: times in Unix seconds, sums as in store.examples.accounting."""
+
+    flagged: bool
+    merged: int
+    uses: int
+    last_used_at_s: float | None
+    used: float
+    used_at_s: float
+    gain: float
+    gain_at_s: float
+    quality_sum: float
+    quality_count: int
+
+    @classmethod
+    def of(cls, example: Example) -> Account:
+        """The account of an example as it is now."""
+        return cls(
+            example.flagged,
+            example.merged,
+            example.uses,
+            example.last_used_at_s,
+            example.used,
+            example.used_at_s,
+            example.gain,
+            example.gain_at_s,
+            example.quality_sum,
+            example.quality_count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A pair on its way in. `account` and `created_at_s` are given to it if it is added; None for a new one."""
+
+    new: NewExample
+    account: Account | None = None
+    created_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """An example with everything that is kept of it."""
+
+    example: Example
+    embedded_text: str
+    vector: Vector | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +173,16 @@ class Admitted:
     """known: this request was kept before. merged: an agreeing twin stands for it. replaced: it took the place of its
     twin's texts. disagrees: added, and flagged with its twin. private: put aside (store.examples.private_bank), no
     example at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Depending:
+    """What goes with an example when it is removed."""
+
+    merged_requests: int
+    """Requests whose pairs were merged into it."""
+    stored_answers: int
+    """Whole answers that are kept for similar questions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,23 @@
-"""Opens the whole store in the right order, and closes it in the reverse. Knows no setting but what it is given."""
+"""Everything that is remembered under one data folder, by nouns: what the rest of the program sees of the store.
+
+    store.examples        the bank: pairs of a question and its answer        .ledger .search .versions .answer_vectors
+                                                                             .places .contributors .imports .private
+    store.answers         .exact whole answers to the very same request; .entries .observations of similar ones
+    store.decisions       .requests .choices .texts .search .rollups()
+    store.outcomes        how good answers turned out to be                  .feedback
+    store.artifacts       versions of what was learnt, beside them store.dials and store.quality_floors
+    store.keys            API keys, and so tenants
+    store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
+    store.jobs            .replay .kv_plans .engine_states .operator_asks
+
+Reads block, for microseconds to milliseconds, and give frozen values. Writes give a future that resolves after the
+commit; those that say so wait for it themselves. Errors: store.errors.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,24 +26,36 @@ from store.answers.exact_cache import ExactCache
 from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
 from store.decisions.choices import Choices
-from store.decisions.feedback import FeedbackLog
 from store.decisions.outcomes import Outcomes
-from store.decisions.requests import DecisionLog
+from store.decisions.requests import RequestLog
+from store.decisions.rollups import RequestRollups
+from store.decisions.search import RequestSearch
 from store.decisions.texts import RequestTextLog
+from store.errors import StoreBusy
 from store.examples.bank import ExampleBank
-from store.examples.private_bank import PrivateBank
+from store.examples.index_follower import IndexFollower
+from store.examples.snapshots import Snapshots
 from store.examples.twins import TwinRule
-from store.examples.vector_index import IndexFollower, TenantIndexes
+from store.examples.vector_index import TenantIndexes
+from store.jobs.engine_states import EngineStates
+from store.jobs.kv_plans import KvPlans
 from store.jobs.operator_asks import OperatorAsks
 from store.jobs.replay_jobs import ReplayJobs
 from store.learned.artifacts import Artifacts
+from store.learned.dials import TurnedDialsLog
 from store.learned.quality_floors import QualityFloors
+from store.people.audit import AuditLog
 from store.people.keys import KeyStore
+from store.people.operators import AdminUsers
 from store.people.secret import load_or_create_secret
+from store.people.sessions import AdminSessions
 from store.sqlite import words
 from store.sqlite.database import Database
+from store.sqlite.power_cut import sync_log
 
 _MIB = 1024 * 1024
+_DATABASE = "understudy.db"
+_INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +73,78 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Answers:
+    """Whole answers, kept to be given again."""
+
+    exact: ExactCache
+    """For the very same request."""
+    entries: SemanticEntries
+    """For a similar question."""
+    observations: SemanticObservations
+    """How entries compared with fresh answers."""
+
+
+class Decisions:
+    """Requests: what was decided, what was weighed, and what was said."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.requests = RequestLog(db)
+        self.choices = Choices(db)
+        """What the router weighed, to learn from."""
+        self.texts = RequestTextLog(db)
+        """What was asked and answered, for people."""
+        self.search = RequestSearch(db)
+
+    def rollups(self, models: Iterable[str] = ()) -> RequestRollups:
+        """Sums over requests by minute, hour and day. Models that are not named share one row."""
+        return RequestRollups(self._db, models)
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What processes tell each other: work that is wanted, under way and done, and how engines stand."""
+
+    replay: ReplayJobs
+    kv_plans: KvPlans
+    engine_states: EngineStates
+    operator_asks: OperatorAsks
+
+
+class Store:
     """Everything that is remembered under one data folder. Open it in each worker, after the fork."""
 
-    db: Database
-    secret: bytes
-    keys: KeyStore
-    exact: ExactCache
-    examples: ExampleBank
-    decisions: DecisionLog
-    texts: RequestTextLog
-    choices: Choices
-    outcomes: Outcomes
-    feedback: FeedbackLog
-    artifacts: Artifacts
-    replay: ReplayJobs
-    indexes: TenantIndexes | None
-    follower: IndexFollower | None
+    def __init__(
+        self,
+        folder: Path,
+        db: Database,
+        secret: bytes,
+        examples: ExampleBank,
+        exact: ExactCache,
+        exact_ttl_s: float,
+        versions_kept: int,
+        index: tuple[TenantIndexes, IndexFollower] | None,
+    ) -> None:
+        """For `open`."""
+        self._db = db
+        self.folder = folder
+        self.secret = secret
+        """What ids of tenants and hashes of keys are derived with."""
+        self.examples = examples
+        self.answers = Answers(exact, SemanticEntries(db, ttl_s=exact_ttl_s), SemanticObservations(db))
+        self.decisions = Decisions(db)
+        self.outcomes = Outcomes(db)
+        self.artifacts = Artifacts(db, folder / "artifacts", keep=versions_kept)
+        self.dials = TurnedDialsLog(db)
+        self.quality_floors = QualityFloors(db)
+        self.keys = KeyStore(db, secret)
+        self.operators = AdminUsers(db)
+        self.audit = AuditLog(db)
+        self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
+        self.indexes: TenantIndexes | None = index[0] if index else None
+        """Nearest examples; None without an embedder."""
+        self.follower: IndexFollower | None = index[1] if index else None
+        """The thread that keeps the indexes up with the bank."""
 
     @classmethod
     def open(
@@ -80,15 +163,16 @@ class Memory:
         save_every_s: float = 300.0,
         twin_rule: TwinRule | None = None,
         versions_kept: int = 10,
-    ) -> Memory:
+    ) -> Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 
-        Without `dimensions` there is no embedder, hence no index and no follower. Raises what Database.open and
-        load_or_create_secret raise.
+        Without `dimensions` there is no embedder, hence no index and no follower. Raises SchemaError (DatabaseTooNew
+        among them), StoreFailed where the file is no database, BadSecretFile, and OSError.
         """
         secret = load_or_create_secret(data_folder)
-        db = Database.open(data_folder / "understudy.db", durable=durable, max_pending=max_pending)
-        try:
+        db = Database.open(data_folder / _DATABASE, durable=durable, max_pending=max_pending)
+        with contextlib.ExitStack() as undo:
+            undo.callback(db.close)
             exact = ExactCache(
                 db,
                 ttl_s=exact_ttl_s,
@@ -97,31 +181,57 @@ class Memory:
                 max_entry_bytes=exact_max_entry_bytes,
             )
             examples = ExampleBank(db, twin_rule=twin_rule)
-            indexes = follower = None
+            index = None
             if dimensions is not None:
-                indexes = TenantIndexes(data_folder / "index", dimensions, embedding_version)
+                indexes = TenantIndexes(data_folder / _INDEX, dimensions, embedding_version)
                 follower = IndexFollower(examples, indexes, poll_s=poll_s, save_every_s=save_every_s)
                 examples.on_change(follower.notify)
                 follower.start()
-        except BaseException:
-            db.close()
-            raise
-        return cls(
-            db,
-            secret,
-            KeyStore(db, secret),
-            exact,
-            examples,
-            DecisionLog(db),
-            RequestTextLog(db),
-            Choices(db),
-            Outcomes(db),
-            FeedbackLog(db),
-            Artifacts(db, data_folder / "artifacts", keep=versions_kept),
-            ReplayJobs(db),
-            indexes,
-            follower,
-        )
+                index = indexes, follower
+            undo.pop_all()
+        return cls(data_folder, db, secret, examples, exact, exact_ttl_s, versions_kept, index)
+
+    @staticmethod
+    def is_in(data_folder: Path) -> bool:
+        """Whether a store was ever opened in this folder."""
+        return (data_folder / _DATABASE).exists()
+
+    def sessions(self, *, idle_s: float = 3600.0, longest_s: float = 12 * 3600.0) -> AdminSessions:
+        """Sessions of the admin pages, which end `idle_s` after their last use and `longest_s` after sign-in."""
+        return AdminSessions(self._db, self.secret, idle_s=idle_s, longest_s=longest_s)
+
+    # ---- the store as a whole
+
+    @property
+    def pending(self) -> int:
+        """Writes handed over whose fate is not yet known."""
+        return self._db.pending
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called."""
+        return self._db.closed
+
+    def tenants(self) -> list[str]:
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback or a request's text, in order."""
+        return self.examples.contributors.tenants()
+
+    def version(self) -> int:
+        """A number that differs from the last one seen whenever anyone, in any process, has committed since.
+
+        Costs a few microseconds, and means nothing outside this object.
+        """
+        return self._db.data_version()
+
+    def drain(self, timeout_s: float = 10.0) -> bool:
+        """Wait until everything handed over is written; False if `timeout_s` seconds did not suffice."""
+        return self._db.drain(timeout_s)
+
+    def sync(self) -> None:
+        """Make everything committed survive a power cut. Blocks for as long as the disk takes. Raises OSError."""
+        sync_log(self._db)
+
+    # ---- away
 
     def forget_tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
         """Delete everything remembered of a tenant, and overwrite what was deleted, also in the index's files.
@@ -130,20 +240,21 @@ class Memory:
         Raises what writing raises, TimeoutError among it.
         """
         removing = self.examples.remove_tenant(tenant)
-        forgetting = self.exact.forget_tenant(tenant)
-        unlogging = self.decisions.forget_tenant(tenant)
-        self.texts.forget_tenant(tenant).result(timeout_s)
-        OperatorAsks(self.db).forget_tenant(tenant).result(timeout_s)
-        self.feedback.forget_tenant(tenant).result(timeout_s)
+        forgetting = self.answers.exact.forget_tenant(tenant)
+        unlogging = self.decisions.requests.forget_tenant(tenant)
+        self.examples.imports.forget_tenant(tenant).result(timeout_s)
+        self.decisions.texts.forget_tenant(tenant).result(timeout_s)
+        self.jobs.operator_asks.forget_tenant(tenant).result(timeout_s)
+        self.outcomes.feedback.forget_tenant(tenant).result(timeout_s)
         self.outcomes.forget_tenant(tenant).result(timeout_s)
-        choices = self.choices.forget_tenant(tenant).result(timeout_s)
-        QualityFloors(self.db).forget_tenant(tenant).result(timeout_s)
-        PrivateBank(self.db).forget_tenant(tenant).result(timeout_s)
-        self.replay.forget_tenant(tenant).result(timeout_s)
+        choices = self.decisions.choices.forget_tenant(tenant).result(timeout_s)
+        self.quality_floors.forget_tenant(tenant).result(timeout_s)
+        self.examples.private.forget_tenant(tenant).result(timeout_s)
+        self.jobs.replay.forget_tenant(tenant).result(timeout_s)
         # The empty tenant's versions were learnt from labels that the operator brought.
         versions = self.artifacts.forget_tenant(tenant) if tenant else 0
-        SemanticEntries(self.db).forget_tenant(tenant).result(timeout_s)
-        SemanticObservations(self.db).forget_tenant(tenant).result(timeout_s)
+        self.answers.entries.forget_tenant(tenant).result(timeout_s)
+        self.answers.observations.forget_tenant(tenant).result(timeout_s)
         examples, answers, requests = (
             waited.result(timeout_s) for waited in (removing, forgetting, unlogging)
         )
@@ -161,12 +272,12 @@ class Memory:
         when their next one is written. Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         removing = self.examples.remove_contributor(tenant, contributor)
-        forgetting = self.exact.forget_tenant(tenant)
+        forgetting = self.answers.exact.forget_tenant(tenant)
         choices = self.forget_experience(tenant, contributor, timeout_s)
         examples, answers = removing.result(timeout_s), forgetting.result(timeout_s)
         if self.indexes is not None and self.follower is not None:
             self.follower.wait_for(self.examples.last_seq(), timeout_s)
-            self.indexes.purge(tenant, self.examples.database_id())
+            self.purge_index(tenant)
         return Forgotten(examples, answers, 0, choices, 0, self.erase(timeout_s))
 
     def forget_experience(self, tenant: str, contributor: str, timeout_s: float = 60.0) -> int:
@@ -174,27 +285,47 @@ class Memory:
 
         Raises as `forget_contributor` does.
         """
-        self.texts.forget_contributor(tenant, contributor).result(timeout_s)
-        PrivateBank(self.db).forget_contributor(tenant, contributor).result(timeout_s)
-        self.feedback.forget_contributor(tenant, contributor).result(timeout_s)
+        self.decisions.texts.forget_contributor(tenant, contributor).result(timeout_s)
+        self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)
+        self.outcomes.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
-        choices = self.choices.forget_contributor(tenant, contributor).result(timeout_s)
+        choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
         if choices and tenant:
             # A bandit's landmark may be one request's vector. What is left is learnt from anew.
             self.artifacts.forget_tenant(tenant)
         return choices
 
+    def purge_index(self, tenant: str) -> None:
+        """Have nothing of removed vectors left in the tenant's index and its snapshot. Blocks for a rebuild.
+
+        To be called when the index has followed the removal.
+        """
+        if self.indexes is not None:
+            self.indexes.purge(tenant, self.examples.database_id())
+        else:
+            Snapshots(self.folder / _INDEX).remove(tenant)
+
     def erase(self, timeout_s: float = 60.0) -> bool:
-        """`Database.erase`, once no index of words holds a word of what was deleted. Raises what writing raises."""
+        """Write the whole database anew without anything that was deleted. True when nothing of it is left in any file.
+
+        False when a reader in some process still looked at the old state: see `scrub`. Takes seconds per gigabyte,
+        during which every process's writes wait. Raises what writing raises.
+        """
         for table in words.TABLES:
-            self.db.write(partial(words.purge, table=table)).result(timeout_s)
-        return self.db.erase().result(timeout_s)
+            self._db.write(partial(words.purge, table=table)).result(timeout_s)
+        return self._db.erase().result(timeout_s)
+
+    def scrub(self, timeout_s: float = 60.0) -> bool:
+        """Overwrite what was deleted, as far as that takes no rewriting of the file; False as `erase`: ask again."""
+        return self._db.scrub().result(timeout_s)
 
     def close(self, timeout_s: float = 10.0) -> bool:
         """Write what waits, save the snapshots, close. True if everything was written within `timeout_s` seconds."""
-        drained = self.db.drain(timeout_s)
-        if drained and not self.db.closed:
-            self.examples.flush_uses()
-            self.exact.flush_uses()
+        drained = self._db.drain(timeout_s)
+        if drained and not self._db.closed:
+            # Losing a note of use costs an eviction in the wrong order, at worst.
+            with contextlib.suppress(StoreBusy):
+                self.examples.flush_uses()
+                self.answers.exact.flush_uses()
         stopped = self.follower.stop(timeout_s) if self.follower is not None else True
-        return self.db.close(timeout_s) and drained and stopped
+        return self._db.close(timeout_s) and drained and stopped

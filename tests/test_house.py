@@ -49,6 +49,9 @@ TESTED_BY = {
     "learning/bank/example_store.py": "flow/test_line_demonstrations.py",
     "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
     "store/admission/cutting.py": "store/admission/test_chain.py",
+    # Through the facade, as every database must pass it.
+    "store/examples/contributors.py": "store/contract/test_contributors.py",
+    "store/examples/places.py": "store/contract/test_places.py",
     "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of the door asks for all of them.
     "admin/pages/audit.py": "admin/test_access.py",
@@ -114,6 +117,18 @@ def test_each_source_file_has_a_test_that_imports_it() -> None:
     assert not untested
 
 
+def test_nobody_outside_the_store_reaches_the_database_behind_it() -> None:
+    """That nobody imports SQLite is import-linter's; this is about what an open store would give away."""
+    found = [
+        f"{path.relative_to(ROOT)}: {ast.unparse(node)}"
+        for path in SOURCES
+        if path.relative_to(ROOT).parts[0] != "store"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("db", "_db")
+    ]
+    assert not found
+
+
 def test_the_repository_holds_no_large_or_binary_file() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False
@@ -162,8 +177,11 @@ def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> 
         "usearch",
         "onnxruntime",
         "tokenizers",
+        "sqlite3",
         "sqlite_utils",
         "store.admission",
+        "store.sqlite",
+        "store.store",
     ]
     script = f"import sys, understudy.build; print([m for m in {heavy!r} if m in sys.modules])"
     ended = subprocess.run(

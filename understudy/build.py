@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -161,18 +160,16 @@ class Gateway:
     def _make_engine_watch(self) -> EngineWatch | None:
         if self.memory is None or not self._config.engines:
             return None
-        from store.jobs.engine_states import EngineStates
         from understudy.processes.engine_watch import EngineWatch
 
-        return EngineWatch(EngineStates(self.memory.store.db), self._engines)
+        return EngineWatch(self.memory.store.jobs.engine_states, self._engines)
 
     def _make_dials(self) -> DialFollower | None:
         if self.memory is None or not self._turns:
             return None
         from learning.training.dial_follower import DialFollower
-        from store.learned.dials import TurnedDialsLog
 
-        return DialFollower(TurnedDialsLog(self.memory.store.db), self._turns)
+        return DialFollower(self.memory.store.dials, self._turns)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
@@ -366,8 +363,7 @@ class Gateway:
 def _memory(settings: MemorySettings, config: Config) -> Memory:
     # A gateway without memory starts in a fraction of the time and space: nothing of it is even imported.
     from router.embedding.model import EmbeddingModelMissing
-    from store.people.secret import BadSecretFile
-    from store.sqlite.schema import SchemaError
+    from store.errors import StoreError
     from understudy.memory import Memory
 
     try:
@@ -377,5 +373,5 @@ def _memory(settings: MemorySettings, config: Config) -> Memory:
             scores=any(model.policy == "in_context" for model in config.models.values()),
             private=config.private,
         )
-    except (EmbeddingModelMissing, SchemaError, BadSecretFile, sqlite3.Error, OSError) as error:
+    except (EmbeddingModelMissing, StoreError, OSError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error

@@ -11,15 +11,11 @@ import structlog
 from learning.bank.answer_embedding import AnswerEmbedder
 from learning.bank.reembedding import Reembedder
 from router.embedding.embedder import Embedder
+from store import Store
 from store.answers.exact_cache import ExactCache
-from store.decisions.requests import DecisionLog
-from store.examples.answer_vectors import AnswerVectors
-from store.examples.capacity import make_room
-from store.examples.compaction import compact
-from store.examples.private_bank import PrivateBank
+from store.decisions.requests import RequestLog
 from store.examples.twins import TwinRule
 from store.people.secret import tenant_id
-from store.store import Memory as Store
 from understudy.processes.housekeeping import Chore, Housekeeper
 from understudy.settings.memory import ExampleSettings, MemorySettings, RequestTextSettings
 from understudy.settings.private import PrivateSettings
@@ -41,7 +37,7 @@ class Memory:
     answers: AnswerEmbedder | None
     housekeeper: Housekeeper
     exact: ExactCache | None
-    requests: DecisionLog | None
+    requests: RequestLog | None
 
     @classmethod
     def open(
@@ -56,7 +52,7 @@ class Memory:
 
         `private`: tenants that are made private before anything is served of them.
 
-        Raises OSError, sqlite3.Error, what store.sqlite.database.Database.open raises, and EmbeddingModelMissing with
+        Raises OSError, StoreError, and EmbeddingModelMissing with
         its remedy.
         """
         folder = settings.data_dir
@@ -95,7 +91,7 @@ class Memory:
         if embedder is not None and scores and settings.examples.answer_vectors.enabled:
             wanted = settings.examples.answer_vectors
             answers = AnswerEmbedder(
-                AnswerVectors(store.db),
+                store.examples.answer_vectors,
                 embedder,
                 folder / "answers.lock",
                 max_characters=wanted.max_characters,
@@ -110,8 +106,8 @@ class Memory:
             reembedder,
             answers,
             housekeeper,
-            store.exact if exact.enabled else None,
-            store.decisions if settings.log_requests else None,
+            store.answers.exact if exact.enabled else None,
+            store.decisions.requests if settings.log_requests else None,
         )
 
     def tenant_of(self, credential: str) -> str:
@@ -127,7 +123,7 @@ class Memory:
 
     def settled(self) -> bool:
         """Whether all writes are committed and the index has followed them."""
-        if self.store.db.pending:
+        if self.store.pending:
             return False
         follower = self.store.follower
         return follower is None or follower.folded_seq >= self.store.examples.last_seq()
@@ -150,31 +146,33 @@ def _chores(store: Store, settings: MemorySettings, private: PrivateSettings) ->
     aside_s = private.kept_days * 86_400
     return [
         Chore("flush_example_uses", 10, store.examples.flush_uses),
-        Chore("flush_answer_uses", 10, store.exact.flush_uses),
-        Chore("trim_answers", 60, lambda: store.exact.trim(time.time())),
-        Chore("trim_requests", 60, lambda: store.decisions.trim(time.time() - kept_s)),
+        Chore("flush_answer_uses", 10, store.answers.exact.flush_uses),
+        Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
+        Chore("trim_requests", 60, lambda: store.decisions.requests.trim(time.time() - kept_s)),
         Chore("trim_texts", 60, lambda: _trim_texts(store, settings.request_texts)),
-        Chore("trim_choices", 60, lambda: store.choices.trim(time.time() - kept_s)),
+        Chore("trim_choices", 60, lambda: store.decisions.choices.trim(time.time() - kept_s)),
         Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
-        Chore("trim_feedback", 60, lambda: store.feedback.trim(time.time() - kept_s)),
-        Chore("trim_replays", 3600, lambda: store.replay.trim(time.time() - max(kept_s, _REPLAYS_KEPT_S))),
-        Chore("trim_private", 60, lambda: PrivateBank(store.db).trim(time.time() - aside_s)),
+        Chore("trim_feedback", 60, lambda: store.outcomes.feedback.trim(time.time() - kept_s)),
+        Chore(
+            "trim_replays", 3600, lambda: store.jobs.replay.trim(time.time() - max(kept_s, _REPLAYS_KEPT_S))
+        ),
+        Chore("trim_private", 60, lambda: store.examples.private.trim(time.time() - aside_s)),
         Chore("sweep_artifacts", 3600, store.artifacts.sweep),
         Chore("make_room", 60, lambda: _make_room(store, examples)),
-        Chore("compact", 3600, lambda: compact(store.db, keep_removals_s=examples.keep_removals_s)),
+        Chore("compact", 3600, lambda: store.examples.compact(keep_removals_s=examples.keep_removals_s)),
     ]
 
 
 def _trim_texts(store: Store, settings: RequestTextSettings) -> None:
     # Switched off, what was kept before goes at once.
     kept_s = settings.kept_days * 86_400 if settings.enabled else 0.0
-    store.texts.trim(time.time() - kept_s, int(settings.max_mib * _MIB))
+    store.decisions.texts.trim(time.time() - kept_s, int(settings.max_mib * _MIB))
 
 
 def _make_room(store: Store, settings: ExampleSettings) -> None:
     max_bytes = int(settings.max_stored_mib * _MIB)
     for tenant in store.examples.tenants():
-        evicted = make_room(store.examples, tenant, max_examples=settings.max_stored, max_bytes=max_bytes)
+        evicted = store.examples.make_room(tenant, max_examples=settings.max_stored, max_bytes=max_bytes)
         if evicted.examples:
             log.info(
                 "examples_evicted",

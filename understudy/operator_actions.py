@@ -20,12 +20,9 @@ from learning.outcomes.feedback import read_feedback
 from learning.outcomes.feedback_intake import FeedbackIntake
 from learning.outcomes.target import Targets
 from router.dials import Dials
-from store.examples.contributors import Standings
-from store.examples.rows import by_request
-from store.examples.search import ExampleSearch
+from store import Store
 from store.jobs.replay_records import NewStep, ReplayBudget
-from store.records import Example, Vector
-from store.store import Memory as Store
+from store.records import Vector
 from understudy.settings.config import Config, ModelSettings
 from understudy.settings.reach import out_of_reach
 from understudy.setup.admission import admission
@@ -105,19 +102,16 @@ class AdminHands:
     def _intake(self) -> FeedbackIntake:
         store = self._store
         return FeedbackIntake(
-            answers=Targets(store.choices, store.decisions, settle_s=0.0),
-            log=store.feedback,
+            answers=Targets(store.decisions.choices, store.decisions.requests, settle_s=0.0),
+            log=store.outcomes.feedback,
             examples=store.examples,
             judgements=store.examples.ledger,
-            example_of=self._example_of,
+            example_of=store.examples.by_request,
             corrections=self._example_store(),
             secret=store.secret,
             window_s=float("inf"),
             known=known_quality(store, self._config),
         )
-
-    def _example_of(self, tenant: str, request_id: str) -> Example | None:
-        return by_request(self._store.db.read(), tenant, request_id)
 
     def _example_store(self) -> ExampleStore | None:
         memory = self._config.memory
@@ -126,18 +120,18 @@ class AdminHands:
         store = self._store
         return ExampleStore(
             bank=store.examples,
-            find=self._example_of,
+            find=store.examples.by_request,
             admission=admission(memory.examples),
             embedder=_Lazy(self),
             nearest=self._nearest,
             followed=lambda seq: None,
-            standing=Standings(store.db).of,
+            standing=store.examples.contributors.standings().of,
             secret=store.secret,
         )
 
     def _nearest(self, tenant: str, vector: Vector, count: int) -> list[tuple[int, float]]:
         """This process has no index: a second's exact search among the latest is soon enough for a person."""
-        found = ExampleSearch(self._store.db).nearest(tenant, vector, self._version(), limit=count)
+        found = self._store.examples.search.nearest(tenant, vector, self._version(), limit=count)
         return [(row.id, score) for row, score in zip(found.rows, found.similarities, strict=True)]
 
     # ---- replay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from urllib.parse import quote
 
 from admin.hands import NotDone
@@ -12,7 +13,6 @@ from admin.summaries.example import example, find
 from admin.summaries.example_map import example_map, shared
 from admin.summaries.examples import examples
 from store.admission.cutting import cut
-from store.examples.edits import ExampleEdits
 from store.records import Example, Vector
 
 _WAIT_S = 30.0
@@ -44,8 +44,7 @@ def edit(sources: Sources, asked: Asked) -> Done:
             # A worker gives it one in the background.
             vector = None
     _changed(
-        _edits(sources)
-        .rewrite(
+        sources.store.examples.rewrite(
             found.tenant,
             found.id,
             question=verdict.question,
@@ -53,8 +52,7 @@ def edit(sources: Sources, asked: Asked) -> Done:
             embedded_text=text,
             vector=vector,
             embedding_version=version,
-        )
-        .result(_WAIT_S)
+        ).result(_WAIT_S)
     )
     replaced = " What looked like private data was replaced." if verdict.redacted else ""
     return _done(found, f"Changed.{replaced}")
@@ -64,14 +62,14 @@ def pin(sources: Sources, asked: Asked) -> Done:
     """Form field: `pinned`, yes or no."""
     found = find(sources, asked)
     pinned = asked.choice("pinned", ("yes", "no"), "yes") == "yes"
-    _changed(_edits(sources).pin(found.tenant, found.id, pinned=pinned).result(_WAIT_S))
+    _changed(sources.store.examples.pin(found.tenant, found.id, pinned=pinned).result(_WAIT_S))
     return _done(found, "Pinned: it stays whatever the caps say." if pinned else "No longer pinned.")
 
 
 def hold(sources: Sources, asked: Asked) -> Done:
     """Form field: `hold`, yes or no."""
     found = find(sources, asked)
-    edits = _edits(sources)
+    edits = sources.store.examples
     if asked.choice("hold", ("yes", "no"), "yes") == "yes":
         _changed(edits.hold_back(found.tenant, found.id).result(_WAIT_S))
         return _done(found, "Quarantined: no request is answered with it from now on.")
@@ -95,10 +93,6 @@ def delete(sources: Sources, asked: Asked) -> Done:
 
 
 def _what_would_go(sources: Sources, found: Example) -> dict[str, object]:
-    read = sources.store.db.read()
-    counts = {
-        name: int(read.execute(query, (found.id,)).fetchone()[0]) for name, query in _HANGING_ON.items()
-    }
     return {
         "id": found.id,
         "question": Content(found.question[:400]),
@@ -106,12 +100,8 @@ def _what_would_go(sources: Sources, found: Example) -> dict[str, object]:
         "size_bytes": found.size_bytes,
         "pinned": found.pinned,
         "kind": found.kind,
-        **counts,
+        **asdict(sources.store.examples.depending_on(found.id)),
     }
-
-
-def _edits(sources: Sources) -> ExampleEdits:
-    return ExampleEdits(sources.store.db, sources.store.examples)
 
 
 def _changed(found: Example | None) -> None:
@@ -124,10 +114,6 @@ def _done(found: Example, message: str) -> Done:
 
 
 _WHAT = {"secrets": "a credential", "private_data": "private data that may not be kept"}
-_HANGING_ON = {
-    "merged_requests": "SELECT count(*) FROM merged_requests WHERE example_id = ?",
-    "stored_answers": "SELECT count(*) FROM semantic_entries WHERE example_id = ?",
-}
 
 
 def draw_map(sources: Sources, asked: Asked) -> Done:

@@ -11,7 +11,7 @@ from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.request import conversation, request
 from admin.summaries.requests import requests
-from store.jobs.operator_asks import OperatorAsk, OperatorAsks
+from store.jobs.operator_asks import OperatorAsk
 from store.records import RequestRecord
 
 _MOST_CORRECTION = 20_000
@@ -75,7 +75,7 @@ async def ask(sources: Sources, asked: Asked) -> Done:
             reply.completion_tokens if reply else 0,
             reply.latency_s if reply else 0.0,
         )
-        OperatorAsks(sources.store.db).note(row).result(30)
+        sources.store.jobs.operator_asks.note(row).result(30)
 
     try:
         reply = await hands.ask(engine, messages)
@@ -84,7 +84,7 @@ async def ask(sources: Sources, asked: Asked) -> Done:
             await asyncio.to_thread(noted, error.cost_usd, None)
         raise ActionFailed(str(error)) from error
     await asyncio.to_thread(noted, reply.cost_usd, reply)
-    texts = await asyncio.to_thread(sources.store.texts.get, record.tenant, record.id)
+    texts = await asyncio.to_thread(sources.store.decisions.texts.get, record.tenant, record.id)
     return Done(
         f"{engine} answered.",
         target=record.id,
@@ -116,7 +116,7 @@ async def _say(sources: Sources, verdict: Verdict) -> str:
 
 
 def _record(sources: Sources, asked: Asked) -> RequestRecord:
-    record = sources.store.decisions.get(asked.path["id"])
+    record = sources.store.decisions.requests.get(asked.path["id"])
     if record is None:
         raise NotThere("This request is not in the log, or not any more.")
     return record

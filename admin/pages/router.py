@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, Page
@@ -10,7 +9,8 @@ from admin.sources import Sources
 from admin.summaries.dials import dials
 from admin.summaries.router import router
 from admin.summaries.what_if import what_if
-from store.learned.dials import TurnedDials, TurnedDialsLog
+from store.errors import ValueRefused
+from store.learned.dials import TurnedDials
 
 _WAIT_S = 30.0
 
@@ -45,8 +45,8 @@ def turn(sources: Sources, asked: Asked) -> Done:
         max_examples=whole.get("max_examples"),
     )
     try:
-        TurnedDialsLog(sources.store.db).turn(row).result(_WAIT_S)
-    except sqlite3.IntegrityError as error:
+        sources.store.dials.turn(row).result(_WAIT_S)
+    except ValueRefused as error:
         raise BadParameter("one of the dials has a value that no dial has") from error
     return Done(
         "In force: workers decide by these dials within a second.",
@@ -59,7 +59,7 @@ def turn(sources: Sources, asked: Asked) -> Done:
 def take_back(sources: Sources, asked: Asked) -> Done:
     """Form field: `model`."""
     model = _model(sources, asked)
-    if not TurnedDialsLog(sources.store.db).take_back(model, asked.viewer.name).result(_WAIT_S):
+    if not sources.store.dials.take_back(model, asked.viewer.name).result(_WAIT_S):
         raise ActionFailed("No dial of this model is turned: all is as configured.")
     return Done("Taken back: what was in force before is again.", f"/router?model={model}", target=model)
 

@@ -46,7 +46,7 @@ def attention(
             wrong(f"The promise on quality is threatened ({where})", f"/router?model={quote(floor['model'])}")
     if failed_share is not None and failed_share > MUCH_FAILS:
         wrong(f"{failed_share:.0%} of the requests failed", failed_at)
-    last = next(iter(sources.store.replay.runs(limit=1)), None)
+    last = next(iter(sources.store.jobs.replay.runs(limit=1)), None)
     if last is not None and last.state in ("failed", "interrupted"):
         wrong(f"Replay's latest run was not finished: {last.state}", f"/replay/{last.id}")
     for engine in engines:

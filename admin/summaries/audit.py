@@ -12,7 +12,7 @@ def audit(sources: Sources, asked: Asked) -> Summary:
     """Filters: `user`, `action`; `before`, an id, for the page after this one."""
     user, action = asked.text("user", longest=64), asked.text("action", longest=100)
     before = asked.whole("before", 0)
-    rows = sources.audit.page(before_id=before or None, user=user, action=action, limit=_ROWS + 1)
+    rows = sources.store.audit.page(before_id=before or None, user=user, action=action, limit=_ROWS + 1)
     return {
         "user": user,
         "action": action,
@@ -30,5 +30,5 @@ def audit(sources: Sources, asked: Asked) -> Summary:
             for row in rows[:_ROWS]
         ],
         "older": rows[_ROWS - 1].id if len(rows) > _ROWS else None,
-        "users": [user.name for user in sources.users.list()],
+        "users": [user.name for user in sources.store.operators.list()],
     }

@@ -6,12 +6,12 @@ from typing import Any
 
 from admin.sources import Sources
 from router.dials import Dials
-from store.learned.dials import TurnedDials, TurnedDialsLog
+from store.learned.dials import TurnedDials
 
 
 def dials(sources: Sources, model: str) -> dict[str, Any]:
     """What is configured, what is in force, and how it came about."""
-    log = TurnedDialsLog(sources.store.db)
+    log = sources.store.dials
     turned = log.in_force(model)
     configured = sources.given.hands.dials.get(model, Dials())
     rows = []

@@ -10,9 +10,9 @@ from store.jobs.engine_states import EngineStateRow
 def engine_load(sources: Sources, now_s: float) -> list[Summary]:
     """One entry per configured engine, and per engine a worker speaks of."""
     said: dict[str, list[EngineStateRow]] = {}
-    for row in sources.engine_states.now(now_s):
+    for row in sources.store.jobs.engine_states.now(now_s):
         said.setdefault(row.engine, []).append(row)
-    drained = {one.engine: one for one in sources.engine_states.drained()}
+    drained = {one.engine: one for one in sources.store.jobs.engine_states.drained()}
     names = [engine.name for engine in sources.given.engines]
     names += sorted(set(said) - set(names))
     found = []

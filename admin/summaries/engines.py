@@ -5,8 +5,7 @@ from __future__ import annotations
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
 from admin.summaries.engine_load import engine_load
-from store.decisions.rollup_rows import LatencyCount
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, percentile
+from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, percentile
 
 _SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, DAY_S)}
 _WRITE_S = 30.0
@@ -61,7 +60,7 @@ def drain(sources: Sources, asked: Asked) -> Done:
     """Nothing new is asked of `engine`, by any worker within a second, until it is restored."""
     engine = _named(sources, asked)
     reason = asked.text("reason", longest=200)
-    if not sources.engine_states.drain(engine, asked.viewer.name, reason).result(_WRITE_S):
+    if not sources.store.jobs.engine_states.drain(engine, asked.viewer.name, reason).result(_WRITE_S):
         raise ActionFailed(f"{engine} is drained already.")
     return Done(
         f"{engine} is drained: workers stop asking it within a second, and finish what is under way.",
@@ -73,7 +72,7 @@ def drain(sources: Sources, asked: Asked) -> Done:
 def restore(sources: Sources, asked: Asked) -> Done:
     """Let `engine` be asked again."""
     engine = asked.text("engine", longest=200)
-    if not sources.engine_states.restore(engine).result(_WRITE_S):
+    if not sources.store.jobs.engine_states.restore(engine).result(_WRITE_S):
         raise ActionFailed(f"{engine} was not drained.")
     return Done(f"{engine} is restored: workers ask it again within a second.", target=engine)
 

@@ -9,9 +9,7 @@ from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.examples import shown
 from admin.summaries.requests import shown as shown_request
-from store.decisions.search import RequestSearch, Wanted
-from store.examples.search import ExampleSearch
-from store.examples.versions import ExampleVersions
+from store.decisions.search import Wanted
 from store.records import Example
 
 _USES = 20
@@ -23,10 +21,10 @@ _PREVIEW_CHARACTERS = 200
 def example(sources: Sources, asked: Asked) -> Summary:
     """The example that the path names. Raises NotThere."""
     found = find(sources, asked)
-    uses = RequestSearch(sources.store.db, looked_through=_LOOKED_THROUGH).page(
-        Wanted(example=found.id), limit=_USES
+    uses = sources.store.decisions.search.page(
+        Wanted(example=found.id), limit=_USES, looked_through=_LOOKED_THROUGH
     )
-    outcomes, versions = sources.store.outcomes, ExampleVersions(sources.store.db)
+    outcomes, versions = sources.store.outcomes, sources.store.examples.versions
     used = []
     names = sources.tenant_names()
     for record in uses.rows:
@@ -44,7 +42,7 @@ def example(sources: Sources, asked: Asked) -> Summary:
         "question": Content(found.question),
         "answer": Content(found.answer),
         "from_request": found.request_id
-        if sources.store.decisions.get(found.request_id, found.tenant) is not None
+        if sources.store.decisions.requests.get(found.request_id, found.tenant) is not None
         else None,
         "versions": [
             {
@@ -68,7 +66,7 @@ def find(sources: Sources, asked: Asked) -> Example:
     """The example that the path names, whoever's it is. Raises NotThere."""
     text = asked.path["id"]
     id = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
-    tenant = ExampleSearch(sources.store.db).tenant_of(id)
+    tenant = sources.store.examples.tenant_of(id)
     found = None if tenant is None else sources.store.examples.get(tenant, id)
     if found is None:
         raise NotThere("This example is not in the bank, or not any more.")
@@ -77,7 +75,7 @@ def find(sources: Sources, asked: Asked) -> Example:
 
 def _near(sources: Sources, found: Example) -> list[dict[str, Any]]:
     """The tenant's other examples about the same."""
-    search = ExampleSearch(sources.store.db)
+    search = sources.store.examples.search
     known = search.vector(found.id)
     if known is None:
         return []

@@ -9,7 +9,7 @@ from admin.page import Asked, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from store.examples.accounting import decayed
-from store.examples.places import ExamplePlaces, Place
+from store.examples.places import Place
 
 SHOWN = 3_000
 """Points that a browser draws without a stutter: as shapes: plotly's WebGL needs what our security policy forbids."""
@@ -24,7 +24,7 @@ def example_map(sources: Sources, asked: Asked) -> Summary:
     names = sources.tenant_names()
     counts = sorted(sources.store.examples.tenants().items(), key=lambda each: (-each[1], each[0]))
     tenant = asked.text("tenant", longest=200) or (counts[0][0] if counts else "")
-    places = ExamplePlaces(sources.store.db)
+    places = sources.store.examples.places
     made, rows = places.made_at_s(tenant), places.of(tenant, SHOWN)
     maker = shared(sources)
     return {

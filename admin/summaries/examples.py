@@ -10,8 +10,7 @@ from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from store.examples.accounting import decayed
-from store.examples.held_back import by_hand
-from store.examples.search import ExampleSearch, FoundExamples, Sort, Which
+from store.examples.search import FoundExamples, Sort, Which
 from store.records import Example
 
 ROWS = 50
@@ -100,11 +99,11 @@ def held(example: Example, now_s: float) -> str:
     """Whether it is quarantined: "by hand", "new" (its contributor is), or not: nothing."""
     if example.served_from_s <= now_s:
         return ""
-    return "by hand" if by_hand(example) else "new"
+    return "by hand" if example.held_back_by_hand else "new"
 
 
 def _found(sources: Sources, tenant: str, words: str, near: str, sort: Sort, asked: Asked) -> FoundExamples:
-    search = ExampleSearch(sources.store.db)
+    search = sources.store.examples.search
     which = next(w for w in WHICH if w == asked.text("which"))
     skip = asked.whole("skip", 0, most=10_000)
     if near:

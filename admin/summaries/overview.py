@@ -11,9 +11,7 @@ from admin.sources import Sources
 from admin.summaries.attention import attention
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, quality
-from store.decisions.rollup_rows import LatencyCount, RequestSums, StageSums
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, percentile
-from store.jobs.operator_asks import OperatorAsks
+from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
 
 SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
 """Name to seconds, and the width of a bar."""
@@ -34,8 +32,8 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     references = {model.name: model.engines[-1] for model in sources.given.models}
     kinds = {kind: sum(r.requests for r in rows if _kind(r, references) == kind) for kind, _ in _KINDS}
     answered = kinds["offloaded"] + kinds["reference"]
-    judged = sources.outcome_sums.judged(since_s, tenant)
-    feedback_count, feedback_mean = sources.outcome_sums.feedback(since_s, tenant)
+    judged = sources.store.outcomes.judged(since_s, tenant)
+    feedback_count, feedback_mean = sources.store.outcomes.feedback_mean(since_s, tenant)
     names = sources.tenant_names()
     # Of all tenants, whoever was chosen: see store.decisions.rollups.
     # A week of them is read by days, whole ones: their pictures say the same as by hours, in a tenth of the time.
@@ -46,7 +44,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     stages = _stages(everyone, rollups.stages(wide_s, wide_since_s))
     latencies = rollups.latencies(wide_s, wide_since_s)
     load = engine_load(sources, asked.now_s)
-    promises = floors(sources.floors.all(tenant), names, asked.now_s)
+    promises = floors(sources.store.quality_floors.all(tenant), names, asked.now_s)
     money = _money(sources, rows, since_s, tenant)
     failed_share = _share(kinds["failed"], sum(kinds.values()))
     return {
@@ -116,9 +114,11 @@ def _money(sources: Sources, rows: Sequence[RequestSums], since_s: float, tenant
     paid = sum(row.cost_usd for row in rows)
     reckoned = paid - sum(row.unreckoned_usd for row in rows)
     always_large = sum(row.reference_cost_usd for row in rows)
-    judging = sources.outcome_sums.spent_usd(since_s, tenant)
-    replay = sum(line.spent.most_usd for line in sources.store.replay.spend(since_s=since_s, tenant=tenant))
-    by_hand = OperatorAsks(sources.store.db).spent_usd(since_s, tenant)
+    judging = sources.store.outcomes.spent_usd(since_s, tenant)
+    replay = sum(
+        line.spent.most_usd for line in sources.store.jobs.replay.spend(since_s=since_s, tenant=tenant)
+    )
+    by_hand = sources.store.jobs.operator_asks.spent_usd(since_s, tenant)
     saved = always_large - reckoned - judging - replay - by_hand
     return {
         "paid_usd": paid,

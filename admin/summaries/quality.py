@@ -11,7 +11,7 @@ from admin.page import Summary
 from admin.sources import ServedFacts
 from learning.evaluation.intervals import Ratio, bootstrap, few
 from router.choosing.floor import FloorSettings, QualityFloor
-from store.decisions.outcome_sums import JudgedAnswer
+from store.decisions.outcomes import JudgedAnswer
 from store.learned.quality_floors import FloorRow
 
 _RESAMPLES = 400

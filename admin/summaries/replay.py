@@ -21,9 +21,9 @@ def replay(sources: Sources, asked: Asked) -> Summary:
     """Every run lately, newest first; `tenant`, an id, for one tenant's only."""
     tenant = asked.text("tenant", longest=64)
     names = sources.tenant_names()
-    runs = sources.store.replay.runs(limit=_RUNS, tenant=tenant or None)
+    runs = sources.store.jobs.replay.runs(limit=_RUNS, tenant=tenant or None)
     facts = sources.given.replay
-    week = sources.store.replay.spend(since_s=asked.now_s - _WEEK_S, tenant=tenant or None)
+    week = sources.store.jobs.replay.spend(since_s=asked.now_s - _WEEK_S, tenant=tenant or None)
     return {
         "tenant": tenant,
         "enabled": facts.enabled,
@@ -48,8 +48,8 @@ def replay_run(sources: Sources, asked: Asked) -> Summary:
     """One run in full. Raises NotThere."""
     run = _run_named(sources, asked)
     names = sources.tenant_names()
-    steps = sources.store.replay.steps(run.id)
-    costs = sources.store.replay.asks.cost_by_step(run.id)
+    steps = sources.store.jobs.replay.steps(run.id)
+    costs = sources.store.jobs.replay.asks.cost_by_step(run.id)
     return {
         "run": _run(sources, run, names),
         "spend": [
@@ -62,7 +62,7 @@ def replay_run(sources: Sources, asked: Asked) -> Summary:
                 "tokens": line.spent.tokens,
                 "seconds": line.spent.seconds,
             }
-            for line in sources.store.replay.asks.spend(run_id=run.id)
+            for line in sources.store.jobs.replay.asks.spend(run_id=run.id)
         ],
         "bought": _bought(steps, costs),
         "more": max(0, len(steps) - _STEPS),
@@ -77,7 +77,7 @@ def start(sources: Sources, asked: Asked) -> Done:
         raise ActionFailed(
             "Nothing would take it up: set replay.enabled and restart, or use `understudy replay`."
         )
-    run_id = sources.store.replay.want(
+    run_id = sources.store.jobs.replay.want(
         _tenant(sources, asked), _budget(sources, asked), asked_by="admin"
     ).result(_WRITE_S)
     return Done(
@@ -130,7 +130,7 @@ async def plan(sources: Sources, asked: Asked) -> Done:
 def stop(sources: Sources, asked: Asked) -> Done:
     """Have a run stop before its next request to an engine."""
     run = _run_named(sources, asked)
-    if not sources.store.replay.ask_to_stop(run.id).result(_WRITE_S):
+    if not sources.store.jobs.replay.ask_to_stop(run.id).result(_WRITE_S):
         raise ActionFailed(f"Run {run.id} does not go on: it is {run.state}.")
     return Done(f"Run {run.id} stops before its next request.", to=f"/replay/{run.id}", target=str(run.id))
 
@@ -154,8 +154,8 @@ async def take_back(sources: Sources, asked: Asked) -> Done:
 
 
 def _run(sources: Sources, run: ReplayRun, names: dict[str, str]) -> Summary:
-    progress = sources.store.replay.progress(run.id)
-    spent = sources.store.replay.asks.spent(run.id)
+    progress = sources.store.jobs.replay.progress(run.id)
+    spent = sources.store.jobs.replay.asks.spent(run.id)
     steps = sum(progress.values())
     return {
         "id": run.id,
@@ -231,7 +231,9 @@ def _step(step: ReplayStep, names: dict[str, str], usd: float) -> Summary:
 def _run_named(sources: Sources, asked: Asked) -> ReplayRun:
     text = asked.path.get("id", "")
     run = (
-        sources.store.replay.run(int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else None
+        sources.store.jobs.replay.run(int(text))
+        if text.isascii() and text.isdigit() and len(text) < 18
+        else None
     )
     if run is None:
         raise NotThere(f"There is no run {text[:40]}.")

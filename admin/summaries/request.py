@@ -12,7 +12,6 @@ from admin.sources import Sources
 from admin.summaries.requests import shown
 from admin.words import LEFT_OUT, SOURCES, STAGES
 from store.decisions.texts import RequestTexts, digest_of
-from store.examples.rows import by_request
 from store.records import ChoiceRecord, Example, OutcomeRecord, RequestRecord
 
 _PREVIEW_CHARACTERS = 200
@@ -21,17 +20,17 @@ _PREVIEW_CHARACTERS = 200
 def request(sources: Sources, asked: Asked) -> Summary:
     """The request that the path names. Raises NotThere."""
     store = sources.store
-    record = store.decisions.get(asked.path["id"])
+    record = store.decisions.requests.get(asked.path["id"])
     if record is None:
         raise NotThere("This request is not in the log, or not any more.")
-    choice = store.choices.get(record.tenant, record.id)
-    texts = store.texts.get(record.tenant, record.id)
+    choice = store.decisions.choices.get(record.tenant, record.id)
+    texts = store.decisions.texts.get(record.tenant, record.id)
     wanted = dict.fromkeys(
         [*(int(c["id"]) for c in choice.candidates)] if choice is not None else record.example_ids
     )
     wanted |= dict.fromkeys(record.example_ids)
     examples = {example.id: example for example in _examples(sources, record.tenant, list(wanted))}
-    made = by_request(store.db.read(), record.tenant, record.id)
+    made = store.examples.by_request(record.tenant, record.id)
     return {
         **_facts(record, sources),
         "stages": _stages(record),
@@ -48,7 +47,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
                 "correction": given.correction,
                 "comment": Content(given.comment) if given.comment else None,
             }
-            for given in store.feedback.of(record.tenant, record.id)
+            for given in store.outcomes.feedback.of(record.tenant, record.id)
         ],
         "outcomes": [_outcome(outcome) for outcome in store.outcomes.of(record.tenant, record.id)],
         "example": None if made is None else made.id,
@@ -253,7 +252,7 @@ def conversation(
     sources: Sources, record: RequestRecord, *, with_examples: bool = False
 ) -> list[dict[str, Any]] | None:
     """What was asked as messages for an engine, with the examples as they are now, if wanted; None if not kept in full."""
-    texts = sources.store.texts.get(record.tenant, record.id)
+    texts = sources.store.decisions.texts.get(record.tenant, record.id)
     if texts is None or texts.messages is None or texts.left_out:
         return None
     messages = [{"role": message["role"], "content": message["text"]} for message in texts.messages]

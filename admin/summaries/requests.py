@@ -10,7 +10,7 @@ from admin.page import Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from admin.words import REASONS
-from store.decisions.search import Found, Place, RequestSearch, Wanted, Way
+from store.decisions.search import Found, Place, Wanted, Way
 from store.records import RequestRecord
 
 ROWS = 50
@@ -49,7 +49,7 @@ def requests(sources: Sources, asked: Asked) -> Summary:
     words = asked.text("q", longest=200)
     if words and not asked.viewer.role.reads_content:
         raise BadParameter("q looks for words in what people wrote, which your role may not read")
-    search = RequestSearch(sources.store.db)
+    search = sources.store.decisions.search
     wanted = _wanted(asked)
     before = _before(asked.text("before", longest=60))
     if words:
@@ -67,7 +67,7 @@ def requests(sources: Sources, asked: Asked) -> Summary:
         "rows": _rows(sources, found),
         "looked_back_to_s": found.looked_back_to_s,
         "next": _next(found, asked),
-        "choices": _choices(sources, search),
+        "choices": _choices(sources),
     }
 
 
@@ -107,7 +107,7 @@ def way_of(record: RequestRecord) -> Way:
 
 def _rows(sources: Sources, found: Found) -> list[dict[str, Any]]:
     names = sources.tenant_names()
-    previews = sources.store.texts.previews([record.id for record in found.rows])
+    previews = sources.store.decisions.texts.previews([record.id for record in found.rows])
     return [
         shown(record, names) | {"question": Content(previews[record.id]) if record.id in previews else None}
         for record in found.rows
@@ -183,11 +183,13 @@ def _next(found: Found, asked: Asked) -> str | None:
     return urlencode(kept | {"before": place})
 
 
-def _choices(sources: Sources, search: RequestSearch) -> dict[str, Any]:
+def _choices(sources: Sources) -> dict[str, Any]:
     """What the filters offer."""
     names = sources.tenant_names()
     return {
-        "tenants": [(tenant, names.get(tenant) or tenant[:12]) for tenant in search.tenants()],
+        "tenants": [
+            (tenant, names.get(tenant) or tenant[:12]) for tenant in sources.store.decisions.search.tenants()
+        ],
         "keys": [
             (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)
             for key in sources.store.keys.list()

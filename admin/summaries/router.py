@@ -10,12 +10,12 @@ from admin.sources import Sources
 from admin.summaries.dials import dials
 from admin.summaries.what_if import prepare
 from admin.words import REASONS
-from store.decisions.rollup_rows import RequestSums
-from store.decisions.rollups import HOUR_S, MINUTE_S, RequestRollups
+from store.decisions.rollups import HOUR_S, MINUTE_S, RequestSums
 
 SPANS = {"hour": (3600.0, MINUTE_S), "day": (86_400.0, HOUR_S), "week": (7 * 86_400.0, HOUR_S)}
 _LATEST = 3_000
 _BLOCKS = 12
+_FLOORS_SHOWN = 50
 _OTHERS = ("series-1", "series-4", "series-5", "series-6", "series-7", "series-8")
 _TRIED = ("explored",)
 _UNFAMILIAR = ("novel",)
@@ -30,11 +30,7 @@ def router(sources: Sources, asked: Asked) -> Summary:
         raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
     prepare(sources, asked, model)
     length_s, step_s = SPANS[span]
-    sums = [
-        row
-        for row in RequestRollups(sources.store.db).requests(step_s, asked.now_s - length_s)
-        if row.model == model
-    ]
+    sums = [row for row in sources.rollups.requests(step_s, asked.now_s - length_s) if row.model == model]
     served = next((each for each in sources.given.models if each.name == model), None)
     return {
         "span": span,
@@ -108,11 +104,7 @@ def _shares(
 
 def _reasons(sources: Sources, model: str, since_s: float) -> dict[str, Any]:
     """Why the latest requests went where they went; the latest of the period, a bounded number."""
-    rows = (
-        sources.store.db.read()
-        .execute(LATEST_REASONS, {"model": model, "since": since_s, "looked": 4 * _LATEST, "limit": _LATEST})
-        .fetchall()
-    )
+    rows = sources.store.decisions.requests.latest_reasons(model, since_s=since_s, limit=_LATEST)
     counts = Counter(reason.removesuffix("+failover") for _, reason in rows)
     total = sum(counts.values())
     return {
@@ -124,13 +116,6 @@ def _reasons(sources: Sources, model: str, since_s: float) -> dict[str, Any]:
         ],
         "rows": rows,
     }
-
-
-LATEST_REASONS = (
-    "SELECT started_at_s, reason FROM (SELECT started_at_s, reason, model, outcome FROM requests"
-    " WHERE started_at_s >= :since ORDER BY started_at_s DESC LIMIT :looked)"
-    " WHERE model = :model AND outcome <> 'hit' LIMIT :limit"
-)
 
 
 def _drift(rows: list[tuple[float, str]]) -> dict[str, Any]:
@@ -204,12 +189,14 @@ def _learnt(sources: Sources, model: str) -> list[dict[str, Any]]:
 
 
 def _floors(sources: Sources, model: str) -> list[dict[str, Any]]:
-    rows = sources.store.db.read().execute(
-        "SELECT tenant, cap, standing, at_s FROM quality_floors WHERE model = ? ORDER BY tenant LIMIT 50",
-        (model,),
-    )
     names = sources.tenant_names()
+    rows = sources.store.quality_floors.all(model=model)[:_FLOORS_SHOWN]
     return [
-        {"name": names.get(tenant) or tenant[:12], "cap": cap, "standing": standing, "at_s": at_s}
-        for tenant, cap, standing, at_s in rows.fetchall()
+        {
+            "name": names.get(row.tenant) or row.tenant[:12],
+            "cap": row.cap,
+            "standing": row.standing,
+            "at_s": row.at_s,
+        }
+        for row in rows
     ]

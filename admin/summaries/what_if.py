@@ -107,7 +107,7 @@ def shared(sources: Sources) -> Computations[Question]:
 
 
 def _tenants(sources: Sources, model: str) -> list[str]:
-    return [tenant for tenant, of in sources.store.choices.slots() if of == model]
+    return [tenant for tenant, of in sources.store.decisions.choices.slots() if of == model]
 
 
 def _in_force(sources: Sources, model: str) -> dict[str, Any]:

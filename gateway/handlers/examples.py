@@ -23,9 +23,9 @@ from gateway.wire import read_body, read_json
 from learning.bank.contributor import contributor, user_of
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, demonstration
 from learning.bank.example_store import ExampleStore
+from store.errors import StoreBusy
 from store.people.secret import derive
 from store.records import Example, Kind
-from store.sqlite.database import StoreBusy
 
 if TYPE_CHECKING:
     from learning.bank.forgetting import Forgetter

@@ -18,7 +18,7 @@ from gateway.wire import read_body, read_json
 from learning.bank.contributor import USER_FIELDS
 from learning.outcomes.feedback import read_feedback
 from learning.outcomes.feedback_intake import FeedbackIntake
-from store.decisions.feedback import FeedbackRecord
+from store.decisions.outcomes import FeedbackRecord
 
 PATH = "/feedback"
 

@@ -16,7 +16,7 @@ from store.records import RequestRecord
 
 
 class RequestSink(Protocol):
-    """What is needed of store.decisions.requests.DecisionLog."""
+    """What is needed of store.decisions.requests.RequestLog."""
 
     def record(self, record: RequestRecord) -> Future[Any]: ...
 

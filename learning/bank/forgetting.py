@@ -6,10 +6,7 @@ import time
 from dataclasses import dataclass
 
 from learning.bank.contributor import is_from, user_digest
-from store.examples.contributors import contributors
-from store.examples.imports import ImportCursors
-from store.examples.snapshots import Snapshots
-from store.store import Memory as Store
+from store import Store
 
 _AGAIN_S = 0.2
 
@@ -55,27 +52,28 @@ class Forgetter:
         store = self._store
         digest = user_digest(store.secret, tenant, user) if user else None
         whose = [
-            n for n in contributors(store.db, tenant) if is_from(n, key_id=key_id or None, digest=digest)
+            n
+            for n in store.examples.contributors.names(tenant)
+            if is_from(n, key_id=key_id or None, digest=digest)
         ]
         removing = [store.examples.remove_contributor(tenant, name) for name in whose]
-        forgetting = store.exact.forget_tenant(tenant)
+        forgetting = store.answers.exact.forget_tenant(tenant)
         if key_id:
-            store.decisions.forget_key(tenant, key_id).result(timeout_s)
+            store.decisions.requests.forget_key(tenant, key_id).result(timeout_s)
         examples = sum(removed.result(timeout_s) for removed in removing)
         answers = forgetting.result(timeout_s)
         choices = sum(store.forget_experience(tenant, name, timeout_s) for name in whose)
         if store.follower is not None:
             store.follower.wait_for(store.examples.last_seq(), timeout_s)
         if purge:
-            self._purge(tenant)
+            store.purge_index(tenant)
         return Forgotten(examples, answers, 0, choices)
 
     def tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
         """Delete everything of a tenant but its keys. Raises as `contributor` does."""
         store = self._store
-        ImportCursors(store.db).forget_tenant(tenant).result(timeout_s)
         done = store.forget_tenant(tenant, timeout_s)
-        self._purge(tenant)
+        store.purge_index(tenant)
         return Forgotten(done.examples, done.answers, done.requests, done.choices, done.versions)
 
     def erase(self, timeout_s: float = 60.0) -> bool:
@@ -87,11 +85,5 @@ class Forgetter:
         erased = self._store.erase(timeout_s)
         while not erased and time.monotonic() < until_s:
             time.sleep(_AGAIN_S)
-            erased = self._store.db.scrub().result(timeout_s)
+            erased = self._store.scrub(timeout_s)
         return erased
-
-    def _purge(self, tenant: str) -> None:
-        if self._store.indexes is not None:
-            self._store.indexes.purge(tenant, self._store.db.database_id())
-        else:
-            Snapshots(self._store.db.path.parent / "index").remove(tenant)

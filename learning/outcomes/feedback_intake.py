@@ -21,10 +21,10 @@ from learning.outcomes.correction import correct
 from learning.outcomes.feedback import Said
 from learning.outcomes.known_quality import Known
 from learning.outcomes.target import Target
-from store.decisions.feedback import FeedbackRecord
+from store.decisions.outcomes import FeedbackRecord
+from store.errors import StoreBusy
 from store.people.secret import derive
 from store.records import Example, OutcomeRecord
-from store.sqlite.database import StoreBusy
 
 _MAX_KEY_CHARACTERS = 255
 _KEY_CHARACTERS = 32
@@ -33,7 +33,7 @@ _MAX_PER_ANSWER = 16
 
 
 class Log(Protocol):
-    """What is needed of store.decisions.feedback.FeedbackLog."""
+    """What is needed of store.decisions.outcomes.FeedbackLog."""
 
     def give(
         self, feedback: FeedbackRecord, follows: Sequence[OutcomeRecord]
@@ -80,7 +80,7 @@ class FeedbackIntake:
     known: Known | None = None
     """Told what became known of an answer, once that is committed. Blocks."""
     sync: Callable[[], None] | None = None
-    """Makes what is committed survive a power cut, too: store.sqlite.power_cut. Blocks."""
+    """Makes what is committed survive a power cut, too: Store.sync. Blocks."""
 
     async def give(
         self,

@@ -22,7 +22,7 @@ class ChoiceLookUp(Protocol):
 
 
 class RequestLookUp(Protocol):
-    """What is needed of store.decisions.requests.DecisionLog."""
+    """What is needed of store.decisions.requests.RequestLog."""
 
     def get(self, id: str, tenant: str | None = None) -> RequestRecord | None: ...
 

@@ -30,10 +30,10 @@ from learning.private.budget import (
 from learning.private.words import Bin, Bounds, Cells, bins_of, counted, released, topics
 from learning.replay.material import judged
 from router.digest import NO_INSTRUCTIONS, asked_under, scope_of
+from store import Store
 from store.admission import Admission
 from store.examples.private_bank import PrivateBank, PrivateQuestion, Release
 from store.records import NewExample, Vector
-from store.store import Memory as Store
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +98,7 @@ class PrivateBuilder:
         sync: Callable[[], None],
     ) -> None:
         """`is_common`: whether a word says nothing of a subject; it must not depend on anybody's requests. `sync`: makes
-        what was booked survive a power cut (store.sqlite.power_cut)."""
+        what was booked survive a power cut (Store.sync)."""
         self._private = private
         self._mechanism = mechanism
         self._embed = embed
@@ -185,7 +185,7 @@ class PrivateWriter:
         """Ask and keep until every topic was asked about or the money is spent. What was kept before is not kept twice."""
         purse = _Purse(release.tenant, max_usd)
         questions = kept = refused = 0
-        known = await asyncio.to_thread(PrivateBank(self.store.db).questions, release.tenant)
+        known = await asyncio.to_thread(self.store.examples.private.questions, release.tenant)
         instructions = {scope_of(NO_INSTRUCTIONS): NO_INSTRUCTIONS}
         instructions |= {each.scope: each.instructions for each in known if each.instructions}
         for scope, cell, words in release.told:
@@ -235,7 +235,7 @@ class PrivateWriter:
             return None
         finally:
             cost_usd = purse.bill.usd - before_usd
-            self.store.replay.side_costs.book(purse.tenant, name, f"private_{purpose}", cost_usd)
+            self.store.jobs.replay.side_costs.book(purse.tenant, name, f"private_{purpose}", cost_usd)
         return said.text if said.finish_reason == "stop" and said.text.strip() else None
 
     def _example(

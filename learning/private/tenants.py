@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future
 
 import structlog
 
-from store.examples.private_bank import PrivateBank
-from store.examples.rows import remove
-from store.store import Memory as Store
+from store import Store
 
 log = structlog.get_logger(__name__)
 
@@ -19,16 +16,8 @@ def make_private(store: Store, names: Iterable[str]) -> None:
 
     Names as in `keys create`, or id:HEX. Raises what writing raises.
     """
-    private = PrivateBank(store.db)
     for name in names:
         tenant = name[3:] if name.startswith("id:") else store.keys.tenant_named(name)
-        put_aside = _begin(store, private, tenant).result(60.0)
+        put_aside = store.examples.make_private(tenant).result(60.0)
         if put_aside:
             log.info("examples_put_aside", tenant=tenant, examples=put_aside)
-
-
-def _begin(store: Store, private: PrivateBank, tenant: str) -> Future[int]:
-    # In one transaction: no moment in which a pair is neither served nor put aside, or both.
-    return store.examples.write_removal(
-        lambda connection: remove(connection, tenant, private.begin(connection, tenant), erase=True)
-    )

@@ -7,8 +7,6 @@ incumbent's place only if a judge finds it better, in both orders and by more th
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +18,8 @@ from learning.replay.asking import Asking
 from learning.replay.material import Material, NotReplayable, Subject, request
 from router.digest import asked_under
 from store.examples.twins import agrees
-from store.examples.versions import Replacement, replace_answer, replaceable
-from store.jobs.replay_jobs import ReplayJobs, finish_step
+from store.examples.versions import Replacement, replaceable
+from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import ReplayStep
 from store.records import Example
 
@@ -127,12 +125,7 @@ class Distil:
             quality=1.0,
         )
 
-        def apply(connection: sqlite3.Connection) -> str:
-            if replace_answer(connection, replacement, time.time()):
-                finish_step(connection, step.id, "done", "replaced", detail)
-                return "replaced"
-            finish_step(connection, step.id, "skipped", "changed_meanwhile", detail)
-            return "changed_meanwhile"
-
-        await asyncio.wrap_future(self.jobs.finish(step.id, "paid", ""))
-        return await asyncio.wrap_future(self.material.store.examples.write(apply))
+        replaced = await asyncio.wrap_future(
+            self.material.store.examples.versions.replace(replacement, step.id, detail)
+        )
+        return "replaced" if replaced else "changed_meanwhile"

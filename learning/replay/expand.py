@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sqlite3
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,11 +30,8 @@ from learning.replay.material import Material, NotReplayable, Subject, request
 from router.digest import asked_under
 from router.embedding.embedder import Embedder
 from store.admission.cutting import cut
-from store.examples.gains import vectors_of
 from store.examples.twins import normalised
-from store.examples.vectors import from_blob
-from store.examples.versions import add_variation
-from store.jobs.replay_jobs import ReplayJobs, finish_step
+from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import ReplayStep
 from store.records import Example, NewExample, Vector
 
@@ -193,8 +188,9 @@ class Expand:
         """`why_unfit` of a variation beside its parent, `others` and the bank. Blocks."""
         store = self.material.store
         assert store.indexes is not None
-        blob = vectors_of(store.db, parent.tenant, [parent.id], self.embedder.version).get(parent.id)
-        own = from_blob(blob) if blob is not None else self._vector(parent.question)
+        own = store.examples.vectors_of(parent.tenant, [parent.id], self.embedder.version).get(parent.id)
+        if own is None:
+            own = self._vector(parent.question)
         near = [similarity for _, similarity in store.indexes.nearest(parent.tenant, vector, 1)]
         to_parent, *to_others = (float(np.dot(other, vector)) for other in (own, *others))
         return why_unfit(to_parent, [*to_others, *near])
@@ -202,23 +198,15 @@ class Expand:
     async def _apply(
         self, step: ReplayStep, parent: Subject, written: list[NewExample], came_of: Counter[str]
     ) -> str:
-        generator = parent.engines.generator.info.name
-
-        def apply(connection: sqlite3.Connection) -> str:
-            added = [
-                add_variation(
-                    connection,
-                    new,
-                    parent_id=parent.example.id,
-                    run_id=step.run_id,
-                    generator=generator,
-                    now_s=time.time(),
-                )
-                for new in written
-            ]
-            result = "expanded" if any(added) else "nothing_new"
-            finish_step(connection, step.id, "done", result, {"came_of": dict(came_of)})
-            return result
-
         await asyncio.wrap_future(self.jobs.finish(step.id, "paid", ""))
-        return await asyncio.wrap_future(self.material.store.examples.write(apply))
+        added = await asyncio.wrap_future(
+            self.material.store.examples.versions.add_variations(
+                written,
+                parent_id=parent.example.id,
+                run_id=step.run_id,
+                generator=parent.engines.generator.info.name,
+                step_id=step.id,
+                detail={"came_of": dict(came_of)},
+            )
+        )
+        return "expanded" if added else "nothing_new"

@@ -14,13 +14,10 @@ from engines.chat import ChatRequest
 from engines.engine import Engine
 from learning.bank.demonstrations import as_chat
 from router.digest import NO_INSTRUCTIONS, asked_under, carries_tools, is_plain_text, question, scope_of
+from store import Store
 from store.admission import Admission, Pair, Verdict
-from store.examples.gains import vectors_of
-from store.examples.instructions import instructions_of
 from store.examples.twins import TwinRule, same_question
-from store.examples.vectors import from_blob
 from store.records import Example
-from store.store import Memory as Store
 
 _TWINS = 4
 
@@ -103,8 +100,8 @@ class Material:
         indexes = self.store.indexes
         assert indexes is not None, "a replay's store has an index"
         found = {}
-        for id, blob in vectors_of(self.store.db, tenant, list(ids), indexes.version).items():
-            pairs = indexes.nearest(tenant, from_blob(blob), count + 1)
+        for id, vector in self.store.examples.vectors_of(tenant, ids, indexes.version).items():
+            pairs = indexes.nearest(tenant, vector, count + 1)
             found[id] = [pair for pair in pairs if pair[0] != id][:count]
         return found
 
@@ -148,7 +145,7 @@ def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verd
 
 def kept_instructions(store: Store, example: Example) -> str | None:
     """The instructions an example was asked under; None where they were not kept. Blocks."""
-    kept = instructions_of(store.db, example.tenant, example.scope)
+    kept = store.examples.instructions(example.tenant, example.scope)
     if kept is None and example.scope == scope_of(NO_INSTRUCTIONS):
         return NO_INSTRUCTIONS
     return kept

@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
-from store.decisions.hourly_load import first_request_s, hourly_load
+from store import Store
 from store.jobs.live_load import LiveLoad
-from store.store import Memory as Store
 
 log = structlog.get_logger(__name__)
 
@@ -225,10 +224,10 @@ class UsualTraffic:
 
     def learn(self, now_s: float) -> UsualWeek:
         """Learn from the whole hours of the last weeks, the first one on record left out: it may have begun in its midst."""
-        began_s = first_request_s(self.store.db)
+        began_s = self.store.decisions.requests.first_request_s()
         since_s = max(now_s - self.weeks * _WEEK_S, now_s if began_s is None else began_s)
         first, end = math.ceil(since_s / _HOUR_S), int(now_s // _HOUR_S)
-        hours = hourly_load(self.store.db, since_s=first * _HOUR_S, until_s=end * _HOUR_S)
+        hours = self.store.decisions.requests.hourly_load(since_s=first * _HOUR_S, until_s=end * _HOUR_S)
         self.week = usual_week(
             {hour.hour: hour.busy_s for hour in hours},
             first_hour=first,

@@ -18,7 +18,7 @@ from learning.outcomes.verdicts import Judge
 from learning.replay.expand import DRIFTED_BELOW, VARIATIONS
 from learning.replay.gain import companion_gain
 from learning.replay.material import Engines, Material, kept_instructions
-from store.examples.gains import GainRow, gain_rows, highest_gains
+from store.examples.accounting import GainRow
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayStep, StepKind
 from store.records import Example
@@ -188,12 +188,12 @@ class Planner:
         """A tenant's candidates, in no order. Blocks for about a second per million examples."""
         self._wait_for_index(tenant)
         now_s = time.time() if now_s is None else now_s
-        db, nearest = self.material.store.db, self.material.nearest
-        known = {row.id: row for row in highest_gains(db, tenant, now_s, self.most)}
+        ledger, nearest = self.material.store.examples.ledger, self.material.nearest
+        known = {row.id: row for row in ledger.highest_gains(tenant, now_s, self.most)}
         near = nearest(tenant, list(known), NEIGHBOURS)
         if self.expand:
             near |= nearest(tenant, _unknown(near, known), NEIGHBOURS)
-            known |= {row.id: row for row in gain_rows(db, tenant, _unknown(near, known), now_s)}
+            known |= {row.id: row for row in ledger.gains_of(tenant, _unknown(near, known), now_s)}
         lately = self.jobs.replayed_since(tenant, now_s - self.again_after_s)
         distilled = self.jobs.results("distil", tenant)
         expanded = self.jobs.results("expand", tenant)

@@ -18,10 +18,10 @@ from engines.asking import NotAnswered
 from learning.replay.asking import Asking, Gate, MayGoOn, ReplayMetrics, always
 from learning.replay.material import NotReplayable
 from learning.replay.plan import Order, Planner
-from store.examples.versions import Undone, undo_example, undo_run
+from store import Store
+from store.examples.versions import Undone
 from store.jobs.exclusive import NotAlone, alone
-from store.jobs.replay_asks import BudgetSpent, StopAsked
-from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun, ReplayJobs
+from store.jobs.replay_jobs import AnotherReplayRuns, BudgetSpent, NotThatRun, ReplayJobs, StopAsked
 from store.jobs.replay_records import (
     NewStep,
     ReplayBudget,
@@ -31,7 +31,6 @@ from store.jobs.replay_records import (
     RunState,
     StepKind,
 )
-from store.store import Memory as Store
 
 log = structlog.get_logger(__name__)
 
@@ -242,7 +241,7 @@ class Replay:
     ) -> None:
         """`lock_file`: the same for every process."""
         self.store = store
-        self.jobs = store.replay
+        self.jobs = store.jobs.replay
         self.planner = planner
         self._runner = runner
         self._lock_file = lock_file
@@ -331,18 +330,18 @@ async def take_back_run(store: Store, run_id: int) -> Undone:
 
     What a person changed since stays. Raises NotThatRun for a run that is not there or still goes on.
     """
-    run = await asyncio.to_thread(store.replay.run, run_id)
+    run = await asyncio.to_thread(store.jobs.replay.run, run_id)
     if run is None:
         raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
     if run.state in ("running", "paused", "wanted"):
         raise NotThatRun(f"run {run_id} is {run.state}: stop it first")
-    done = await asyncio.wrap_future(store.examples.write(lambda connection: undo_run(connection, run_id)))
-    await asyncio.wrap_future(store.replay.end(run_id, "undone", f"{done.left} changed since and left alone"))
+    done = await asyncio.wrap_future(store.examples.versions.undo_run(run_id))
+    await asyncio.wrap_future(
+        store.jobs.replay.end(run_id, "undone", f"{done.left} changed since and left alone")
+    )
     return done
 
 
 async def take_back_example(store: Store, tenant: str, example_id: int) -> Undone:
     """Give an example the answer it had before its last replay."""
-    return await asyncio.wrap_future(
-        store.examples.write(lambda connection: undo_example(connection, tenant, example_id))
-    )
+    return await asyncio.wrap_future(store.examples.versions.undo_example(tenant, example_id))

@@ -18,8 +18,8 @@ from router.embedding.model import EmbeddingModelMissing, locate
 from router.examples.features import PLACE, VERSION, Features, RequestView
 from router.examples.rarity import Rarity
 from router.plan import Candidate
+from store import Store
 from store.records import ChoiceRecord, Example
-from store.store import Memory as Store
 
 if TYPE_CHECKING:
     from learning.training.scorer.rows import VectorsOf

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulation.demo.gateway_process import RunningGateway, announced_url
-from store.people.operators import AdminUsers
-from store.store import Memory
+from store import Store
 
 USER = "operator"
 _WAIT_S = 10.0
@@ -29,9 +28,9 @@ def create_account(memory: Path) -> str:
     from admin.passwords import hashed, new_password
 
     password = new_password()
-    store = Memory.open(memory)
+    store = Store.open(memory)
     try:
-        AdminUsers(store.db).put(USER, "operator", hashed(password))
+        store.operators.put(USER, "operator", hashed(password))
     finally:
         store.close()
     return password

@@ -1,4 +1,4 @@
-"""The same request, the same answer: memory first, then SQLite. Knows keys and bytes, not what a request is."""
+"""Answers kept for exact repeats of a request: in memory first, then in the database. Knows keys and bytes, no request."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from concurrent.futures import Future
 
 from cachetools import LRUCache
 
+from store.errors import StoreBusy, StoreClosed
 from store.records import ExactAnswer
-from store.sqlite.database import Database, StoreBusy, StoreClosed
+from store.sqlite.database import Database
 from store.sqlite.generation import Generation
 
 _GENERATION = "exact_answers"

@@ -1,4 +1,4 @@
-"""The name of a request among exact answers: two requests share it only if any engine must see them as the same.
+"""Computes the key of a request among exact answers: two requests share it only if any engine must see them as the same.
 
 Knows OpenAI's field names only to leave a few out. Asks no database.
 """

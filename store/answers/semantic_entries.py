@@ -1,4 +1,4 @@
-"""Whole answers that may be given to a merely similar question, each hanging on the example whose question it answers.
+"""Whole answers that may be given to a merely similar question. Each belongs to the example whose question it answers.
 
 The example is what is found by nearness, admitted by the rules, evicted and deleted; its entry, and the comparisons made of
 it, go with it in the same transaction (triggers of migration 0011). Knows rows: whether one is given out is decided
@@ -32,7 +32,7 @@ class SemanticEntry:
 
 
 class SemanticEntries:
-    """Reads and writes them. Every call names a tenant. An entry older than `ttl_s` seconds is never given out."""
+    """Answers for similar questions. Every call names a tenant. An entry older than `ttl_s` seconds is never given out."""
 
     def __init__(self, db: Database, *, ttl_s: float = 86_400.0) -> None:
         self._db = db
@@ -51,7 +51,7 @@ class SemanticEntries:
 
         To be called after ExampleBank.admit for the same request: jobs are written in order. `same_otherwise` is the
         name of everything in the request but its question. An example that holds other texts (a twin's, or redacted
-        ones) stands for another pair, and nothing is hung on it. Raises StoreBusy.
+        ones) stands for another pair, and gets no entry. Raises StoreBusy.
         """
         before_s = answer.stored_at_s - self._ttl_s
 

@@ -1,4 +1,4 @@
-"""Comparisons of remembered answers with fresh ones, and the counts that follow from them, per tenant.
+"""Comparisons of kept answers with fresh ones, and the counts that follow from them, per tenant.
 
 Bounded: an entry keeps its latest comparisons, everything older lives on in counts. Knows rows: what a count proves, and
 whether an answer may be reused, is decided elsewhere. An embedding version is part of every key, because a similarity
@@ -41,7 +41,7 @@ class SemanticScope:
 
 
 class SemanticObservations:
-    """Reads and writes them. Every call names a tenant."""
+    """Keeps comparisons and adds up counts. Every call names a tenant."""
 
     def __init__(self, db: Database, *, per_entry: int = 16) -> None:
         """`per_entry` comparisons are kept of each entry, the latest. Raises ValueError if it is not positive."""
@@ -116,30 +116,6 @@ class SemanticObservations:
         for phase, kind, slot, total in rows.fetchall():
             found.setdefault(phase, {})[kind, slot] = total
         return found
-
-    def forget_entry(self, tenant: str, entry_id: int) -> Future[int]:
-        """Delete an entry's comparisons, as when it is removed or its answer replaced; gives how many.
-
-        Counts stay: they say nothing about a single entry, and dropping errors from them would loosen the bound.
-        """
-        return self._db.write(
-            lambda connection: (
-                connection.execute(
-                    "DELETE FROM semantic_observations WHERE tenant = ? AND entry_id = ?", (tenant, entry_id)
-                ).rowcount
-            )
-        )
-
-    def forget_counts(self, scope: SemanticScope) -> Future[int]:
-        """Delete a scope's counts, when a person lets a stopped policy start again; gives how many."""
-        return self._db.write(
-            lambda connection: (
-                connection.execute(
-                    "DELETE FROM semantic_counts WHERE tenant = ? AND embedding_version = ? AND policy = ?",
-                    (scope.tenant, scope.embedding_version, scope.policy),
-                ).rowcount
-            )
-        )
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Delete everything of a tenant; gives how many rows. Reuse then has to be earned from nothing."""

@@ -1,7 +1,7 @@
 """How good answers turned out to be: a log that feedback, judges and labels append to and learners read, joined to choices.
 
 The future of a write resolves after its commit, so whoever acknowledges an outcome then can be killed at any moment and
-has lost nothing. What a power cut may take, and how not to let it: store/sqlite/power_cut.py.
+has lost nothing. A power cut may take the last ones, unless Store.sync is called.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from store.decisions.choices import rows_where
@@ -30,11 +30,24 @@ class Experience:
     """In the order in which they came; of the served answer, and of others asked for comparison."""
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """One judgement of an answer that a client got."""
+
+    model: str
+    engine: str
+    quality: float
+    probability: float
+    """With which it was picked for judging."""
+
+
 class Outcomes:
-    """Appends and reads them. An outcome once noted never changes."""
+    """The log of outcomes. An outcome once noted never changes."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.feedback = FeedbackLog(db)
+        """What people said, from which outcomes follow."""
 
     def note(self, outcome: OutcomeRecord) -> Future[OutcomeRecord]:
         """Keep one; gives it with its id once committed. The same (tenant, request, key) again gives the first one back.
@@ -127,6 +140,41 @@ class Outcomes:
             values,
         )
         return {(of, model, source): count for of, model, source, count in rows.fetchall()}
+
+    def judged(self, since_s: float, tenant: str | None = None, limit: int = 2_000) -> list[JudgedAnswer]:
+        """The latest judgements of answers that were served since a time."""
+        rows = self._db.read().execute(
+            "SELECT model, engine, quality, probability FROM outcomes WHERE at_s >= :since AND source = 'judge'"
+            " AND served = 1 AND (:tenant IS NULL OR tenant = :tenant) ORDER BY at_s DESC LIMIT :limit",
+            {"since": since_s, "tenant": tenant, "limit": limit},
+        )
+        return [JudgedAnswer(*row) for row in rows.fetchall()]
+
+    def feedback_mean(self, since_s: float, tenant: str | None = None) -> tuple[int, float | None]:
+        """How many answers people spoke of since a time, and the mean of the quality that follows."""
+        row = (
+            self._db.read()
+            .execute(
+                "SELECT count(*), avg(quality) FROM outcomes WHERE at_s >= :since AND source = 'user' AND served = 1"
+                " AND (:tenant IS NULL OR tenant = :tenant)",
+                {"since": since_s, "tenant": tenant},
+            )
+            .fetchone()
+        )
+        return int(row[0]), row[1]
+
+    def spent_usd(self, since_s: float, tenant: str | None = None) -> float:
+        """Dollars spent on judges, and on answers asked for comparison, since a time."""
+        row = (
+            self._db.read()
+            .execute(
+                "SELECT coalesce(sum(cost_usd), 0) FROM outcomes WHERE at_s >= :since"
+                " AND (:tenant IS NULL OR tenant = :tenant)",
+                {"since": since_s, "tenant": tenant},
+            )
+            .fetchone()
+        )
+        return float(row[0])
 
     def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
         """Delete outcomes older than `before_s`, at most `limit` at once; gives how many."""
@@ -223,3 +271,123 @@ def check(outcome: OutcomeRecord) -> None:
 def _as_record(row: tuple[Any, ...]) -> OutcomeRecord:
     record = OutcomeRecord(*row)
     return replace(record, example_ids=tuple(json.loads(row[6])), served=bool(record.served))
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackRecord:
+    """One feedback to one request's answer."""
+
+    tenant: str
+    key: str
+    """Unique per tenant: the same again adds nothing."""
+    content_digest: str
+    """Of everything that was said: tells a repetition from another feedback under the same key."""
+    request_id: str
+    contributor: str
+    """Who gave it, as of Example.contributor."""
+    at_s: float
+    score: float | None = None
+    """0 to 1."""
+    thumb: str = ""
+    """up, down or nothing."""
+    preferred_over: str = ""
+    """The request whose answer was worse, or nothing."""
+    correction: str = ""
+    """The id of the example that a corrected answer became, or nothing."""
+    comment: str = ""
+    id: int = 0
+    """0 before it is stored."""
+
+
+class FeedbackLog:
+    """What people said of answers: one row per feedback, committed together with the outcomes that follow from it.
+
+    Every look-up names a tenant. Comments are text of a person's and go with that person; nobody learns from them.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def give(
+        self, feedback: FeedbackRecord, follows: Sequence[OutcomeRecord]
+    ) -> Future[tuple[FeedbackRecord, bool]]:
+        """Keep a feedback and the outcomes that follow, together or not at all; gives it, and whether it is new.
+
+        The same (tenant, key) again gives the first back and notes nothing. Raises StoreBusy, and ValueError for
+        outcomes that are none (see Outcomes.note).
+        """
+        for outcome in follows:
+            check(outcome)
+
+        def give(connection: sqlite3.Connection) -> tuple[FeedbackRecord, bool]:
+            added = (
+                connection.execute(
+                    _INSERT_FEEDBACK, [getattr(feedback, name) for name in _FEEDBACK_NAMES]
+                ).rowcount
+                > 0
+            )
+            if added:
+                for outcome in follows:
+                    insert(connection, outcome)
+            row = connection.execute(
+                _SELECT_FEEDBACK + " WHERE tenant = ? AND key = ?", (feedback.tenant, feedback.key)
+            ).fetchone()
+            return FeedbackRecord(*row), added
+
+        return self._db.write(give)
+
+    def find(self, tenant: str, key: str) -> FeedbackRecord | None:
+        """The tenant's feedback with this key, or None."""
+        row = (
+            self._db.read()
+            .execute(_SELECT_FEEDBACK + " WHERE tenant = ? AND key = ?", (tenant, key))
+            .fetchone()
+        )
+        return FeedbackRecord(*row) if row is not None else None
+
+    def of(self, tenant: str, request_id: str) -> list[FeedbackRecord]:
+        """All feedback to one request of the tenant's, in the order in which it came."""
+        rows = self._db.read().execute(
+            _SELECT_FEEDBACK + " WHERE tenant = ? AND request_id = ? ORDER BY id", (tenant, request_id)
+        )
+        return [FeedbackRecord(*row) for row in rows.fetchall()]
+
+    def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
+        """Delete feedback older than `before_s`, at most `limit` at once; gives how many."""
+        return self._delete(
+            "DELETE FROM feedback WHERE id IN (SELECT id FROM feedback WHERE at_s < ? ORDER BY at_s LIMIT ?)",
+            before_s,
+            limit,
+        )
+
+    def forget_tenant(self, tenant: str) -> Future[int]:
+        """Delete all feedback of a tenant; gives how many."""
+        return self._delete("DELETE FROM feedback WHERE tenant = ?", tenant)
+
+    def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
+        """Delete what one contributor said, and what was said of answers to them; gives how many.
+
+        Raises ValueError for an empty contributor.
+        """
+        if not contributor:
+            raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
+        return self._delete(
+            "DELETE FROM feedback WHERE tenant = ?1 AND (contributor = ?2 OR request_id IN"
+            " (SELECT request_id FROM choices WHERE tenant = ?1 AND contributor = ?2 AND contributor <> ''))",
+            tenant,
+            contributor,
+        )
+
+    def _delete(self, statement: str, *values: Any) -> Future[int]:
+        return self._db.write(
+            lambda connection: connection.execute(statement, values).rowcount,
+            after=lambda _: self._db.scrub_soon(),
+        )
+
+
+_FEEDBACK_NAMES = tuple(field.name for field in fields(FeedbackRecord) if field.name != "id")
+_SELECT_FEEDBACK = f"SELECT {', '.join(_FEEDBACK_NAMES)}, id FROM feedback"  # noqa: S608 - a constant
+_INSERT_FEEDBACK = (
+    f"INSERT INTO feedback ({', '.join(_FEEDBACK_NAMES)})"  # noqa: S608 - a constant
+    f" VALUES ({', '.join('?' * len(_FEEDBACK_NAMES))}) ON CONFLICT (tenant, key) DO NOTHING"
+)

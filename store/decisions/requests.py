@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -12,27 +12,23 @@ from store.decisions.rollups import forget_sums, requests_deleted
 from store.records import RequestRecord
 from store.sqlite.database import Database
 
+HOUR_S = 3600
+_DAY_S = 24 * HOUR_S
+
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Sums over the requests of a period."""
+class HourLoad:
+    """One hour that had requests."""
 
+    hour: int
+    """Hours since the epoch."""
     requests: int
-    exact_hits: int
-    offloaded: int
-    """Answered by an engine that was given examples."""
-    by_engine: Mapping[str, int]
-    """Requests per engine that was asked; exact hits asked none."""
-    by_outcome: Mapping[str, int]
-    cost_usd: float
-    prompt_tokens: int
-    completion_tokens: int
-    mean_total_ms: float
-    """0.0 when there were no requests."""
+    busy_s: float
+    """Sum of the durations of the requests that began in it; over 3600 it is how many were in flight on average."""
 
 
-class DecisionLog:
-    """One row per request."""
+class RequestLog:
+    """Records requests, one row each, and reads them: by id, by time, by engine, by hour."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -92,38 +88,51 @@ class DecisionLog:
             )
         return [as_record(row) for row in cursor.fetchall()]
 
-    def totals(self, since_s: float = 0.0, tenant: str | None = None) -> Totals:
-        """Sums over the requests that started at or after `since_s` (seconds since the epoch)."""
-        if tenant is None:
-            cursor = self._db.read().execute(_TOTALS + _TOTALS_GROUP, (since_s,))
-        else:
-            cursor = self._db.read().execute(_TOTALS + " AND tenant = ?" + _TOTALS_GROUP, (since_s, tenant))
-        requests = hits = offloaded = prompt_tokens = completion_tokens = 0
-        cost_usd = total_ms = 0.0
-        by_engine: dict[str, int] = {}
-        by_outcome: dict[str, int] = {}
-        for engine, outcome, count, with_examples, cost, prompt, completion, took_ms in cursor.fetchall():
-            requests += count
-            hits += count if outcome == "hit" else 0
-            offloaded += with_examples if outcome == "answered" else 0
-            cost_usd += cost
-            prompt_tokens += prompt
-            completion_tokens += completion
-            total_ms += took_ms
-            by_outcome[outcome] = by_outcome.get(outcome, 0) + count
-            if engine:
-                by_engine[engine] = by_engine.get(engine, 0) + count
-        return Totals(
-            requests,
-            hits,
-            offloaded,
-            by_engine,
-            by_outcome,
-            cost_usd,
-            prompt_tokens,
-            completion_tokens,
-            total_ms / requests if requests else 0.0,
+    def uses_of_examples(
+        self, engine: str, *, since_s: float, limit: int
+    ) -> list[tuple[str, float, tuple[int, ...]]]:
+        """(tenant, when it began, ids of the examples in the order sent) of the latest requests that carried any."""
+        rows = self._db.read().execute(
+            "SELECT tenant, started_at_s, example_ids FROM requests WHERE started_at_s >= ? AND engine = ?"
+            " AND example_count > 0 ORDER BY started_at_s DESC LIMIT ?",
+            (since_s, engine, limit),
         )
+        return [(tenant, at_s, tuple(json.loads(ids))) for tenant, at_s, ids in rows.fetchall()]
+
+    def hourly_load(self, *, since_s: float, until_s: float) -> list[HourLoad]:
+        """The hours of [since_s, until_s) that had requests, in order; both are rounded down to whole hours.
+
+        Reads a day at a time: a long read would hold up the write-ahead log's checkpoints.
+        """
+        begin, end = int(since_s // HOUR_S) * HOUR_S, int(until_s // HOUR_S) * HOUR_S
+        found: list[HourLoad] = []
+        for day in range(begin, end, _DAY_S):
+            rows = (
+                self._db.read()
+                .execute(
+                    "SELECT CAST(started_at_s AS INTEGER) / 3600, count(*), sum(total_ms) FROM requests"
+                    " WHERE started_at_s >= ? AND started_at_s < ? GROUP BY 1 ORDER BY 1",
+                    (day, min(day + _DAY_S, end)),
+                )
+                .fetchall()
+            )
+            found += [HourLoad(hour, count, total_ms / 1000) for hour, count, total_ms in rows]
+        return found
+
+    def first_request_s(self) -> float | None:
+        """When the oldest request on record began (seconds since the epoch); None without any."""
+        row = self._db.read().execute("SELECT min(started_at_s) FROM requests").fetchone()
+        return None if row[0] is None else float(row[0])
+
+    def latest_reasons(self, model: str, *, since_s: float, limit: int) -> list[tuple[float, str]]:
+        """(when it began, why) of the latest requests for a served model that were no exact hits, newest first.
+
+        Looks through four times `limit` requests of all models at most.
+        """
+        rows = self._db.read().execute(
+            LATEST_REASONS, {"model": model, "since": since_s, "looked": 4 * limit, "limit": limit}
+        )
+        return rows.fetchall()
 
     def trim(self, before_s: float, limit: int = 10_000) -> Future[int]:
         """Delete requests that started before `before_s`, the oldest first; gives how many.
@@ -168,6 +177,11 @@ class DecisionLog:
         return self._db.write(delete)
 
 
+LATEST_REASONS = (
+    "SELECT started_at_s, reason FROM (SELECT started_at_s, reason, model, outcome FROM requests"
+    " WHERE started_at_s >= :since ORDER BY started_at_s DESC LIMIT :looked)"
+    " WHERE model = :model AND outcome <> 'hit' LIMIT :limit"
+)
 COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
@@ -178,11 +192,6 @@ _INSERT = (
     f"INSERT INTO requests ({COLUMNS})"  # noqa: S608 - a constant
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
-_TOTALS = (
-    "SELECT engine, outcome, count(*), sum(example_count > 0), sum(cost_usd), sum(prompt_tokens),"
-    " sum(completion_tokens), sum(total_ms) FROM requests WHERE started_at_s >= ?"
-)
-_TOTALS_GROUP = " GROUP BY engine, outcome"
 
 
 def as_record(row: Sequence[object]) -> RequestRecord:

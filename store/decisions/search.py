@@ -70,20 +70,26 @@ class Found:
 class RequestSearch:
     """Over the log and the texts. Not for tenants: it finds everybody's requests."""
 
-    def __init__(self, db: Database, *, looked_through: int = LOOKED_THROUGH) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
         self._texts = RequestTextLog(db)
-        self._looked_through = looked_through
 
-    def page(self, wanted: Wanted, *, limit: int, before: Place | None = None) -> Found:
-        """The next `limit` requests, by time."""
-        query, values = page_query(wanted, limit=limit + 1, looked=self._looked_through, before=before)
+    def page(
+        self,
+        wanted: Wanted,
+        *,
+        limit: int,
+        before: Place | None = None,
+        looked_through: int = LOOKED_THROUGH,
+    ) -> Found:
+        """The next `limit` requests, by time; behind `looked_through` of them nothing is found."""
+        query, values = page_query(wanted, limit=limit + 1, looked=looked_through, before=before)
         rows = self._db.read().execute(query, values).fetchall()
         places = [Place(row[-1], row[-2]) for row in rows]
         found = tuple(as_record(row[:-2]) for row in rows[:limit])
         if len(rows) > limit:
             return Found(found, places[limit - 1], None)
-        query, values = _last_looked_query(wanted, self._looked_through, before)
+        query, values = _last_looked_query(wanted, looked_through, before)
         last = self._db.read().execute(query, values).fetchone()
         if last is None:
             return Found(found, None, None)

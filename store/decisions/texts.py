@@ -1,7 +1,7 @@
 """What was asked and answered, request by request: for people who look into it. Kept for a while, searched by words.
 
 Whose texts may be kept, and with what in them replaced, is decided elsewhere. Of examples that were sent along only their
-ids are here: their texts stand in the bank, and go when they go.
+ids are here: their texts are in the bank, and are deleted there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of a pair on its way in: known already, merged into its twin, put in its twin's place, or added.
+"""Admits a pair to the bank: it is known already, merged into its twin, put in its twin's place, or added.
 
 Runs inside a write job. Finds no neighbours: whoever embeds the pair asks the index and hands them over.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import sqlite3
 
-from store.examples import held_back
 from store.examples import rows as example_rows
 from store.examples.private_bank import put_aside
 from store.examples.twins import TwinRule, agrees, same_question
-from store.records import Admitted, Example, NewExample
+from store.examples.vectors import from_blob
+from store.records import HELD_BACK_S, Admitted, Example, NewExample
 
 _TWINS_READ = 5
 """Neighbours whose texts are read, nearest first: reading takes up to some milliseconds, for which other writes wait."""
+
+_HELD_READ = 1_000
+"""The latest ones; each costs a dot product while other writes wait."""
 
 
 def admit(
@@ -27,7 +30,7 @@ def admit(
     known = example_rows.by_request(connection, new.tenant, new.request_id)
     if known is not None:
         return Admitted(known, "known")
-    held = held_back.repeated(connection, new, rule)
+    held = _repeated(connection, new, rule)
     if held is not None:
         return _merge(connection, held, new, blob, now_s)
     twins = _twins(connection, new, rule)
@@ -52,7 +55,7 @@ def _twins(connection: sqlite3.Connection, new: NewExample, rule: TwinRule) -> l
         for example in example_rows.these(connection, new.tenant, near)
         if example.scope == new.scope
         # What is quarantined by hand neither gives way to a newcomer nor casts doubt on it.
-        and not held_back.by_hand(example)
+        and not example.held_back_by_hand
         and same_question(example.question, new.question, len(new.embedded_text))
     ]
 
@@ -85,7 +88,7 @@ def _corrects(new: NewExample, twin: Example, now_s: float) -> bool:
 
 def _takes_the_place(twin: Example, new: NewExample, now_s: float) -> bool:
     """Whether the newcomer's texts stand for both from now on: the freshest, unless the older one is better or held."""
-    if twin.pinned or held_back.by_hand(twin):
+    if twin.pinned or twin.held_back_by_hand:
         return False
     if twin.kind == "demonstration" and new.kind != "demonstration":
         return False
@@ -103,3 +106,31 @@ def _takes_the_place(twin: Example, new: NewExample, now_s: float) -> bool:
 def _now(connection: sqlite3.Connection, example: Example) -> Example:
     (current,) = example_rows.these(connection, example.tenant, [example.id])
     return current
+
+
+def _repeated(connection: sqlite3.Connection, new: NewExample, rule: TwinRule) -> Example | None:
+    """The quarantined example of the same tenant and scope that says what the newcomer says; None if there is none.
+
+    Asks no index: none may be in memory yet. A newcomer without a vector is compared by its words alone.
+    """
+    rows = connection.execute(_HELD, (new.tenant, new.scope, _HELD_READ)).fetchall()
+    near = [id for id, blob, version in rows if _near(new, blob, version, rule)]
+    for held in example_rows.these(connection, new.tenant, near) if near else ():
+        embedded = len(new.embedded_text) if new.vector is not None else 0
+        if same_question(held.question, new.question, embedded) and agrees(held.answer, new.answer, rule):
+            return held
+    return None
+
+
+# The number stands in the index's condition: as a parameter SQLite would not know that the index will do.
+_HELD = (
+    "SELECT a.id, e.vector, e.embedding_version FROM example_accounts a JOIN examples e ON e.id = a.id"  # noqa: S608
+    f" WHERE a.tenant = ? AND a.served_from_s >= {HELD_BACK_S!r} AND e.scope = ? ORDER BY a.id DESC LIMIT ?"
+)
+
+
+def _near(new: NewExample, blob: bytes | None, version: str, rule: TwinRule) -> bool:
+    if new.vector is None or blob is None or version != new.embedding_version:
+        return True
+    held = from_blob(blob)
+    return len(held) == len(new.vector) and float(held @ new.vector) >= rule.min_similarity

@@ -1,4 +1,4 @@
-"""Embeddings of the examples' answers: kept beside the examples, gone with them, made by somebody in the background.
+"""Embeddings of the examples' answers: kept beside the examples, deleted with them, made in the background.
 
 Migration 0022 gives every example a row that waits for its vector, and empties it again when the answer changes; so nobody
 who writes examples needs to know of this. Knows rows; embeds nothing.
@@ -29,7 +29,7 @@ class WaitingAnswer:
 
 
 class AnswerVectors:
-    """Reads and writes them. Every read of vectors names a tenant."""
+    """Keeps the embeddings of answers. Every read of vectors names a tenant."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -67,10 +67,6 @@ class AnswerVectors:
                 rows = connection.execute(_WAITING, (other, after_id, limit)).fetchall()
                 found.update({id: WaitingAnswer(id, answer) for id, answer in rows})
         return [found[id] for id in sorted(found)[:limit]]
-
-    def forget_all(self) -> Future[int]:
-        """Give up every vector, for who switches this off; gives how many. The examples stay. Follow with Database.erase."""
-        return self._db.write(lambda connection: connection.execute(_FORGET).rowcount)
 
 
 class CandidateVectors:
@@ -135,4 +131,3 @@ _WAITING = (
     "SELECT v.example_id, e.answer FROM answer_vectors v JOIN examples e ON e.id = v.example_id"
     " WHERE v.version = ? AND v.example_id > ? ORDER BY v.example_id LIMIT ?"
 )
-_FORGET = "UPDATE answer_vectors SET version = '', vector = NULL WHERE vector IS NOT NULL"

@@ -6,25 +6,46 @@ Knows rows. Which pair deserves to become an example, and which example helps, i
 from __future__ import annotations
 
 import collections
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from dataclasses import astuple
+from typing import Any
 
 from store.examples import rows as example_rows
 from store.examples.accounting import Ledger
 from store.examples.admitting import admit
-from store.examples.private_bank import is_private
+from store.examples.answer_vectors import AnswerVectors, CandidateVectors
+from store.examples.capacity import Compacted, Evicted, compact, make_room
+from store.examples.contributors import Contributors
+from store.examples.imports import ImportCursors
+from store.examples.places import ExamplePlaces
+from store.examples.private_bank import PrivateBank, is_private
 from store.examples.rows import SELECT, as_example
+from store.examples.search import ExampleSearch
 from store.examples.twins import TwinRule
 from store.examples.vectors import from_blob, to_blob
-from store.records import Admitted, Change, Example, Kind, NewExample, Totals, Unembedded, Vector
+from store.examples.versions import ExampleVersions
+from store.records import (
+    HELD_BACK_S,
+    Admitted,
+    Change,
+    Depending,
+    Example,
+    Exported,
+    Kind,
+    NewExample,
+    Restored,
+    Totals,
+    Unembedded,
+    Vector,
+)
 from store.sqlite import words
 from store.sqlite.database import Database
 
 _CHUNK_IN_FLIGHT = 2
-T = TypeVar("T")
 
 
 class ExampleBank:
@@ -36,6 +57,16 @@ class ExampleBank:
         self._listeners: list[Callable[[], None]] = []
         self.ledger = Ledger(db)
         """Uses, gain and judgements: noted here, written by `flush_uses`."""
+        self.search = ExampleSearch(db)
+        self.versions = ExampleVersions(db, told=self._tell)
+        """Answers that replay replaced, and examples that it wrote."""
+        self.answer_vectors = AnswerVectors(db)
+        self.places = ExamplePlaces(db)
+        """Where examples stand on a flat map."""
+        self.contributors = Contributors(db)
+        self.imports = ImportCursors(db)
+        self.private = PrivateBank(db)
+        """Questions of private tenants, put aside; and what was told of them."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have `listener` called on the writer's thread after each commit of ours that changed the log. Be quick."""
@@ -82,6 +113,25 @@ class ExampleBank:
             in_flight.append(self.admit_many(waiting))
         for future in in_flight:
             yield from future.result()
+
+    def restore_many(self, rows: Sequence[Restored]) -> Future[list[Admitted]]:
+        """Admit some hundreds of exported pairs in one transaction, all or none. What is known already is left as it is.
+
+        Raises BadVector or StoreBusy at once.
+        """
+        blobs = [None if row.new.vector is None else to_blob(row.new.vector) for row in rows]
+        now_s = time.time()
+
+        def job(connection: sqlite3.Connection) -> list[Admitted]:
+            done = []
+            for row, blob in zip(rows, blobs, strict=True):
+                admitted = admit(connection, row.new, blob, now_s, self._twin_rule)
+                if admitted.outcome == "added":
+                    _give_back(connection, admitted.example.id, row)
+                done.append(admitted)
+            return done
+
+        return self._db.write(job, after=self._tell)
 
     def set_vector(self, id: int, vector: Vector, version: str) -> Future[bool]:
         """Give an example its vector; the change takes a new place in the log. False if the example is gone.
@@ -153,6 +203,66 @@ class ExampleBank:
 
         return self._db.write(change)
 
+    # ---- changed by a person
+
+    def rewrite(
+        self,
+        tenant: str,
+        id: int,
+        *,
+        question: str,
+        answer: str,
+        embedded_text: str,
+        vector: Vector | None,
+        embedding_version: str,
+    ) -> Future[Example | None]:
+        """Give an example other texts; gives it as it is then, or None if there is none.
+
+        Its judgements were of the old answer and go with it; what it was used for stays. Without a vector it is not found
+        until the gateway has made one. Raises BadVector or StoreBusy.
+        """
+        blob = None if vector is None else to_blob(vector)
+
+        def change(connection: sqlite3.Connection) -> Example | None:
+            found = example_rows.these(connection, tenant, [id])
+            if not found:
+                return None
+            connection.execute(
+                "UPDATE examples SET seq = ?, question = ?, answer = ?, embedded_text = ?, vector = ?,"
+                " embedding_version = ? WHERE id = ?",
+                (
+                    example_rows.next_seq(connection),
+                    question,
+                    answer,
+                    embedded_text,
+                    blob,
+                    embedding_version,
+                    id,
+                ),
+            )
+            size_bytes = example_rows.size_bytes_of(question, answer, embedded_text, len(blob or b""))
+            connection.execute("UPDATE example_accounts SET size_bytes = ? WHERE id = ?", (size_bytes, id))
+            if answer != found[0].answer:
+                connection.execute(
+                    "UPDATE example_accounts SET quality_sum = 0, quality_count = 0 WHERE id = ?", (id,)
+                )
+            example_rows.refresh_worth(connection, id)
+            return example_rows.these(connection, tenant, [id])[0]
+
+        return self._db.write(change, after=self._purge_words)
+
+    def hold_back(self, tenant: str, id: int) -> Future[Example | None]:
+        """Quarantine: no request is answered with it from its commit on, until it is let go."""
+        return self.update(tenant, id, served_from_s=HELD_BACK_S)
+
+    def let_go(self, tenant: str, id: int) -> Future[Example | None]:
+        """End a quarantine, whoever began it."""
+        return self.update(tenant, id, served_from_s=time.time())
+
+    def pin(self, tenant: str, id: int, *, pinned: bool) -> Future[Example | None]:
+        """Keep it whatever the caps say and whatever its twins answer; or no longer."""
+        return self.update(tenant, id, pinned=pinned)
+
     # ---- out
 
     def by_ids(self, tenant: str, ids: Sequence[int], *, serving: bool = True) -> list[Example]:
@@ -185,17 +295,49 @@ class ExampleBank:
         )
         return [as_example(row) for row in rows.fetchall()]
 
-    def contributed(self, tenant: str, contributor: str) -> int:
-        """How many of the tenant's examples came from a contributor; an empty one is nobody."""
-        row: tuple[int] = (
-            self._db.read()
-            .execute(
-                "SELECT count(*) FROM example_accounts WHERE tenant = ? AND contributor = ? AND contributor <> ''",
-                (tenant, contributor),
-            )
-            .fetchone()
-        )
-        return row[0]
+    def exported(self, tenant: str) -> Iterator[Exported]:
+        """All of a tenant's examples, oldest first, page by page. What is added meanwhile comes last."""
+        after_id = 0
+        while True:
+            read = self._db.read()
+            rows = read.execute(_EXPORTED, (tenant, after_id, _EXPORTED_AT_ONCE)).fetchall()
+            if not rows:
+                return
+            after_id = rows[-1][0]
+            whole = {e.id: e for e in example_rows.these(read, tenant, [row[0] for row in rows])}
+            for id, embedded_text, blob in rows:
+                if id in whole:
+                    yield Exported(whole[id], embedded_text, None if blob is None else from_blob(blob))
+
+    def by_request(self, tenant: str, request_id: str) -> Example | None:
+        """The example that stands for a request, its own or one into which its pair was merged; None for none."""
+        return example_rows.by_request(self._db.read(), tenant, request_id)
+
+    def tenant_of(self, id: int) -> str | None:
+        """Whose example this is; None if it is nobody's."""
+        row = self._db.read().execute("SELECT tenant FROM example_accounts WHERE id = ?", (id,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def vectors_of(self, tenant: str, ids: Sequence[int], version: str) -> dict[int, Vector]:
+        """The vectors of these examples of the tenant's that have one of this embedding version."""
+        rows = self._db.read().execute(_VECTORS_OF, (json.dumps(list(ids)), tenant, version))
+        return {id: from_blob(blob) for id, blob in rows.fetchall()}
+
+    def candidate_vectors(self, *, question_version: str, answer_version: str = "") -> CandidateVectors:
+        """Reads the vectors of questions and answers together. Those of other versions are as good as none."""
+        return CandidateVectors(self._db, question_version=question_version, answer_version=answer_version)
+
+    def instructions(self, tenant: str, scope: str) -> str | None:
+        """What router.digest.instructions said for this scope; None where it was not kept.
+
+        Without its instructions an example cannot be asked again.
+        """
+        return example_rows.instructions_of(self._db.read(), tenant, scope)
+
+    def depending_on(self, id: int) -> Depending:
+        """What goes with an example when it is removed."""
+        row = self._db.read().execute(_DEPENDING, {"id": id}).fetchone()
+        return Depending(*row)
 
     def count(self, tenant: str | None = None) -> int:
         """How many examples there are, of one tenant or of all. Costs no scan."""
@@ -243,6 +385,17 @@ class ExampleBank:
             raise ValueError("an empty contributor is nobody: name one, or remove the tenant")
         return self._remove_where("tenant = ? AND contributor = ? AND contributor <> ''", tenant, contributor)
 
+    def make_private(self, tenant: str) -> Future[int]:
+        """Make a tenant private: its examples leave the bank and are put aside; gives how many.
+
+        See store.examples.private_bank. One transaction: at no moment is a pair neither served nor put aside, or both.
+        """
+        return self.write_removal(
+            lambda connection: example_rows.remove(
+                connection, tenant, self.private.begin(connection, tenant), erase=True
+            )
+        )
+
     def remove_tenant(self, tenant: str) -> Future[int]:
         """Remove everything a tenant has here; gives how many examples that was. See `remove`."""
         return self._remove_where("tenant = ?", tenant)
@@ -257,16 +410,22 @@ class ExampleBank:
 
         return self.write_removal(delete)
 
-    def write(self, job: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """Write a job that changes the log of examples; followers hear of it. Raises StoreBusy at once."""
-        return self._db.write(job, after=self._tell)
-
     def write_removal(self, job: Callable[[sqlite3.Connection], int], *, scrub: bool = True) -> Future[int]:
         """Write a job that removes examples and gives how many; followers hear of it.
 
         `scrub` empties the write-ahead log afterwards, so that the text is in no file any more.
         """
         return self._db.write(job, after=self._scrub_and_tell if scrub else self._tell)
+
+    def make_room(
+        self, tenant: str, *, max_examples: int | None = None, max_bytes: int | None = None, batch: int = 500
+    ) -> Evicted:
+        """Evict the tenant's least useful examples until both caps hold: see store.examples.capacity. Blocks."""
+        return make_room(self, tenant, max_examples=max_examples, max_bytes=max_bytes, batch=batch)
+
+    def compact(self, *, keep_removals_s: float = 7 * 86_400.0) -> Compacted:
+        """Drop what only old followers of the log could still want: see store.examples.capacity.compact. Blocks."""
+        return compact(self._db, keep_removals_s=keep_removals_s)
 
     # ---- the log
 
@@ -357,12 +516,42 @@ class ExampleBank:
         for listener in self._listeners:
             listener()
 
+    def _purge_words(self, changed: Example | None) -> None:
+        if changed is not None:
+            # What was taken out of a text must not stay among the words.
+            words.purge_soon(self._db, "example_words")
+
     def _scrub_and_tell(self, removed: int) -> None:
         self._tell(removed)
         if removed:
             words.purge_soon(self._db, "example_words")
 
 
+def _give_back(connection: sqlite3.Connection, id: int, row: Restored) -> None:
+    if row.created_at_s is not None:
+        connection.execute("UPDATE examples SET created_at_s = ? WHERE id = ?", (row.created_at_s, id))
+        connection.execute("UPDATE example_accounts SET seen_at_s = ? WHERE id = ?", (row.created_at_s, id))
+    if row.account is not None:
+        connection.execute(
+            "UPDATE example_accounts SET flagged = ?, merged = ?, uses = ?, last_used_at_s = ?, used = ?, used_at_s = ?,"
+            " gain = ?, gain_at_s = ?, quality_sum = ?, quality_count = ? WHERE id = ?",
+            (*astuple(row.account), id),
+        )
+    if row.created_at_s is not None or row.account is not None:
+        example_rows.refresh_worth(connection, id)
+
+
+_EXPORTED_AT_ONCE = 500
+_EXPORTED = "SELECT id, embedded_text, vector FROM examples WHERE +tenant = ? AND id > ? ORDER BY id LIMIT ?"
+# The plus keeps SQLite from walking all of the tenant's rows to find a handful by their ids.
+_VECTORS_OF = (
+    "SELECT id, vector FROM examples WHERE id IN (SELECT value FROM json_each(?)) AND +tenant = ?"
+    " AND embedding_version = ? AND vector IS NOT NULL"
+)
+_DEPENDING = (
+    "SELECT (SELECT count(*) FROM merged_requests WHERE example_id = :id),"
+    " (SELECT count(*) FROM semantic_entries WHERE example_id = :id)"
+)
 # Walks from one version to the next by the index, where DISTINCT would read every entry.
 _VERSIONS = (
     "WITH RECURSIVE versions (version) AS ("

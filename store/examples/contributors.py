@@ -11,30 +11,6 @@ from cachetools import TTLCache
 from store.sqlite.database import Database
 
 
-def contributors(db: Database, tenant: str) -> list[str]:
-    """Everyone of whom the tenant has an example, a choice, feedback or a request's texts, in order; nobody unknown."""
-    rows = db.read().execute(
-        "SELECT contributor FROM example_accounts WHERE tenant = :tenant AND contributor <> ''"
-        " UNION SELECT contributor FROM choices WHERE tenant = :tenant AND contributor <> ''"
-        " UNION SELECT contributor FROM feedback WHERE tenant = :tenant AND contributor <> ''"
-        " UNION SELECT contributor FROM private_questions WHERE tenant = :tenant AND contributor <> ''"
-        " UNION SELECT contributor FROM request_texts WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
-        {"tenant": tenant},
-    )
-    return [name for (name,) in rows.fetchall()]
-
-
-def tenants(db: Database) -> list[str]:
-    """Every tenant of whom there is an example, an exact answer, a choice, feedback or a request's text, in order."""
-    rows = db.read().execute(
-        "SELECT tenant FROM example_totals UNION SELECT tenant FROM exact_answers"
-        " UNION SELECT tenant FROM choices UNION SELECT tenant FROM feedback UNION SELECT tenant FROM request_texts"
-        " UNION SELECT tenant FROM private_questions"
-        " ORDER BY 1"
-    )
-    return [tenant for (tenant,) in rows.fetchall()]
-
-
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What the bank knows of one API key among the others of its tenant. Times in seconds since the epoch."""
@@ -46,6 +22,39 @@ class Standing:
     others: int
     judged_good: int
     judged_bad: int
+
+
+class Contributors:
+    """Who contributed what to each tenant's bank."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def names(self, tenant: str) -> list[str]:
+        """Everyone of whom the tenant has an example, a choice, feedback or a request's texts, in order; nobody unknown."""
+        rows = self._db.read().execute(
+            "SELECT contributor FROM example_accounts WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM choices WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM feedback WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM private_questions WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM request_texts WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
+            {"tenant": tenant},
+        )
+        return [name for (name,) in rows.fetchall()]
+
+    def tenants(self) -> list[str]:
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback or a request's text, in order."""
+        rows = self._db.read().execute(
+            "SELECT tenant FROM example_totals UNION SELECT tenant FROM exact_answers"
+            " UNION SELECT tenant FROM choices UNION SELECT tenant FROM feedback UNION SELECT tenant FROM request_texts"
+            " UNION SELECT tenant FROM private_questions"
+            " ORDER BY 1"
+        )
+        return [tenant for (tenant,) in rows.fetchall()]
+
+    def standings(self, *, good_quality: float = 0.8) -> Standings:
+        """Says how each key stands; a judgement of at least `good_quality` is a good one."""
+        return Standings(self._db, good_quality=good_quality)
 
 
 class Standings:

@@ -1,33 +1,23 @@
-"""The thread that keeps one process's indexes up with the log of examples, whoever wrote it. Knows no vector."""
+"""The thread that applies the log of examples, whoever wrote it, to one process's indexes. Knows no vector."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
-from store.records import Change
-from store.sqlite.database import StoreClosed
+from store.errors import StoreClosed
 
 if TYPE_CHECKING:
+    from store.examples.bank import ExampleBank
     from store.examples.vector_index import TenantIndexes
 
 log = structlog.get_logger(__name__)
 
 _PAGE = 1000
 _AFTER_ERROR_S = 1.0
-
-
-class ChangeSource(Protocol):
-    """The log of examples, as a follower reads it: an ExampleBank."""
-
-    def tail(self, after_seq: int, limit: int = ..., tenant: str | None = ...) -> list[Change]: ...
-    def dropped(self, after_seq: int) -> dict[str, int]: ...
-    def last_seq(self) -> int: ...
-    def tenants(self) -> dict[str, int]: ...
-    def database_id(self) -> str: ...
 
 
 class IndexFollower:
@@ -40,7 +30,7 @@ class IndexFollower:
 
     def __init__(
         self,
-        bank: ChangeSource,
+        bank: ExampleBank,
         indexes: TenantIndexes,
         *,
         poll_s: float = 0.5,

@@ -1,4 +1,4 @@
-"""Where examples stand on a flat map of their tenant's bank. Derived from vectors by somebody, and kept until made anew."""
+"""Where examples stand on a flat map of their tenant's bank. Derived from their vectors, and kept until it is drawn anew."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Place:
 
 
 class ExamplePlaces:
-    """Reads vectors to be mapped, keeps the map, shows it."""
+    """Reads the vectors to be mapped, and keeps the map that was made of them."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

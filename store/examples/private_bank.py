@@ -1,7 +1,7 @@
-"""Private tenants: their questions are put aside instead of becoming examples, and what is told of them is booked for ever.
+"""Private tenants: their questions are put aside instead of becoming examples, and each release is recorded for ever.
 
-The one door to the bank (store.examples.admitting) asks `put_aside` first. Questions are read by `questions` alone, for the
-mechanism of router.private; nothing that serves, indexes, exports or shows anything calls that.
+store.examples.admitting, the only way into the bank, calls `put_aside` first. Questions are read by `questions` alone, for
+the mechanism of learning.private; nothing that serves, indexes, exports or shows anything calls that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PrivateQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What was told of a tenant's questions, once."""
+    """One release: what was disclosed, with noise, of a tenant's questions."""
 
     id: int
     tenant: str
@@ -72,7 +72,7 @@ def put_aside(connection: sqlite3.Connection, new: NewExample, now_s: float) -> 
 
 
 class PrivateBank:
-    """Who is private, what was put aside, what was told."""
+    """Private tenants, the questions that were put aside, and the releases of what they hold."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

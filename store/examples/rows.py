@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from store.examples import instructions as example_instructions
 from store.examples.accounting import worth
 from store.records import Example, NewExample
 
@@ -223,7 +222,10 @@ def remove(connection: sqlite3.Connection, tenant: str, ids: Iterable[int], *, e
 
 def _keep_instructions(connection: sqlite3.Connection, new: NewExample) -> None:
     if new.instructions:
-        example_instructions.keep(connection, new.tenant, new.scope, new.instructions)
+        connection.execute(
+            "INSERT OR IGNORE INTO example_instructions (tenant, scope, instructions) VALUES (?, ?, ?)",
+            (new.tenant, new.scope, new.instructions),
+        )
 
 
 def with_variations(connection: sqlite3.Connection, tenant: str, ids: Iterable[int]) -> list[int]:
@@ -244,3 +246,11 @@ def _size_bytes(new: NewExample, blob: bytes | None) -> int:
 def size_bytes_of(question: str, answer: str, embedded_text: str, vector_bytes: int) -> int:
     """What an example counts against a tenant's cap. Raises UnicodeEncodeError for text that is none."""
     return FIXED_BYTES + vector_bytes + sum(len(text.encode()) for text in (question, answer, embedded_text))
+
+
+def instructions_of(connection: sqlite3.Connection, tenant: str, scope: str) -> str | None:
+    """What router.digest.instructions said for this scope; None where it was not kept."""
+    row = connection.execute(
+        "SELECT instructions FROM example_instructions WHERE tenant = ? AND scope = ?", (tenant, scope)
+    ).fetchone()
+    return None if row is None else str(row[0])

@@ -141,11 +141,6 @@ class ExampleSearch:
         found = [e for e in these(read, tenant, list(similarity)) if _is(e, which, now_s)][:limit]
         return FoundExamples(tuple(found), tuple(similarity[e.id] for e in found), None, seen < among)
 
-    def tenant_of(self, id: int) -> str | None:
-        """Whose example this is; None if it is nobody's."""
-        row = self._db.read().execute("SELECT tenant FROM example_accounts WHERE id = ?", (id,)).fetchone()
-        return None if row is None else str(row[0])
-
     def vector(self, id: int) -> tuple[Vector, str] | None:
         """An example's vector and its embedding version; None while it has none."""
         row = (

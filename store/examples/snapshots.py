@@ -1,4 +1,4 @@
-"""Files that shorten the start: an index as bytes, believed only if its seal is whole. Knows no graph and no tenant's data.
+"""Snapshots of indexes, which shorten the start. One is used only if its seal is whole. Knows no graph and no tenant's data.
 
 usearch crashes the process on a damaged file, and silently takes over the dimensions of a foreign one, so nothing is
 handed to it before length and SHA-256 are checked. A snapshot is two files: the bytes under a name used once, and

@@ -47,7 +47,7 @@ def new_usearch_index(dimensions: int) -> Any:
 
 
 class TenantIndex:
-    """Adds and removes are made by one thread; searches may come from any, a rebuild from another.
+    """A graph of vectors. Adds and removes are made by one thread; searches may come from any, a rebuild from another.
 
     A lock keeps a search and an add apart: usearch means to allow both at once, but a race in its concurrent updates
     has been reported, and waiting for one add costs a search less than half a millisecond.

@@ -1,4 +1,4 @@
-"""When two pairs are the same question, and when their answers say the same. Pure functions of texts; knows no row.
+"""Decides whether two pairs are the same question, and whether their answers say the same. Pure functions of texts.
 
 Nearness in the index only proposes a twin; what decides is read from the texts, since "17 + 25" and "17 + 26" lie next
 to each other. The reading is lexical and errs towards "different": keeping a duplicate costs a kilobyte.

@@ -9,20 +9,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 import structlog
 from cachetools import LRUCache
 
-from store.examples.index_follower import ChangeSource, IndexFollower
-from store.examples.rebuilder import Rebuilder
 from store.examples.snapshots import Seal, Snapshots
 from store.examples.tenant_index import CONNECTIVITY, EXPANSION_ADD, TenantIndex, new_usearch_index
 from store.examples.vectors import BadVector, checked
 from store.records import Change
 
-__all__ = ["BadVector", "IndexFollower", "TenantIndexes"]
+if TYPE_CHECKING:
+    from store.examples.bank import ExampleBank
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +51,7 @@ class TenantIndexes:
         self._lock = threading.Lock()
         self._files = threading.Lock()
         self.rebuilder = Rebuilder()
-        self._source: ChangeSource | None = None
+        self._source: ExampleBank | None = None
         self._when_wanted: Callable[[], None] | None = None
         self.refused = 0
         """Vectors in the log that were no embeddings of ours, and were left out."""
@@ -133,7 +132,7 @@ class TenantIndexes:
             for tenant in (self.resident() if tenants is None else tenants)
         )
 
-    def attach(self, source: ChangeSource, when_wanted: Callable[[], None]) -> None:
+    def attach(self, source: ExampleBank, when_wanted: Callable[[], None]) -> None:
         """Say where a tenant's history comes from, and whom to tell when a tenant out of memory is asked for."""
         self._source = source
         self._when_wanted = when_wanted
@@ -243,7 +242,7 @@ class TenantIndexes:
     def _seal_version(self) -> str:
         return f"{self.version} bf16 cos {CONNECTIVITY} {EXPANSION_ADD}"
 
-    def _from_snapshot(self, tenant: str, source: ChangeSource) -> tuple[TenantIndex, int]:
+    def _from_snapshot(self, tenant: str, source: ExampleBank) -> tuple[TenantIndex, int]:
         wanted = Seal(tenant, source.database_id(), self._seal_version, self.dimensions, source.last_seq(), 0)
         found = self._snapshots.find(wanted)
         if found is not None:
@@ -286,3 +285,57 @@ class TenantIndexes:
             log.warning("example_not_indexed", example=change.id, problem=str(problem))
         else:
             index.add(change.id, vector)
+
+
+class Rebuilder:
+    """Rebuilds worn graphs one after another, beside the follower. Its thread lives only while there is work."""
+
+    def __init__(self) -> None:
+        self._waiting: list[TenantIndex] = []
+        self._state = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self.rebuilt = 0
+        """Graphs rebuilt so far."""
+
+    def ask(self, index: TenantIndex) -> None:
+        """Have a graph rebuilt soon; asking again while it waits or is at work changes nothing."""
+        with self._state:
+            if self._stopping or index in self._waiting:
+                return
+            self._waiting.append(index)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="index-rebuilder", daemon=True)
+                self._thread.start()
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until nothing is left to rebuild. False if that took longer than `timeout_s` seconds."""
+        with self._state:
+            return self._state.wait_for(lambda: not self._waiting, timeout_s)
+
+    def stop(self, timeout_s: float = 30.0) -> bool:
+        """Give up what is at work, leaving the old graphs as they are. False if that took longer than `timeout_s`."""
+        with self._state:
+            self._stopping = True
+            thread = self._thread
+        if thread is None:
+            return True
+        thread.join(timeout_s)
+        return not thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._state:
+                if not self._waiting or self._stopping:
+                    self._waiting.clear()
+                    self._thread = None
+                    self._state.notify_all()
+                    return
+                index = self._waiting[0]
+            try:
+                if index.rebuild(lambda: self._stopping):
+                    self.rebuilt += 1
+            except Exception as error:
+                log.error("index_rebuild_failed", error=error)
+            with self._state:
+                self._waiting.remove(index)

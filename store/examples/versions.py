@@ -1,18 +1,23 @@
 """What replay changes in the bank, and how it is taken back: answers it replaced, examples it wrote, each with its run.
 
 An old answer is kept beside the example until the example goes, at most a handful per example. Taking back restores the row
-as it was; what somebody changed in between is left alone and said. Decides nothing.
+as it was; what somebody changed in between is left alone and counted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from store.examples import rows as example_rows
 from store.examples.vectors import to_blob
+from store.jobs.replay_jobs import finish_step
+from store.jobs.replay_records import StepState
 from store.records import Example, NewExample
 from store.sqlite.database import Database
 
@@ -90,7 +95,7 @@ def replace_answer(connection: sqlite3.Connection, new: Replacement, now_s: floa
 def add_variation(
     connection: sqlite3.Connection,
     new: NewExample,
-    *,
+    blob: bytes | None,
     parent_id: int,
     run_id: int,
     generator: str,
@@ -105,7 +110,6 @@ def add_variation(
         return known
     if not example_rows.these(connection, new.tenant, [parent_id]):
         return None
-    blob = None if new.vector is None else to_blob(new.vector)
     added = example_rows.insert(connection, new, blob, now_s)
     connection.execute(
         "INSERT INTO example_lineage (example_id, tenant, parent_id, run_id, generator, answer_digest, at_s)"
@@ -126,10 +130,12 @@ def digest(answer: str) -> bytes:
 
 
 class ExampleVersions:
-    """Reads them, and takes replays back."""
+    """Earlier answers and written variations: reads them, makes them, takes them back."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, told: Callable[[object], None] = lambda _: None) -> None:
+        """`told` is called on the writer's thread after each commit that changed an example."""
         self._db = db
+        self._told = told
 
     def of(self, tenant: str, example_id: int) -> list[Version]:
         """The answers that a tenant's example had before, newest first."""
@@ -158,6 +164,59 @@ class ExampleVersions:
             "SELECT example_id FROM example_lineage WHERE run_id = ? ORDER BY example_id", (run_id,)
         )
         return [id for (id,) in rows.fetchall()]
+
+    def replace(self, new: Replacement, step_id: int, detail: Mapping[str, Any]) -> Future[bool]:
+        """Put a better answer in the place of an example's, and finish the step of replay that found it.
+
+        In one transaction: a kill between the two would do it again, or never. False, and the step is skipped, where
+        the answer may not be replaced any more: see `replace_answer`.
+        """
+
+        def apply(connection: sqlite3.Connection) -> bool:
+            replaced = replace_answer(connection, new, time.time())
+            state: StepState = "done" if replaced else "skipped"
+            finish_step(connection, step_id, state, "replaced" if replaced else "changed_meanwhile", detail)
+            return replaced
+
+        return self._db.write(apply, after=self._told)
+
+    def add_variations(
+        self,
+        news: Sequence[NewExample],
+        *,
+        parent_id: int,
+        run_id: int,
+        generator: str,
+        step_id: int,
+        detail: Mapping[str, Any],
+    ) -> Future[bool]:
+        """Add variations of an example, and finish the step of replay that wrote them, in one transaction.
+
+        False, and the result is "nothing_new", where none was added: see `add_variation`. Raises BadVector at once.
+        """
+        blobs = [None if new.vector is None else to_blob(new.vector) for new in news]
+
+        def apply(connection: sqlite3.Connection) -> bool:
+            now_s = time.time()
+            added = [
+                add_variation(connection, new, blob, parent_id, run_id, generator, now_s)
+                for new, blob in zip(news, blobs, strict=True)
+            ]
+            result = "expanded" if any(added) else "nothing_new"
+            finish_step(connection, step_id, "done", result, detail)
+            return any(added)
+
+        return self._db.write(apply, after=self._told)
+
+    def undo_run(self, run_id: int) -> Future[Undone]:
+        """Take back all that a run of replay did to the bank."""
+        return self._db.write(lambda connection: undo_run(connection, run_id), after=self._told)
+
+    def undo_example(self, tenant: str, example_id: int) -> Future[Undone]:
+        """Give a tenant's example the answer that it had before its last replay."""
+        return self._db.write(
+            lambda connection: undo_example(connection, tenant, example_id), after=self._told
+        )
 
 
 def undo_run(connection: sqlite3.Connection, run_id: int) -> Undone:

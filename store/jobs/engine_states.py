@@ -1,4 +1,4 @@
-"""How engines stand, as each worker says, and which an operator has drained: two small tables that processes share."""
+"""The state of each engine as each worker reports it, and the engines that an operator has drained."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Drained:
 
 
 class EngineStates:
-    """Reads and writes them."""
+    """Shares engine states among workers and the admin pages."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._generation = Generation(db, _GENERATION, check_every_s=0.5)
 
-    # ---- what workers say
+    # ---- what workers report
 
     def say(self, rows: Sequence[EngineStateRow]) -> Future[None]:
         """Put a worker's rows in place of its last ones; rows of workers long gone are dropped. Raises StoreBusy."""
@@ -70,7 +70,7 @@ class EngineStates:
         return self._db.write(write)
 
     def gone(self, worker: str) -> Future[None]:
-        """A worker stops."""
+        """Delete the rows of a worker that stops."""
 
         def delete(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM engine_states WHERE worker = ?", (worker,))
@@ -78,7 +78,7 @@ class EngineStates:
         return self._db.write(delete)
 
     def now(self, now_s: float) -> list[EngineStateRow]:
-        """What workers said within the last seconds, by engine."""
+        """What workers reported within the last seconds, by engine."""
         rows = self._db.read().execute(
             f"SELECT {', '.join(_COLUMNS)} FROM engine_states"  # noqa: S608 - constants
             " WHERE at_s > ? ORDER BY engine, worker",

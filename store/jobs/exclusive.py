@@ -1,4 +1,4 @@
-"""A chore that only one of several workers does at a time: whoever holds the lock file."""
+"""Lock files: work that only one of several processes does at a time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def again_while_alone(
 
 
 class NotAlone(Exception):
-    """Another process is at it."""
+    """Another process holds the lock file."""
 
 
 @contextmanager

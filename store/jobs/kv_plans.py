@@ -41,7 +41,7 @@ class KvPlanRow:
 
 
 class KvPlans:
-    """Reads and writes them. The process that replays writes, workers read."""
+    """Keeps one plan per engine. The process that replays writes, workers read."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

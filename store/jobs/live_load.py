@@ -1,7 +1,7 @@
 """How many requests are in flight right now, over all workers of a data folder: a few bytes per worker, in a file.
 
-A worker's file is locked for as long as it lives, so that a dead one's last word is never believed and a starved one's
-silence is never taken for quiet.
+A worker's file is locked for as long as it lives, so that what a dead worker reported last does not count, and a
+worker too busy to report is counted as busy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STALE_S = 3.0
 
 
 class LoadReport:
-    """One worker's word on its own load. Any thread may write it, one at a time."""
+    """One worker's report of its own load. Any thread may write it, one at a time."""
 
     def __init__(self, data_folder: Path) -> None:
         """Raises OSError."""
@@ -43,27 +43,27 @@ class LoadReport:
             raise
 
     def say(self, in_flight: int) -> None:
-        """Overwrite the word: a few microseconds, and no wait for a disk. Raises OSError."""
+        """Overwrite the report: a few microseconds, and no wait for a disk. Raises OSError."""
         os.pwrite(self._fd, _WORD.pack(time.time(), in_flight), 0)
 
     def close(self) -> None:
-        """Take the word back."""
+        """Delete the report."""
         self._path.unlink(missing_ok=True)
         os.close(self._fd)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveLoad:
-    """What all workers said."""
+    """The load over all workers."""
 
     workers: int
     in_flight: int
     silent: int
-    """Workers that live and have not said anything for seconds: they cannot even do that, so they are busy."""
+    """Workers that live and have reported nothing for seconds: too busy even for that."""
 
 
 def live_load(data_folder: Path) -> LiveLoad:
-    """Read every worker's word; words of the dead are removed. Nobody there: no load. Raises OSError."""
+    """Read every worker's report; those of dead workers are removed. No load where there is none. Raises OSError."""
     workers = in_flight = silent = 0
     with contextlib.suppress(FileNotFoundError):
         for path in sorted((data_folder / _FOLDER).iterdir()):

@@ -27,7 +27,7 @@ class OperatorAsk:
 
 
 class OperatorAsks:
-    """Appends them, and adds them up."""
+    """A log of such requests, and what they cost."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

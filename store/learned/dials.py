@@ -1,4 +1,4 @@
-"""Dials that operators turned while the gateway runs, per served model: what is in force, and how it came about.
+"""Settings of the router that operators change while the gateway runs, per served model, with their history.
 
 The latest row of a model that was not taken back is in force, so that taking it back brings what was in force before.
 Workers notice within a second.
@@ -46,7 +46,7 @@ class TurnedDialsLog:
     def turn(self, turned: TurnedDials) -> Future[TurnedDials]:
         """Put dials in force in place of those before; gives them with their id, once committed.
 
-        Raises StoreBusy; the future raises sqlite3.IntegrityError for a value that no dial has.
+        Raises StoreBusy; the future raises ValueRefused for a value that no dial has.
         """
         row = (
             *(turned.model, turned.at_s, turned.user),

@@ -34,7 +34,7 @@ class FloorRow:
 
 
 class QualityFloors:
-    """Reads and writes them."""
+    """Keeps the accounts: the learner puts them, workers read the cap."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -64,11 +64,12 @@ class QualityFloors:
         row = self._db.read().execute(_SELECT + " WHERE tenant = ? AND model = ?", (tenant, model)).fetchone()
         return FloorRow(*row) if row is not None else None
 
-    def all(self, tenant: str | None = None) -> list[FloorRow]:
-        """Every account, of one tenant if named, in the order of their names."""
+    def all(self, tenant: str | None = None, model: str | None = None) -> list[FloorRow]:
+        """Every account, of one tenant or served model if named, in the order of their names."""
         rows = self._db.read().execute(
-            _SELECT + " WHERE (:tenant IS NULL OR tenant = :tenant) ORDER BY tenant, model",
-            {"tenant": tenant},
+            _SELECT + " WHERE (:tenant IS NULL OR tenant = :tenant) AND (:model IS NULL OR model = :model)"
+            " ORDER BY tenant, model",
+            {"tenant": tenant, "model": model},
         )
         return [FloorRow(*row) for row in rows.fetchall()]
 

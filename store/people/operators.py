@@ -23,7 +23,7 @@ class AdminUser:
 
 
 class AdminUsers:
-    """Reads and writes them. What writes waits for the commit."""
+    """Accounts of the admin pages. What writes waits for the commit."""
 
     def __init__(self, db: Database, timeout_s: float = 30.0) -> None:
         self._db = db

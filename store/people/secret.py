@@ -9,12 +9,10 @@ import secrets
 import tempfile
 from pathlib import Path
 
+from store.errors import BadSecretFile
+
 _SECRET_BYTES = 32
 _FILE_NAME = "secret"
-
-
-class BadSecretFile(Exception):
-    """The file that should hold the installation's secret holds something else."""
 
 
 def load_or_create_secret(data_folder: Path) -> bytes:

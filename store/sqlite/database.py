@@ -14,10 +14,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-from store.sqlite.schema import MIGRATIONS_FOLDER, DatabaseTooNew, SchemaError, migrate
-from store.sqlite.writer import StoreBusy, StoreClosed, Writer, WritingConnection
-
-__all__ = ["Database", "DatabaseTooNew", "SchemaError", "StoreBusy", "StoreClosed"]
+from store.errors import SchemaError, StoreBusy, StoreClosed
+from store.sqlite.schema import MIGRATIONS_FOLDER, migrate
+from store.sqlite.translation import ReadingConnection, translating
+from store.sqlite.writer import Writer, WritingConnection
 
 T = TypeVar("T")
 
@@ -58,11 +58,16 @@ class Database:
         nothing either, but a power cut may lose the last commits; the file stays intact in both cases.
         `max_pending` bounds the jobs that may wait to be written.
 
-        Raises SchemaError (DatabaseTooNew among them), sqlite3.DatabaseError if the file is not a database,
-        and OSError if the folder cannot be made.
+        Raises SchemaError (DatabaseTooNew among them), StoreFailed if the file is not a database, and OSError if the
+        folder cannot be made.
         """
         path = path.absolute()
         path.parent.mkdir(parents=True, exist_ok=True)
+        with translating():
+            return cls._opened(path, durable=durable, max_pending=max_pending, migrations=migrations)
+
+    @classmethod
+    def _opened(cls, path: Path, *, durable: bool, max_pending: int, migrations: Path) -> Database:
         _prepare(path, migrations)
         connection = sqlite3.connect(
             path,
@@ -231,6 +236,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
         uri=True,
         isolation_level=None,
         check_same_thread=False,
+        factory=ReadingConnection,
         cached_statements=256,
     )
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")

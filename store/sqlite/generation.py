@@ -1,4 +1,4 @@
-"""A named counter in the database: whoever deletes something others hold in memory bumps it, and the others notice."""
+"""Named counters in the database, by which processes notice that what they hold in memory has changed."""
 
 from __future__ import annotations
 

@@ -8,17 +8,11 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from store.errors import DatabaseTooNew, SchemaError
+
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 _MIGRATION_SET = "understudy"
 _NUMBERED = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
-
-
-class SchemaError(Exception):
-    """The database cannot be brought to this code's schema; the message says why and what to do."""
-
-
-class DatabaseTooNew(SchemaError):
-    """A later version of the program has already changed this database."""
 
 
 def migrate(connection: sqlite3.Connection, folder: Path = MIGRATIONS_FOLDER) -> None:

@@ -10,8 +10,8 @@ import re
 import sqlite3
 from typing import Literal
 
+from store.errors import StoreBusy, StoreClosed
 from store.sqlite.database import Database
-from store.sqlite.writer import StoreBusy, StoreClosed
 
 Table = Literal["request_words", "example_words"]
 TABLES: tuple[Table, ...] = ("request_words", "example_words")

@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 
 import structlog
 
+from store.errors import StoreBusy, StoreClosed
+from store.sqlite.translation import translated
+
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
@@ -20,14 +23,6 @@ T = TypeVar("T")
 _MAX_BATCH_JOBS = 256
 _MAX_BATCH_S = 0.05
 """Other processes wait for the same lock: a batch is cut here, so that they get their turn."""
-
-
-class StoreBusy(Exception):
-    """More jobs wait to be written than the store holds: drop this one, or try later."""
-
-
-class StoreClosed(Exception):
-    """The store is closed, or was closed before this job could be written."""
 
 
 class WritingConnection(sqlite3.Connection):
@@ -251,4 +246,4 @@ def _succeed(item: _Item, result: Any) -> None:
 
 def _fail(future: Future[Any], error: BaseException) -> None:
     if not future.done():
-        future.set_exception(error)
+        future.set_exception(translated(error) if isinstance(error, sqlite3.Error) else error)

@@ -104,7 +104,7 @@ class Site:
     async def person(self, role: str) -> Person:
         """Somebody signed in with a role, without the time that a password takes."""
         name = f"a-{role}"
-        self.sources.users.put(name, role, "no hash")
+        self.sources.store.operators.put(name, role, "no hash")
         made = self.stranger()
         token = self.sources.sessions.open(name)
         cookie = f"understudy_admin_{self.url.rpartition(':')[2]}"
@@ -117,7 +117,7 @@ def add_user(sources: Sources, name: str, role: str) -> None:
     """An account with PASSWORD. Hashing takes a while on purpose, so it is done once."""
     if not _HASH:
         _HASH.append(hashed(PASSWORD))
-    sources.users.put(name, role, _HASH[0])
+    sources.store.operators.put(name, role, _HASH[0])
 
 
 def token_in(page: str) -> str:

@@ -64,7 +64,7 @@ async def test_guessing_is_slowed_down(pages: Site) -> None:
     stranger = pages.stranger()
     statuses = [(await stranger.sign_in("nobody", "x")).status for _ in range(11)]
     assert statuses[:10] == [401] * 10 and statuses[10] == 429
-    refused = pages.sources.audit.page(limit=1)[0]
+    refused = pages.sources.store.audit.page(limit=1)[0]
     assert (refused.action, refused.outcome, refused.user) == ("sign-in", "refused", "nobody")
 
 
@@ -98,7 +98,7 @@ async def test_a_form_without_our_token_or_from_elsewhere_is_refused_and_noted(p
         got = await operator.post("/sign-out", **headers)
         assert got.status == 403, (token, headers)
     assert (await operator.get("/overview")).status == 200, "it must still be signed in"
-    rows = pages.sources.audit.page(action="/sign-out")
+    rows = pages.sources.store.audit.page(action="/sign-out")
     assert [row.outcome for row in rows] == ["refused"] * 4 and rows[0].user == "a-operator"
 
 
@@ -124,7 +124,7 @@ async def test_a_role_sees_only_what_it_covers(pages: Site) -> None:
 
 async def test_an_account_that_is_taken_away_is_out_at_once(pages: Site) -> None:
     operator = await pages.person("operator")
-    await asyncio.to_thread(pages.sources.users.remove, "a-operator")
+    await asyncio.to_thread(pages.sources.store.operators.remove, "a-operator")
     assert (await operator.get("/overview")).status == 303
 
 
@@ -160,7 +160,7 @@ async def test_signing_in_and_out_is_in_the_audit_log(pages: Site) -> None:
     ann = pages.stranger()
     await ann.sign_in("ann")
     await ann.post("/sign-out")
-    rows = pages.sources.audit.page(user="ann")
+    rows = pages.sources.store.audit.page(user="ann")
     assert [(row.action, row.outcome, row.address) for row in rows] == [
         ("sign-out", "done", "127.0.0.1"),
         ("sign-in", "done", "127.0.0.1"),

@@ -57,8 +57,8 @@ async def pages(tmp_path: Path, asked: list[str]) -> AsyncIterator[Site]:
     async with site(tmp_path) as made:
         for i in range(200):
             record = request_record(i, model="demo", started_at_s=time.time() - i * 60)
-            made.sources.store.decisions.record(record)
-        assert made.sources.store.db.drain(10)
+            made.sources.store.decisions.requests.record(record)
+        assert made.sources.store.drain(10)
         yield made
 
 

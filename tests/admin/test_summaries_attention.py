@@ -48,14 +48,16 @@ async def test_a_gateway_that_is_silent_is_the_first_thing_to_say(pages: Site) -
 async def test_what_fails_comes_before_what_waits_and_each_has_its_page(pages: Site) -> None:
     def make() -> None:
         say(pages, "w1", 1, "open")
-        pages.sources.engine_states.drain("small", "ann", "").result(60)
-        pages.sources.floors.put(FloorRow("a1", "demo", 0.0, 0.1, "threatened", 0, 0, "{}")).result(60)
+        pages.sources.store.jobs.engine_states.drain("small", "ann", "").result(60)
+        pages.sources.store.quality_floors.put(
+            FloorRow("a1", "demo", 0.0, 0.1, "threatened", 0, 0, "{}")
+        ).result(60)
         for number in range(10):
             outcome = "failed" if number < 2 else "answered"
             note(pages, number, outcome=outcome, cost_usd=0.02, reference_cost_usd=0.0)
-        run = pages.sources.store.replay.want("", ReplayBudget(usd=1.0), asked_by="ann").result(60)
-        pages.sources.store.replay.begin(run).result(60)
-        pages.sources.store.replay.end(run, "failed", "no judge").result(60)
+        run = pages.sources.store.jobs.replay.want("", ReplayBudget(usd=1.0), asked_by="ann").result(60)
+        pages.sources.store.jobs.replay.begin(run).result(60)
+        pages.sources.store.jobs.replay.end(run, "failed", "no judge").result(60)
 
     await asyncio.to_thread(make)
     told = await said(pages)

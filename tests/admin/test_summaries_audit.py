@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admin.summaries import audit
-from store.people.audit_log import AuditRecord
+from store.people.audit import AuditRecord
 from tests.admin.site import Site, site
 
 
@@ -21,7 +21,7 @@ async def pages(tmp_path: Path) -> AsyncIterator[Site]:
 
 async def test_rows_come_a_page_at_a_time_and_by_filter(pages: Site) -> None:
     operator = await pages.person("operator")
-    log, now_s = pages.sources.audit, time.time()
+    log, now_s = pages.sources.store.audit, time.time()
     for i in range(audit._ROWS + 5):
         log.note(AuditRecord(now_s, "ann", "do", f"<b>t{i}</b>", "done", "127.0.0.1", {"n": i}))
     log.note(AuditRecord(now_s, "bob", "do", "other", "failed", "::1", {})).result(60)

@@ -29,7 +29,7 @@ def say(pages: Site, worker: str, in_flight: int, breaker: str = "closed") -> No
         *(worker, "large", time.time(), in_flight, 1, 8, in_flight / 8, breaker, False, 10, 2),
         *(0.5, 2.0, None, None),
     )
-    pages.sources.engine_states.say([state]).result(60)
+    pages.sources.store.jobs.engine_states.say([state]).result(60)
 
 
 async def test_workers_are_added_up_and_the_log_says_how_fast_it_was(pages: Site) -> None:
@@ -45,7 +45,7 @@ async def test_workers_are_added_up_and_the_log_says_how_fast_it_was(pages: Site
             total_ms=100.0 + 49 * 4,
             outcome="failed" if i < 2 else "answered",
         )
-        pages.sources.store.decisions.record(record).result(60)
+        pages.sources.store.decisions.requests.record(record).result(60)
     viewer = await pages.person("viewer")
     got = (await viewer.get("/engines.json")).json["engines"]
     small, large = got
@@ -65,12 +65,12 @@ async def test_an_operator_drains_and_restores_and_it_is_noted(pages: Site) -> N
     page = (await operator.get("/engines")).text
     assert "large is drained" in page and "maintenance" in page and "Restore" in page
     assert "large is drained: workers" not in (await operator.get("/engines")).text, "it is said once"
-    assert [one.engine for one in pages.sources.engine_states.drained()] == ["large"]
+    assert [one.engine for one in pages.sources.store.jobs.engine_states.drained()] == ["large"]
     again = await operator.post("/engines/drain", {"engine": "large"}, Accept="application/json")
     assert again.status == 409 and "already" in again.json["error"]["message"]
     assert (await operator.post("/engines/restore", {"engine": "large"})).status == 303
-    assert pages.sources.engine_states.drained() == []
-    rows = pages.sources.audit.page(limit=3)
+    assert pages.sources.store.jobs.engine_states.drained() == []
+    rows = pages.sources.store.audit.page(limit=3)
     assert [(row.action, row.target, row.outcome) for row in rows] == [
         ("/engines/restore", "large", "done"),
         ("/engines/drain", "", "failed"),
@@ -82,16 +82,16 @@ async def test_an_operator_drains_and_restores_and_it_is_noted(pages: Site) -> N
 async def test_an_engine_nobody_configured_cannot_be_drained(pages: Site) -> None:
     operator = await pages.person("operator")
     got = await operator.post("/engines/drain", {"engine": "<b>"}, Accept="application/json")
-    assert got.status == 409 and pages.sources.engine_states.drained() == []
+    assert got.status == 409 and pages.sources.store.jobs.engine_states.drained() == []
 
 
 @pytest.mark.parametrize("role", ["viewer", "viewer-content"])
 async def test_who_is_no_operator_changes_nothing(pages: Site, role: str) -> None:
     person = await pages.person(role)
     assert (await person.post("/engines/drain", {"engine": "large"})).status == 403
-    assert pages.sources.engine_states.drained() == []
+    assert pages.sources.store.jobs.engine_states.drained() == []
     assert "Drain" not in (await person.get("/engines")).text
-    refused = await asyncio.to_thread(pages.sources.audit.page, limit=1)
+    refused = await asyncio.to_thread(pages.sources.store.audit.page, limit=1)
     assert (refused[0].action, refused[0].outcome) == ("/engines/drain", "refused")
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from admin.map_maker import MapMaker, draw
 from admin.summaries.example_map import SHOWN, shared
-from store.store import Memory
+from store import Store
 from tests.admin.traffic import QUESTION, UNLIKE, house
 from tests.patience import eventually
 from tests.store.rows import new_example
@@ -45,7 +45,7 @@ async def test_a_map_is_drawn_on_request_and_opens_examples(tmp_path: Path) -> N
 
 def test_the_command_draws_every_tenants_map(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     for number in range(24):
         store.examples.add(new_example(number, "a1" if number % 2 else "b2")).result(30)
     store.close()
@@ -55,7 +55,7 @@ def test_the_command_draws_every_tenants_map(tmp_path: Path) -> None:
 
 
 def test_what_goes_wrong_while_drawing_is_told_and_ends_nothing(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     maker = MapMaker(store)
     assert not maker.drawing("a1") and maker.problem("a1") == ""
     store.examples.add(new_example(1)).result(30)

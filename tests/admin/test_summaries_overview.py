@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from admin.summaries.overview import SPANS
-from store.jobs.operator_asks import OperatorAsk, OperatorAsks
+from store.jobs.operator_asks import OperatorAsk
 from store.records import OutcomeRecord
 from tests.admin.site import Site, site
 from tests.store.rows import request_record
@@ -25,7 +25,7 @@ async def pages(tmp_path: Path) -> AsyncIterator[Site]:
 
 def note(pages: Site, number: int, **changes: Any) -> None:
     fields = {"model": "demo", "started_at_s": time.time() - 60, "tenant": "a1", **changes}
-    pages.sources.store.decisions.record(request_record(number, **fields)).result(60)
+    pages.sources.store.decisions.requests.record(request_record(number, **fields)).result(60)
 
 
 def fill(pages: Site) -> None:
@@ -84,8 +84,8 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
 
     for tenant in ("a1", "b2"):
         asked = OperatorAsk(time.time(), "ann", tenant, "req-10", "large", False, 0.08, 10, 10, 0.5)
-        OperatorAsks(pages.sources.store.db).note(asked).result(60)
-    pages.sources.store.replay.side_costs.book("a1", "large", "warm", 0.05).result(60)
+        pages.sources.store.jobs.operator_asks.note(asked).result(60)
+    pages.sources.store.jobs.replay.side_costs.book("a1", "large", "near_miss", 0.05).result(60)
     got = (await viewer.get("/overview.json?tenant=a1")).json
     assert got["money"]["by_hand_usd"] == pytest.approx(0.08)
     assert got["money"]["replay_usd"] == pytest.approx(0.05)

@@ -8,7 +8,7 @@ import pytest
 from admin.sources import ServedFacts
 from admin.summaries.quality import floors, quality
 from router.choosing.floor import FloorSettings, QualityFloor
-from store.decisions.outcome_sums import JudgedAnswer
+from store.decisions.outcomes import JudgedAnswer
 from store.learned.quality_floors import FloorRow
 
 MODELS = [ServedFacts("demo", ("small", "large"), "in_context")]

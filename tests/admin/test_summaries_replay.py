@@ -31,11 +31,11 @@ async def test_run_now_is_a_row_that_the_replayer_picks_up(pages: Site) -> None:
     operator = await pages.person("operator")
     done = await operator.post("/replay/run", {"usd": "0.5"})
     assert done.status == 303 and done.headers["Location"] == "/replay/1"
-    run = pages.sources.store.replay.run(1)
+    run = pages.sources.store.jobs.replay.run(1)
     assert run is not None and (run.state, run.asked_by, run.budget.usd) == ("wanted", "admin", 0.5)
     assert run.budget.tokens == 1_000_000
     assert (await operator.post("/replay/1/stop")).status == 303
-    run = pages.sources.store.replay.run(1)
+    run = pages.sources.store.jobs.replay.run(1)
     assert run is not None and run.state == "stopped"
     again = await operator.post("/replay/1/stop", Accept="application/json")
     assert again.status == 409
@@ -45,11 +45,11 @@ async def test_run_now_is_a_row_that_the_replayer_picks_up(pages: Site) -> None:
 async def test_nothing_beyond_the_configured_budget_is_wanted(pages: Site, fields: dict[str, str]) -> None:
     operator = await pages.person("operator")
     assert (await operator.post("/replay/run", fields)).status == 400
-    assert pages.sources.store.replay.runs() == []
+    assert pages.sources.store.jobs.replay.runs() == []
 
 
 async def test_a_run_shows_how_far_it_is_and_what_each_step_bought(pages: Site) -> None:
-    jobs = pages.sources.store.replay
+    jobs = pages.sources.store.jobs.replay
     run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="schedule").result(60)
     jobs.begin(run_id).result(60)
     jobs.plan(run_id, [NewStep("t1", "distil", n, 0.5, 0.1, 0.25, 0.02, 100, 1.0) for n in (7, 8)]).result(60)
@@ -80,7 +80,7 @@ async def test_a_run_shows_how_far_it_is_and_what_each_step_bought(pages: Site) 
 
 
 async def test_a_run_is_taken_back_only_when_it_is_over(pages: Site) -> None:
-    jobs = pages.sources.store.replay
+    jobs = pages.sources.store.jobs.replay
     run_id = jobs.want("", ReplayBudget(usd=1.0), asked_by="admin").result(60)
     operator = await pages.person("operator")
     refused = await operator.post(f"/replay/{run_id}/take-back", Accept="application/json")
@@ -89,7 +89,7 @@ async def test_a_run_is_taken_back_only_when_it_is_over(pages: Site) -> None:
     assert (await operator.post(f"/replay/{run_id}/take-back")).status == 303
     run = jobs.run(run_id)
     assert run is not None and run.state == "undone"
-    assert pages.sources.audit.page(limit=1)[0].detail == {"restored": 0, "removed": 0, "left": 0}
+    assert pages.sources.store.audit.page(limit=1)[0].detail == {"restored": 0, "removed": 0, "left": 0}
 
 
 @pytest.mark.parametrize("id", ["0", "999", "x", "9" * 30, "%F0%9D%9F%99"])
@@ -114,4 +114,4 @@ async def test_a_plan_is_made_by_replays_own_planner_and_asks_nobody(tmp_path: P
         got = await operator.post("/replay/plan", {"usd": "1"}, Accept="application/json")
         assert got.status == 200 and got.json["steps"] == [] and got.json["expected"]["usd"] == 0
         assert "Nothing is worth doing" in (await operator.post("/replay/plan", {"usd": "1"})).text
-        assert made.sources.store.replay.runs() == []
+        assert made.sources.store.jobs.replay.runs() == []

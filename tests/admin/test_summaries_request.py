@@ -7,7 +7,6 @@ from pathlib import Path
 from aiohttp import web
 
 from admin.words import LEFT_OUT
-from store.jobs.operator_asks import OperatorAsks
 from tests.admin.traffic import ALIKE, QUESTION, UNLIKE, house
 from tests.flow.line import Asked, completion
 from tests.flow.test_line_keys import new_key
@@ -149,7 +148,7 @@ async def test_another_engine_is_asked_the_same_and_what_it_cost_is_counted(tmp_
         assert here.large.asked[-1].headers.get("Authorization") is None
         await operator.post(f"/requests/{id}/ask", {"engine": "large"})
         assert [m["content"] for m in here.large.asked[-1].json["messages"]] == [ALIKE]
-        assert OperatorAsks(here.site.sources.store.db).spent_usd(0.0) == 2 * 3 * 10 / 1e6
+        assert here.site.sources.store.jobs.operator_asks.spent_usd(0.0) == 2 * 3 * 10 / 1e6
         assert (await operator.post(f"/requests/{id}/ask", {"engine": "nobody"})).status == 409
 
 
@@ -187,7 +186,7 @@ async def test_texts_that_are_switched_off_are_nowhere(tmp_path: Path) -> None:
         id = await here.ask(QUESTION)
         reader = await here.site.person("viewer-content")
         assert "Texts are not kept" in (await reader.get(f"/requests/{id}")).text
-        assert here.site.sources.store.texts.total_bytes() == 0
+        assert here.site.sources.store.decisions.texts.total_bytes() == 0
 
 
 async def test_examples_lent_by_another_tenant_are_shown_to_the_operator(tmp_path: Path) -> None:

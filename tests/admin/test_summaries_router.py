@@ -10,11 +10,12 @@ import pytest
 from admin.page import Page
 from admin.pages.router import ROUTER, WHAT_IF
 from admin.roles import Role
-from admin.summaries.router import LATEST_REASONS, router
+from admin.summaries.router import router
 from admin.summaries.what_if import what_if
-from store.decisions.rollups import RequestRollups
-from store.store import Memory
+from store import Store
+from store.decisions.requests import LATEST_REASONS
 from tests.admin.traffic import ALIKE, QUESTION, UNLIKE, house
+from tests.store.behind import database
 
 
 @pytest.mark.parametrize("page", [ROUTER, WHAT_IF])
@@ -27,7 +28,7 @@ async def test_shares_reasons_and_dials_are_those_of_the_traffic(tmp_path: Path)
     async with house(tmp_path) as here:
         for question in (QUESTION, ALIKE, UNLIKE, QUESTION):
             await here.ask(question)
-        await asyncio.to_thread(RequestRollups(here.site.sources.store.db, ["gpt-4o"]).catch_up)
+        await asyncio.to_thread(here.site.sources.rollups.catch_up)
         viewer = await here.site.person("viewer")
         told = (await viewer.get("/router.json?model=gpt-4o")).json
         assert told["shares"]["totals"] == {"large": 2, "small + examples": 1, "memory": 1}
@@ -77,9 +78,9 @@ async def test_a_turned_dial_decides_the_next_requests_until_it_is_taken_back(tm
 
 
 def test_the_latest_reasons_are_read_from_an_index_and_not_from_the_whole_log(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     values = {"model": "m", "since": 0.0, "looked": 10, "limit": 5}
-    plan = [row[3] for row in store.db.read().execute("EXPLAIN QUERY PLAN " + LATEST_REASONS, values)]
+    plan = [row[3] for row in database(store).read().execute("EXPLAIN QUERY PLAN " + LATEST_REASONS, values)]
     assert any("USING INDEX requests_by_time" in step for step in plan), plan
     assert not any("TEMP B-TREE" in step for step in plan), plan
     store.close()

@@ -43,7 +43,7 @@ async def test_use_is_counted_by_tenant_and_by_key(pages: Site) -> None:
         record = request_record(
             i, tenant=key.tenant, key_id=key.id if i < 3 else "", started_at_s=time.time() - 5, cost_usd=0.5
         )
-        pages.sources.store.decisions.record(record).result(60)
+        pages.sources.store.decisions.requests.record(record).result(60)
     viewer = await pages.person("viewer")
     (tenant,) = (await viewer.get("/tenants.json")).json["tenants"]
     assert (tenant["requests"], tenant["cost_usd"], tenant["tokens"]) == (5, pytest.approx(2.5), 750)

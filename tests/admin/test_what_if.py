@@ -13,7 +13,7 @@ from admin.computing import Computations, Told
 from admin.sources import Sources
 from admin.summaries.what_if import shared
 from admin.what_if import Question, by_count, compute
-from store.store import Memory
+from store import Store
 from tests.admin.site import Got, Person, site
 from tests.store.rows import choice_record, outcome_record
 
@@ -21,7 +21,7 @@ MODEL = {"demo": {"engines": ["small", "large"], "policy": "in_context"}}
 ASKED = "/router/what-if.json?preference=0.3&m=2&max_examples=1"
 
 
-def learnt_from(store: Memory, count: int = 240) -> None:
+def learnt_from(store: Store, count: int = 240) -> None:
     """Decisions drawn at random, of which with examples is nearly as good as the large engine and far cheaper."""
     draw = random.Random(7)
     for number in range(count):
@@ -29,7 +29,7 @@ def learnt_from(store: Memory, count: int = 240) -> None:
         two = number % 2
         quality = (0.3, 0.6 + 0.3 * two, 0.95)[chosen] if draw.random() < 0.9 else 0.5
         engine, ids = (("small", ()), ("small", (1, 2)[: 1 + two]), ("large", ()))[chosen]
-        store.choices.record(
+        store.decisions.choices.record(
             choice_record(
                 number,
                 model="demo",
@@ -153,7 +153,7 @@ async def test_a_log_that_tells_too_little_says_so_and_of_what(tmp_path: Path) -
 
 
 def test_the_same_log_gives_the_same_figures(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     learnt_from(store, 60)
     question, heard = Question("a1", "demo", 0.5, 0.8, 3, 8), []
     asked = Computations(functools.partial(compute, store), "what-if")

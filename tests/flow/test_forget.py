@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from learning.bank.contributor import contributor, is_from, user_digest, user_of
-from store.decisions.feedback import FeedbackRecord
+from store import Store
+from store.decisions.outcomes import FeedbackRecord
 from store.examples.vectors import from_blob
-from store.store import Memory
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import stage
 from tests.flow.test_line_keys import new_key
@@ -69,15 +69,17 @@ def known_words(data: Path) -> set[str]:
 
 def teach(data: Path) -> None:
     """For each user a choice with a vector of its own, feedback with a comment, and a version learnt from the tenant."""
-    store = Memory.open(data)
+    store = Store.open(data)
     tenants = {key.tenant_name: key for key in store.keys.list()}
     for number, (name, user, word) in enumerate(TAUGHT):
         key = tenants[name]
         by = contributor(store.secret, key.tenant, key.id, user)
         fields = {"tenant": key.tenant, "contributor": by, "completion_id": f"chatcmpl-{word}"}
-        store.choices.record(choice_record(number, vector=unit_vector(number + 77, 48), **fields)).result(30)
+        store.decisions.choices.record(
+            choice_record(number, vector=unit_vector(number + 77, 48), **fields)
+        ).result(30)
         said = FeedbackRecord(key.tenant, word, "", f"req-{number}", by, 1.0, comment=f"The {word} is right.")
-        store.feedback.give(said, [outcome_record(number, tenant=key.tenant)]).result(30)
+        store.outcomes.feedback.give(said, [outcome_record(number, tenant=key.tenant)]).result(30)
         store.artifacts.publish("bandit", key.tenant, "gpt-4o", f"weights of {name}".encode(), metrics={})
     store.close()
 

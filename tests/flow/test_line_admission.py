@@ -11,13 +11,14 @@ import pytest
 from tests.flow.line import Line
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
 from tests.patience import until
+from tests.store.behind import database
 
 
 def bank(gate: Line) -> list[tuple[str, str]]:
     """(question, answer) of every example of every tenant."""
     memory = gate.gateway.memory
     assert memory is not None
-    rows = memory.store.db.read().execute("SELECT question, answer FROM examples ORDER BY id")
+    rows = database(memory.store).read().execute("SELECT question, answer FROM examples ORDER BY id")
     return [tuple(row) for row in rows.fetchall()]
 
 
@@ -87,7 +88,7 @@ async def test_a_new_contributors_examples_wait_before_others_are_served_them(tm
         assert memory is not None
         # The founder came two days ago; whoever comes today is new.
         await asyncio.wrap_future(
-            memory.store.db.write(
+            database(memory.store).write(
                 lambda db: db.execute("UPDATE examples SET created_at_s = created_at_s - 172800")
             )
         )

@@ -14,9 +14,9 @@ import pytest
 from router.choosing import features
 from router.choosing.bandit import Lesson, Option, Scene
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
+from store import Store
 from store.learned.artifacts import Artifacts
 from store.records import Vector
-from store.store import Memory as Store
 from tests.flow.line import Got, Line, Upstream, line, upstream
 from tests.router.examples.scoring import features_model
 
@@ -56,7 +56,7 @@ class Stage:
 
     def vector(self, tenant: str = "default") -> Vector:
         """Of the tenant's first request."""
-        vector = self.store.choices.after(0, 1, tenant=tenant)[0][1].vector
+        vector = self.store.decisions.choices.after(0, 1, tenant=tenant)[0][1].vector
         assert vector is not None
         return vector
 
@@ -152,7 +152,7 @@ async def test_the_example_that_the_scorer_expects_to_help_is_sent_and_everythin
     assert told(got) == ("small", "1")
     sent = here.small.asked[-1].json["messages"]
     assert [m["content"] for m in sent] == [QUESTION, "Use ls -a.", ALIKE]
-    choice = here.store.choices.get("default", got.headers["x-understudy-decision-id"])
+    choice = here.store.decisions.choices.get("default", got.headers["x-understudy-decision-id"])
     assert choice is not None and choice.engine == "small" and len(choice.example_ids) == 1
     assert choice.scorer == "prior" and choice.candidate_features is not None
     assert choice.candidates[0]["id"] == choice.example_ids[0] and choice.candidates[0]["sent"]
@@ -209,7 +209,7 @@ async def test_without_even_a_prior_the_nearest_examples_are_sent(
         await here.gate.chat(QUESTION)
         got = await here.gate.chat(ALIKE)
         assert told(got) == ("small", "1")
-        choice = here.store.choices.get("default", got.headers["x-understudy-decision-id"])
+        choice = here.store.decisions.choices.get("default", got.headers["x-understudy-decision-id"])
         assert choice is not None and (choice.scorer, choice.policy_version) == ("", "none")
         assert f"{SCALARS} 1.0" in await here.metrics()
 
@@ -220,7 +220,7 @@ async def test_what_two_tenants_taught_never_meets(here: Stage) -> None:
     for name in "abc":
         got = await here.gate.chat(QUESTION, bearer(name))
         assert told(got) == ("large", "0"), "nobody's examples but one's own"
-        tenants[name] = next(t for t, _ in here.store.choices.slots() if t not in tenants.values())
+        tenants[name] = next(t for t, _ in here.store.decisions.choices.slots() if t not in tenants.values())
     await here.publish("bandit", bandit(here.vector(tenants["a"]), small=1.0, large=0.3), tenants["a"])
     await here.publish("bandit", bandit(here.vector(tenants["b"]), small=0.0, large=1.0), tenants["b"])
     for tenant in tenants.values():
@@ -228,7 +228,7 @@ async def test_what_two_tenants_taught_never_meets(here: Stage) -> None:
     seen = {}
     for name in "abc":
         got = await here.gate.chat(ALIKE, bearer(name))
-        choice = here.store.choices.get(tenants[name], got.headers["x-understudy-decision-id"])
+        choice = here.store.decisions.choices.get(tenants[name], got.headers["x-understudy-decision-id"])
         assert choice is not None
         seen[name] = (told(got)[0], choice.policy_version.split("-")[0])
     assert seen == {"a": ("small", "bandit"), "b": ("large", "bandit"), "c": ("small", "prior")}

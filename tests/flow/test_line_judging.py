@@ -18,8 +18,8 @@ from learning.outcomes.judging import Judging
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
 from simulation.stream import Stream
 from simulation.world import World
-from store.learned.quality_floors import FloorRow, QualityFloors
-from store.store import Memory as Store
+from store import Store
+from store.learned.quality_floors import FloorRow
 from tests.flow.line import Asked, Line, completion, line, upstream
 from tests.patience import PATIENCE_S
 from understudy.settings.file import parse_config
@@ -96,7 +96,7 @@ async def test_what_a_judge_finds_is_written_and_what_it_costs_is_booked_apart(t
         await gate.settled()
         store, series = store_of(gate), await metrics_of(gate)
         found = [o for id in decisions for o in store.outcomes.of("default", id)]
-        choices = [store.choices.get("default", id) for id in decisions]
+        choices = [store.decisions.choices.get("default", id) for id in decisions]
     assert found and {o.source for o in found} == {"judge"}
     assert {o.engine for o in found} <= {"small", "large"}, "nobody takes the judge's words for an answer"
     served = {o.request_id for o in found if o.served}
@@ -187,7 +187,7 @@ class Promise:
         return sum(self.offloaded[known:]) / count
 
     def row(self) -> FloorRow:
-        row = QualityFloors(store_of(self.gate).db).get("default", "gpt-4o")
+        row = store_of(self.gate).quality_floors.get("default", "gpt-4o")
         assert row is not None
         return row
 

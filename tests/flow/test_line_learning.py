@@ -173,7 +173,7 @@ async def test_under_a_load_step_the_share_rises_and_falls_again(tmp_path: Path)
     async with loop(tmp_path, large={"max_in_flight": 4}, exploration=still, load=load, **two) as here:
         await here.ready()
         here.large.script = slowly
-        choices = here.gate.gateway.memory.store.choices
+        choices = here.gate.gateway.memory.store.decisions.choices
         before = choices.after(0, 1000)[-1][0]
         idle = await here.used(30, at_once=1)
         pressed = await here.used(120, at_once=24)

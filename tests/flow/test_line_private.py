@@ -6,9 +6,8 @@ import asyncio
 from pathlib import Path
 
 from gateway.handlers.examples import PATH
-from store.examples.private_bank import PrivateBank
+from store import Store
 from store.people.secret import tenant_id
-from store.store import Memory as Store
 from tests.flow.test_line_examples import ALIKE, QUESTION, Stage, stage
 
 ALICE = {"Authorization": "Bearer sk-alice"}
@@ -45,7 +44,7 @@ async def test_what_is_said_is_put_aside_and_never_sent_along(tmp_path: Path) ->
         assert memory is not None and memory.embedder is not None and store.indexes is not None
         vector = await asyncio.to_thread(memory.embedder.embed_blocking, QUESTION)
         assert store.indexes.nearest(tenant, vector, 5) == []
-        questions, _ = await asyncio.to_thread(PrivateBank(store.db).counts, tenant)
+        questions, _ = await asyncio.to_thread(store.examples.private.counts, tenant)
         assert questions == 5
 
 

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from store.answers.semantic_entries import SemanticEntries
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
+from tests.store.behind import database
 
 QUESTION = "How do I list all files in a directory, including the hidden ones?"
 ALIKE = (
@@ -354,5 +355,5 @@ async def test_a_late_decision_is_gone_without(tmp_path: Path) -> None:
 def rows(here: Stage, table: str) -> int:
     memory = here.gate.gateway.memory
     assert memory is not None
-    found: tuple[int] = memory.store.db.read().execute(f"SELECT count(*) FROM {table}").fetchone()
+    found: tuple[int] = database(memory.store).read().execute(f"SELECT count(*) FROM {table}").fetchone()
     return found[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.decisions.requests import DecisionLog
+from store.decisions.requests import RequestLog
 from tests.flow.line import Line, line, upstream
 
 
@@ -32,9 +32,9 @@ def config(url: str, folder: Path) -> dict[str, object]:
     }
 
 
-def log(made: Line) -> DecisionLog:
+def log(made: Line) -> RequestLog:
     assert made.gateway.memory is not None
-    return made.gateway.memory.store.decisions
+    return made.gateway.memory.store.decisions.requests
 
 
 async def test_what_the_reference_would_have_charged_is_noted_with_every_answer(tmp_path: Path) -> None:

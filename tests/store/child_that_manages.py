@@ -8,13 +8,13 @@ import threading
 import time
 from pathlib import Path
 
-from store.examples.capacity import make_room
-from store.examples.compaction import compact
-from store.store import Memory
+from store import Store
+from store.examples.capacity import compact, make_room
+from tests.store.behind import database
 from tests.store.rows import new_example, unit_vector
 
 folder, life = Path(sys.argv[1]), int(sys.argv[2])
-memory = Memory.open(folder, dimensions=8, embedding_version="v2", poll_s=0.001, save_every_s=0.001)
+memory = Store.open(folder, dimensions=8, embedding_version="v2", poll_s=0.001, save_every_s=0.001)
 bank = memory.examples
 saying = threading.Lock()
 
@@ -46,7 +46,7 @@ def evict() -> None:
         gone = make_room(bank, "b2", max_examples=60, max_bytes=200_000, batch=30)
         if gone.examples:
             say("evicted", gone.examples)
-        compact(memory.db, keep_removals_s=0.2, batch=5)
+        compact(database(memory), keep_removals_s=0.2, batch=5)
 
 
 def embed() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from store import Store
 from store.examples.capacity import make_room
 from store.examples.vector_index import TenantIndexes
-from store.store import Memory
 from tests.store.rows import unit_vector
 
 CHILD = Path(__file__).parent / "child_that_manages.py"
@@ -67,7 +67,7 @@ def test_kills_amid_import_eviction_and_reembedding_lose_nothing_acknowledged(tm
     assert {id: one for id, one in kept.items() if one[0] == "a1"}.items() <= there.items()
     assert all(version == "v2" for id, _, _, version in rows if id in embedded)
 
-    memory = Memory.open(tmp_path, dimensions=8, embedding_version="v2", poll_s=1e6)
+    memory = Store.open(tmp_path, dimensions=8, embedding_version="v2", poll_s=1e6)
     assert memory.follower is not None and memory.indexes is not None
     assert memory.follower.wait_for(memory.examples.last_seq(), 60)
     make_room(memory.examples, "b2", max_examples=60)

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from store.decisions.feedback import FeedbackRecord
+from store import Store
+from store.decisions.outcomes import FeedbackRecord
 from store.examples.vector_index import TenantIndexes
-from store.learned.quality_floors import FloorRow, QualityFloors
-from store.store import Memory
+from store.learned.quality_floors import FloorRow
 from tests.store.rows import (
     answer,
     choice_record,
@@ -21,51 +21,19 @@ from tests.store.rows import (
 ROOT = Path(__file__).parents[2]
 
 
-def opened(folder: Path) -> Memory:
-    return Memory.open(folder, dimensions=8, embedding_version="v1", poll_s=1e6)
+def opened(folder: Path) -> Store:
+    return Store.open(folder, dimensions=8, embedding_version="v1", poll_s=1e6)
 
 
-def teach(memory: Memory, number: int, tenant: str, who: str, text: str) -> bytes:
+def teach(memory: Store, number: int, tenant: str, who: str, text: str) -> bytes:
     """Have a choice, feedback with a comment and an outcome; gives the choice's vector as SQLite keeps it."""
     vector = unit_vector(number + 5000, 64)
-    memory.choices.record(
+    memory.decisions.choices.record(
         choice_record(number, tenant=tenant, contributor=who, vector=vector, completion_id=text)
     )
     said = FeedbackRecord(tenant, f"key {number}", "", f"req-{number}", who, 1.0, comment=text)
-    memory.feedback.give(said, [outcome_record(number, tenant=tenant)])
+    memory.outcomes.feedback.give(said, [outcome_record(number, tenant=tenant)])
     return vector.astype("<f2").tobytes()
-
-
-def test_a_restart_forgets_nothing(tmp_path: Path) -> None:
-    memory = opened(tmp_path)
-    assert memory.follower is not None and memory.indexes is not None
-    key, secret_text = memory.keys.create("acme", "laptop")
-    examples = [memory.examples.add(new_example(number)) for number in range(40)]
-    memory.exact.put(b"k", "a1", answer())
-    memory.decisions.record(request_record(1))
-    teach(memory, 1, "a1", "ann", "good")
-    version = memory.artifacts.publish("bandit", "a1", "gpt-4o", b"weights", metrics={})
-    last = examples[-1].result(30)
-    assert memory.follower.wait_for(last.seq, 30)
-    before = memory.indexes.nearest("a1", unit_vector(3), 5)
-    assert memory.close()
-    assert memory.close()
-
-    again = opened(tmp_path)
-    assert again.follower is not None and again.indexes is not None
-    assert again.follower.wait_for(last.seq, 30)
-    assert again.secret == memory.secret
-    assert again.keys.lookup(secret_text) == key
-    assert again.examples.by_ids("a1", [last.id]) == [last]
-    assert again.exact.get(b"k", 1001.0) == answer()
-    assert again.decisions.get("req-1") == request_record(1)
-    assert again.indexes.nearest("a1", unit_vector(3), 5) == before
-    (experience,) = again.outcomes.experiences("a1", "gpt-4o")
-    assert experience.choice.request_id == "req-1" and len(experience.outcomes) == 1
-    assert [said.comment for said in again.feedback.of("a1", "req-1")] == ["good"]
-    assert again.artifacts.active("bandit", "a1", "gpt-4o") == version
-    assert again.artifacts.read(version) == b"weights"
-    assert again.close()
 
 
 def test_kills_while_snapshots_are_written_lose_no_example_and_no_neighbour(tmp_path: Path) -> None:
@@ -102,10 +70,10 @@ def test_kills_while_snapshots_are_written_lose_no_example_and_no_neighbour(tmp_
 ENDLESS = """
 import itertools, sys
 from pathlib import Path
-from store.store import Memory
+from store import Store
 from tests.store.rows import new_example
 
-memory = Memory.open(Path(sys.argv[1]), dimensions=8, embedding_version="v1", poll_s=0.001, save_every_s=0.001)
+memory = Store.open(Path(sys.argv[1]), dimensions=8, embedding_version="v1", poll_s=0.001, save_every_s=0.001)
 for number in itertools.count():
     added = memory.examples.add(new_example(number, request_id=f"{sys.argv[2]} {number}")).result(60)
     print(added.id, flush=True)
@@ -113,7 +81,7 @@ for number in itertools.count():
 
 
 def test_without_an_embedder_there_is_no_index(tmp_path: Path) -> None:
-    memory = Memory.open(tmp_path)
+    memory = Store.open(tmp_path)
     assert (memory.indexes, memory.follower) == (None, None)
     assert memory.examples.add(new_example(1, vector=None)).result(30).id == 1
     assert memory.close()
@@ -133,13 +101,13 @@ def test_a_forgotten_tenant_is_in_no_table_no_index_and_no_file(tmp_path: Path) 
             memory.examples.remove(tenant, [memory.examples.add(new).result(30).id])
         else:
             memory.examples.add(new)
-        memory.exact.put(b"%d" % number, tenant, answer(text.encode()))
-        memory.decisions.record(request_record(number, tenant=tenant, reason=text))
+        memory.answers.exact.put(b"%d" % number, tenant, answer(text.encode()))
+        memory.decisions.requests.record(request_record(number, tenant=tenant, reason=text))
         vectors[mark].append(teach(memory, number, tenant, "ann", text))
     for tenant, mark in (("a1", "GONE"), ("b2", "KEPT")):
         memory.artifacts.publish("scorer", tenant, "m", f"{mark} weights".encode(), metrics={})
-        QualityFloors(memory.db).put(FloorRow(tenant, "m", 1.0, 0.5, "holds", 1, 1, mark)).result(30)
-    assert memory.db.drain(30)
+        memory.quality_floors.put(FloorRow(tenant, "m", 1.0, 0.5, "holds", 1, 1, mark)).result(30)
+    assert memory.drain(30)
     assert memory.follower.wait_for(memory.examples.last_seq(), 30)
     memory.indexes.save(memory.examples.database_id(), memory.follower.folded_seq)
     assert list((tmp_path / "index").glob("a1.*"))
@@ -151,10 +119,10 @@ def test_a_forgotten_tenant_is_in_no_table_no_index_and_no_file(tmp_path: Path) 
     assert (forgotten.choices, forgotten.versions) == (150, 1)
     assert forgotten.examples == 300 / 2 - len(range(1, 300, 14))
     assert memory.indexes.nearest("a1", unit_vector(1), 5) == []
-    assert memory.exact.get(b"1", 1001.0) is None
-    assert memory.decisions.recent(10, tenant="a1") == []
+    assert memory.answers.exact.get(b"1", 1001.0) is None
+    assert memory.decisions.requests.recent(10, tenant="a1") == []
     assert memory.outcomes.after(0, tenant="a1") == []
-    assert memory.choices.after(0, tenant="a1") == []
+    assert memory.decisions.choices.after(0, tenant="a1") == []
     for file in tmp_path.rglob("*"):
         content = file.read_bytes() if file.is_file() else b""
         assert b"GONE" not in content, file
@@ -163,7 +131,7 @@ def test_a_forgotten_tenant_is_in_no_table_no_index_and_no_file(tmp_path: Path) 
     assert len(memory.outcomes.experiences("b2", limit=200)) == 150
     assert memory.artifacts.active("scorer", "b2", "m") is not None
     assert not list((tmp_path / "index").glob("a1.*"))
-    assert memory.exact.get(b"2", 1001.0) is not None
+    assert memory.answers.exact.get(b"2", 1001.0) is not None
     assert memory.examples.count("b2") == memory.indexes.size("b2") > 100
     assert memory.close()
 
@@ -181,9 +149,9 @@ def test_a_forgotten_contributor_is_in_no_table_no_index_no_exact_answer_and_no_
         )
         vectors[who].append(unit_vector(number).astype("<f2").tobytes())
         vectors[who].append(teach(memory, number, "a1", who, text))
-        memory.exact.put(b"%d" % number, "a1", answer(text.encode()))
-    memory.exact.put(b"theirs", "b2", answer(b"KEPT"))
-    assert memory.db.drain(30)
+        memory.answers.exact.put(b"%d" % number, "a1", answer(text.encode()))
+    memory.answers.exact.put(b"theirs", "b2", answer(b"KEPT"))
+    assert memory.drain(30)
     assert memory.follower.wait_for(memory.examples.last_seq(), 30)
     memory.indexes.save(memory.examples.database_id(), memory.follower.folded_seq)
     before = next((tmp_path / "index").glob("a1.*.usearch")).stat().st_size
@@ -194,8 +162,8 @@ def test_a_forgotten_contributor_is_in_no_table_no_index_no_exact_answer_and_no_
     assert forgotten.choices == 100
     assert {e.choice.contributor for e in memory.outcomes.experiences("a1")} == {"bob"}
     assert memory.examples.count("a1") == memory.indexes.size("a1") == 100
-    assert memory.exact.get(b"1", 1001.0) is None
-    assert memory.exact.get(b"theirs", 1001.0) is not None
+    assert memory.answers.exact.get(b"1", 1001.0) is None
+    assert memory.answers.exact.get(b"theirs", 1001.0) is not None
     for file in tmp_path.rglob("*"):
         content = file.read_bytes() if file.is_file() else b""
         assert b"GONE" not in content, file

@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from store.decisions.requests import DecisionLog
-from store.jobs.kv_plans import KvPlans
-from store.store import Memory as Store
+from store import Store
 from tests.store.rows import request_record
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until
@@ -42,7 +40,7 @@ def test_what_is_planned_is_cached_before_it_is_asked_for(open_guide: Opener, tm
         store = Store.open(tmp_path / f"gateway{number}" / "data")
         try:
             _used_yesterday(guide, store)
-            plans = KvPlans(store.db)
+            plans = store.jobs.kv_plans
             until(lambda: len(plans.examples("small")) == len(SUBJECTS), "a plan")  # noqa: B023 - called here
             if warm:
                 until(lambda: plans.plans()[0].warmed >= len(SUBJECTS), "everything warm")  # noqa: B023
@@ -67,7 +65,7 @@ def _used_yesterday(guide: Guide, store: Store) -> None:
         guide.teach(QUESTION.format(subject, subject), answer.strip())
     tenant = store.examples.tenants().popitem()[0]
     ids = [example.id for example in store.examples.page(tenant)]
-    log = DecisionLog(store.db)
+    log = store.decisions.requests
     for number in range(9):
         sent = tuple(ids if number < 3 else ids[:1])
         record = request_record(

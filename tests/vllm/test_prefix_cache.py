@@ -6,7 +6,8 @@ import copy
 import json
 from pathlib import Path
 
-from store.store import Memory as Store
+from store import Store
+from tests.store.behind import database
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until
 
@@ -74,6 +75,6 @@ def test_what_the_engine_found_in_its_cache_is_told_counted_logged_and_kept(
     store = Store.open(tmp_path / "gateway0" / "data")
     kept = "SELECT cached_tokens FROM requests ORDER BY started_at_s"
     try:
-        until(lambda: [row[0] for row in store.db.read().execute(kept)] == [0, *both], "it kept")
+        until(lambda: [row[0] for row in database(store).read().execute(kept)] == [0, *both], "it kept")
     finally:
         store.close()

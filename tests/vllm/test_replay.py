@@ -20,9 +20,9 @@ from typing import Any
 from benchmarks.tiny_models.world import Fact
 from benchmarks.vllm.serving import Served
 from router.digest import NO_INSTRUCTIONS, scope_of
+from store import Store
 from store.people.secret import tenant_id
 from store.records import NewExample
-from store.store import Memory
 from tests.vllm.conftest import STILL
 from tests.vllm.guide import WORLD, guided, settings, until
 
@@ -92,7 +92,7 @@ def told(*words: str) -> str:
 
 def remembered(data: Path, fact: Fact, answer: str, phrasing: int) -> None:
     """A pair as the large model's answers are remembered, written beside the running gateway."""
-    store = Memory.open(data)
+    store = Store.open(data)
     try:
         asked = fact.question(phrasing)
         store.examples.add(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from store.people.operators import ROLES, AdminUsers
+from store.people.operators import ROLES
 from understudy.commands.data_folder import data_option, store_in
 
 
@@ -39,7 +39,7 @@ def password(data: Path, user: str, role: str | None, from_stdin: bool) -> None:
     try:
         digest = hashed(chosen)
         with store_in(data, create=True) as store:
-            made = AdminUsers(store.db).put(user, role, digest)
+            made = store.operators.put(user, role, digest)
     except ValueError as error:
         click.echo(f"understudy: {error}", err=True)
         sys.exit(2)
@@ -53,7 +53,7 @@ def password(data: Path, user: str, role: str | None, from_stdin: bool) -> None:
 def users(data: Path) -> None:
     """List accounts and their roles."""
     with store_in(data) as store:
-        found = AdminUsers(store.db).list()
+        found = store.operators.list()
     for user in found:
         since = datetime.fromtimestamp(user.changed_at_s, UTC).date()
         click.echo(f"{user.name:24}  {user.role:14}  password of {since}")
@@ -67,7 +67,7 @@ def users(data: Path) -> None:
 def remove(data: Path, user: str) -> None:
     """Delete an account; its sessions end."""
     with store_in(data) as store:
-        if not AdminUsers(store.db).remove(user):
+        if not store.operators.remove(user):
             click.echo(f"understudy: there is no account {user!r}", err=True)
             sys.exit(2)
     click.echo(f"removed {user}")

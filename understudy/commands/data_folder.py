@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from store.people.secret import BadSecretFile
-from store.sqlite.database import StoreBusy, StoreClosed
-from store.sqlite.schema import SchemaError
-from store.store import Memory
+from store import Store
+from store.errors import StoreError
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant
 
@@ -31,19 +28,19 @@ def data_option() -> Callable[[F], F]:
 
 
 @contextmanager
-def store_in(data: Path, *, create: bool = False) -> Iterator[Memory]:
+def store_in(data: Path, *, create: bool = False) -> Iterator[Store]:
     """The open store, without indexes. What keeps a command from working ends the process with status 2, saying why."""
     try:
-        if not create and not (data / "understudy.db").exists():
+        if not create and not Store.is_in(data):
             raise FileNotFoundError(f"{data} holds no understudy.db: it is no gateway's data folder")
-        store = Memory.open(data)
-    except (OSError, sqlite3.Error, SchemaError, BadSecretFile) as error:
+        store = Store.open(data)
+    except (OSError, StoreError) as error:
         give_up(f"cannot use the data folder: {error}")
     try:
         yield store
     except NoSuchTenant as error:
         give_up(str(error))
-    except (sqlite3.Error, StoreBusy, StoreClosed, TimeoutError) as error:
+    except (StoreError, TimeoutError) as error:
         give_up(f"the store could not be written: {error or type(error).__name__}")
     finally:
         store.close()

@@ -19,8 +19,8 @@ from understudy.commands.tenant_option import tenant_named, tenant_option
 if TYPE_CHECKING:
     from learning.evaluation.logged import Logged
     from learning.evaluation.target_policies import TargetPolicy
+    from store import Store
     from store.decisions.outcomes import Experience
-    from store.store import Memory
 
 _BATCH = 5_000
 _AGO = re.compile(r"(\d+(?:\.\d+)?)([dh])")
@@ -113,9 +113,9 @@ def evaluate(
         _refuse(str(error))
 
 
-def _slot(store: Memory, tenant: str | None, model: str | None) -> tuple[str, str]:
+def _slot(store: Store, tenant: str | None, model: str | None) -> tuple[str, str]:
     """The one (tenant, model) that is meant."""
-    slots = store.choices.slots()
+    slots = store.decisions.choices.slots()
     if tenant is not None:
         whose = tenant_named(store.keys, tenant)
         slots = [slot for slot in slots if slot[0] == whose]
@@ -131,7 +131,7 @@ def _slot(store: Memory, tenant: str | None, model: str | None) -> tuple[str, st
     return slots[0]
 
 
-def _latest(store: Memory, tenant: str, model: str, since_s: float, limit: int) -> list[Experience]:
+def _latest(store: Store, tenant: str, model: str, since_s: float, limit: int) -> list[Experience]:
     kept: collections.deque[Experience] = collections.deque(maxlen=limit)
     after_id = 0
     while True:
@@ -144,7 +144,7 @@ def _latest(store: Memory, tenant: str, model: str, since_s: float, limit: int) 
         after_id = batch[-1].row_id
 
 
-def _all(store: Memory, tenant: str, model: str, found: Logged) -> list[TargetPolicy]:
+def _all(store: Store, tenant: str, model: str, found: Logged) -> list[TargetPolicy]:
     """Every policy that can be evaluated on this log; says on standard error if the bandit in use cannot."""
     from learning.evaluation.target_policies import NoSuchPolicy
     from router.choosing.bandit import BanditError
@@ -164,7 +164,7 @@ def _all(store: Memory, tenant: str, model: str, found: Logged) -> list[TargetPo
     return wanted
 
 
-def _policy(store: Memory, text: str, tenant: str, model: str) -> TargetPolicy:
+def _policy(store: Store, text: str, tenant: str, model: str) -> TargetPolicy:
     from learning.evaluation.target_policies import NoSuchPolicy, learnt, parsed
 
     kind, _, which = text.partition(":")

@@ -12,7 +12,6 @@ from typing import BinaryIO, cast
 import click
 
 from learning.bank.importing.rows import line_of
-from store.examples.export import exported
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.tenant_option import tenant_named, tenant_option
 
@@ -34,7 +33,7 @@ def export(data: Path, tenant: str | None, output: str, vectors: bool) -> None:
         try:
             with _opened(output) as file:
                 for whose in tenants:
-                    for row in exported(store.db, whose):
+                    for row in store.examples.exported(whose):
                         file.write(line_of(row.example, row.embedded_text, row.vector if vectors else None))
                         written += 1
         except BrokenPipeError:

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from learning.bank.forgetting import Forgetter
-from store.examples.contributors import tenants
-from store.store import Memory
+from store import Store
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
 
@@ -39,7 +38,7 @@ def forget(data: Path, tenant: str | None, key_id: str | None, user: str | None,
         if key_id:
             done = [forgetter.contributor(_tenant_of_key(store, key_id), key_id=key_id, purge=True)]
         elif user:
-            where = [tenant_named(store.keys, tenant)] if tenant else tenants(store.db)
+            where = [tenant_named(store.keys, tenant)] if tenant else store.tenants()
             done = [forgetter.contributor(one, user=user, purge=True) for one in where]
         else:
             assert tenant is not None
@@ -58,7 +57,7 @@ def forget(data: Path, tenant: str | None, key_id: str | None, user: str | None,
         sys.exit(1)
 
 
-def _tenant_of_key(store: Memory, key_id: str) -> str:
+def _tenant_of_key(store: Store, key_id: str) -> str:
     for key in store.keys.list():
         if key.id == key_id:
             return key.tenant

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 import click
@@ -13,8 +12,6 @@ from gateway.keys import DEFAULT_TENANT
 from learning.bank.importing.formats import FORMATS
 from learning.bank.importing.importer import Importer, Options, Tally
 from learning.bank.importing.lines import BadFile
-from store.examples.imports import ImportCursors
-from store.examples.restoring import restore_many
 from store.records import Kind
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.example_settings import embedder_for, example_settings
@@ -69,11 +66,10 @@ def import_(
         named = tenant_named(store.keys, tenant) if tenant else None
         # With keys nobody can be the default tenant any more: what went there would never be found.
         options = Options(named, "" if store.keys.any_configured() else DEFAULT_TENANT, format, kind, again)
-        cursors = ImportCursors(store.db)
         with Progress(files) as progress:
             importer = Importer(
-                partial(restore_many, store.db),
-                cursors,
+                store.examples.restore_many,
+                store.examples.imports,
                 store.secret,
                 admission(settings),
                 options,

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import click
 
+from store import Store
 from store.people.keys import KeyStore, NoSuchKey
-from store.people.secret import load_or_create_secret
-from store.sqlite.database import Database
 
 _DATA = click.option(
     "--data",
@@ -35,8 +34,8 @@ def keys() -> None:
 @click.option("--name", default="unnamed", show_default=True, help="A note for people.")
 def create(data: Path, tenant: str, name: str) -> None:
     """Create a key and print it, this once."""
-    with _store(data) as store:
-        key, secret = store.create(tenant, name)
+    with _keys(data) as found:
+        key, secret = found.create(tenant, name)
         click.echo(secret)
         click.echo(
             f"Key {key.id} of tenant '{tenant}'. It is not shown again: only a keyed hash of it is stored.",
@@ -48,8 +47,8 @@ def create(data: Path, tenant: str, name: str) -> None:
 @_DATA
 def list_(data: Path) -> None:
     """List keys, without their secrets."""
-    with _store(data) as store:
-        for key in store.list():
+    with _keys(data) as found:
+        for key in found.list():
             since = datetime.fromtimestamp(key.created_at_s, UTC).date()
             state = "revoked" if key.revoked_at_s else "active"
             click.echo(
@@ -62,9 +61,9 @@ def list_(data: Path) -> None:
 @click.argument("key_id")
 def revoke(data: Path, key_id: str) -> None:
     """Revoke a key. Running gateways refuse it within about a second."""
-    with _store(data) as store:
+    with _keys(data) as found:
         try:
-            store.revoke(key_id).result(timeout=30)
+            found.revoke(key_id).result(timeout=30)
         except NoSuchKey:
             click.echo(f"understudy: there is no key {key_id!r}; `understudy keys list` shows them", err=True)
             sys.exit(2)
@@ -72,10 +71,10 @@ def revoke(data: Path, key_id: str) -> None:
 
 
 @contextmanager
-def _store(data: Path) -> Iterator[KeyStore]:
+def _keys(data: Path) -> Iterator[KeyStore]:
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    db = Database.open(data / "understudy.db")
+    store = Store.open(data)
     try:
-        yield KeyStore(db, load_or_create_secret(data))
+        yield store.keys
     finally:
-        db.close()
+        store.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import orjson
 
-from store.jobs.kv_plans import KvPlanExample, KvPlanRow, KvPlans
+from store.jobs.kv_plans import KvPlanExample, KvPlanRow
 from understudy.commands.data_folder import data_option, store_in
 
 
@@ -20,7 +20,7 @@ from understudy.commands.data_folder import data_option, store_in
 def kv_plan(data: Path, as_json: bool) -> None:
     """Show the plan of every engine; no text of any example."""
     with store_in(data) as store:
-        plans = KvPlans(store.db)
+        plans = store.jobs.kv_plans
         rows = [(plan, plans.examples(plan.engine)) for plan in plans.plans()]
     if as_json:
         told = [asdict(plan) | {"examples": [asdict(e) for e in examples]} for plan, examples in rows]

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from store import Store
 from store.decisions.outcomes import Experience
 from store.learned.artifacts import ArtifactBroken
 from store.records import ArtifactRecord
-from store.store import Memory
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.example_settings import example_settings
 from understudy.commands.giving_up import give_up
@@ -105,7 +105,7 @@ def scorer(
         sys.exit(1)
 
 
-def _experiences(store: Memory, tenant: str, model: str) -> list[Experience]:
+def _experiences(store: Store, tenant: str, model: str) -> list[Experience]:
     found: list[Experience] = []
     while page := store.outcomes.experiences(
         tenant, model, limit=_PAGE, after_id=found[-1].row_id if found else 0
@@ -114,7 +114,7 @@ def _experiences(store: Memory, tenant: str, model: str) -> list[Experience]:
     return found
 
 
-def _incumbent(store: Memory, tenant: str, model: str) -> tuple[ArtifactRecord | None, bytes | None]:
+def _incumbent(store: Store, tenant: str, model: str) -> tuple[ArtifactRecord | None, bytes | None]:
     """The scorer in use with its bytes; without bytes where the prior serves, for want of a version or of its file."""
     active = store.artifacts.best("scorer", tenant, model)
     if active is None:

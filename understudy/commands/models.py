@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import click
 import orjson
 
+from store import Store
 from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord
-from store.store import Memory
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import tenant_named
@@ -201,25 +201,25 @@ def export(data: Path, version: int, output: Path) -> None:
     click.echo(f"{output}: {record.kind} version {record.id}, {record.size_bytes} bytes", err=True)
 
 
-def _version(store: Memory, version: int) -> ArtifactRecord:
+def _version(store: Store, version: int) -> ArtifactRecord:
     record = store.artifacts.get(version)
     if record is None:
         give_up(f"there is no version {version}; `understudy models list` shows them")
     return record
 
 
-def _require_whole(store: Memory, record: ArtifactRecord) -> bytes:
+def _require_whole(store: Store, record: ArtifactRecord) -> bytes:
     try:
         return store.artifacts.read(record)
     except ArtifactBroken as broken:
         give_up(str(broken))
 
 
-def _tenant_id(store: Memory, name: str) -> str:
+def _tenant_id(store: Store, name: str) -> str:
     return "" if name == _OPERATOR else tenant_named(store.keys, name)
 
 
-def _tenant_names(store: Memory) -> dict[str, str]:
+def _tenant_names(store: Store) -> dict[str, str]:
     return {key.tenant: key.tenant_name for key in store.keys.list()} | {"": _OPERATOR}
 
 

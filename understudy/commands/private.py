@@ -11,10 +11,10 @@ import orjson
 
 from learning.private.budget import AccountingMissing, epsilon_of
 from learning.private.build import BudgetExhausted, NothingToRelease, Written, spent
+from store import Store
+from store.errors import StoreBusy
 from store.examples.private_bank import BudgetMoved, PrivateBank, Release
 from store.jobs.exclusive import NotAlone, alone
-from store.sqlite.database import StoreBusy
-from store.store import Memory as Store
 from understudy.commands.giving_up import give_up
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named
 from understudy.settings.config import Config
@@ -56,7 +56,8 @@ def status(config_path: Path, as_json: bool) -> None:
     store = _store(config)
     try:
         rows = [
-            _row(config, PrivateBank(store.db), tenant) for tenant in sorted(PrivateBank(store.db).tenants())
+            _row(config, store.examples.private, tenant)
+            for tenant in sorted(store.examples.private.tenants())
         ]
     except AccountingMissing as error:
         give_up(str(error))
@@ -150,7 +151,7 @@ async def _built(
         made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
         try:
             tenant = tenant_named(memory.store.keys, name)
-            bank = PrivateBank(memory.store.db)
+            bank = memory.store.examples.private
             if tenant not in bank.tenants():
                 raise CannotBuild(f"{name} is not private: name it in private.tenants")
             writing = writer(config, memory, made, reference, generator)

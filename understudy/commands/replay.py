@@ -11,9 +11,9 @@ from typing import Any
 import click
 import orjson
 
+from store import Store
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun
-from store.store import Memory as Store
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
 from understudy.commands.replay_tables import (
@@ -93,8 +93,8 @@ def replay(
 def list_(data: Path, limit: int, as_json_: bool) -> None:
     """List runs, newest first: what they did and what they cost."""
     with store_in(data) as store:
-        runs = store.replay.runs(limit=limit)
-        found = [as_json(store.replay, run) for run in runs]
+        runs = store.jobs.replay.runs(limit=limit)
+        found = [as_json(store.jobs.replay, run) for run in runs]
     if as_json_:
         click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2))
     else:
@@ -108,10 +108,10 @@ def list_(data: Path, limit: int, as_json_: bool) -> None:
 def show(data: Path, run: int, as_json_: bool) -> None:
     """Show one run: its steps, what came of each, and what it cost by engine and purpose."""
     with store_in(data) as store:
-        found = store.replay.run(run)
+        found = store.jobs.replay.run(run)
         if found is None:
             give_up(f"there is no run {run}; `understudy replay list` shows them")
-        shown = as_json(store.replay, found, steps=True)
+        shown = as_json(store.jobs.replay, found, steps=True)
     if as_json_:
         click.echo(orjson.dumps(shown, option=orjson.OPT_INDENT_2))
         return
@@ -156,7 +156,7 @@ def undo(data: Path, run: int | None, example: int | None, tenant: str | None) -
 def stop(data: Path, run: int) -> None:
     """Have a run stop before its next request to an engine; another process may be running it."""
     with store_in(data) as store:
-        asked = store.replay.ask_to_stop(run).result()
+        asked = store.jobs.replay.ask_to_stop(run).result()
     click.echo(f"run {run} stops before its next request" if asked else f"run {run} does not go on")
 
 

@@ -36,7 +36,7 @@ def serve_admin(config: Config, gateway_port: int, config_file: Path | None = No
     sock = _bound(config.admin)
     gateway_url = f"http://{config.listen.host}:{gateway_port}"
     with sock, admin(config, sock.getsockname()[1], gateway_url, config_file) as (app, sources):
-        _first_password(sources.users)
+        _first_password(sources.store.operators)
         chores = Housekeeper(_chores(sources, config.admin))
         chores.start()
         try:
@@ -54,7 +54,7 @@ def _chores(sources: Sources, settings: AdminSettings) -> list[Chore]:
 
     def trim() -> None:
         sources.rollups.trim(time.time()).result(60)
-        sources.audit.trim(time.time() - settings.audit_days * 86_400).result(60)
+        sources.store.audit.trim(time.time() - settings.audit_days * 86_400).result(60)
 
     return [Chore("add_up", _ADD_UP_EVERY_S, add_up), Chore("trim", _TRIM_EVERY_S, trim)]
 

@@ -16,8 +16,8 @@ import structlog
 
 from engines.engine import Engine
 from engines.guard import Guard
+from store.errors import StoreBusy, StoreClosed
 from store.jobs.engine_states import EngineStateRow, EngineStates
-from store.sqlite.database import StoreBusy, StoreClosed
 
 log = structlog.get_logger(__name__)
 

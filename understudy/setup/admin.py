@@ -12,15 +12,8 @@ from admin.app import AdminApp, Options
 from admin.hands import Hands
 from admin.pages import PAGES
 from admin.sources import EngineFacts, Given, ReplayFacts, ServedFacts, Sources
-from store.decisions.outcome_sums import OutcomeSums
-from store.decisions.rollups import RequestRollups
-from store.jobs.engine_states import EngineStates
+from store import Store
 from store.jobs.replay_records import ReplayBudget
-from store.learned.quality_floors import QualityFloors
-from store.people.audit_log import AuditLog
-from store.people.operators import AdminUsers
-from store.people.sessions import AdminSessions
-from store.store import Memory as Store
 from understudy.operator_actions import AdminHands
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
@@ -69,15 +62,8 @@ def sources(
     effective = EffectiveSettings(config, config_file)
     return Sources(
         store,
-        AdminUsers(store.db),
-        AdminSessions(
-            store.db, store.secret, idle_s=settings.idle_min * 60, longest_s=settings.longest_h * 3600
-        ),
-        AuditLog(store.db),
-        RequestRollups(store.db, config.models),
-        EngineStates(store.db),
-        OutcomeSums(store.db),
-        QualityFloors(store.db),
+        store.sessions(idle_s=settings.idle_min * 60, longest_s=settings.longest_h * 3600),
+        store.decisions.rollups(config.models),
         Given(
             engines=tuple(_engine(config, name) for name in config.engines),
             models=tuple(_model(config, name) for name in config.models),

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from learning.outcomes.feedback_intake import FeedbackIntake
 from learning.outcomes.known_quality import Known, KnownQuality
 from learning.outcomes.target import Targets
-from store.examples.rows import by_request
-from store.records import Example
-from store.sqlite.power_cut import sync_log
 
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
-    from store.sqlite.database import Database
-    from store.store import Memory as Store
+    from store import Store
     from understudy.memory import Memory
     from understudy.settings.config import Config
 
@@ -35,21 +30,17 @@ def feedback_intake(
     """
     store = memory.store
     return FeedbackIntake(
-        answers=Targets(store.choices, memory.requests, settle_s=settle_s),
-        log=store.feedback,
+        answers=Targets(store.decisions.choices, memory.requests, settle_s=settle_s),
+        log=store.outcomes.feedback,
         examples=store.examples,
         judgements=store.examples.ledger,
-        example_of=partial(_example_of, store.db),
+        example_of=store.examples.by_request,
         corrections=corrections,
         secret=store.secret,
         window_s=window_s,
         known=known,
-        sync=partial(sync_log, store.db) if survive_power_cut else None,
+        sync=store.sync if survive_power_cut else None,
     )
-
-
-def _example_of(db: Database, tenant: str, request_id: str) -> Example | None:
-    return by_request(db.read(), tenant, request_id)
 
 
 def known_quality(store: Store, config: Config) -> KnownQuality:

@@ -32,10 +32,8 @@ from router.examples.features import Features
 from router.examples.rarity import Rarity
 from router.examples.scorer import ScorerError, Scoring
 from router.policies.in_context import InContext, Knobs
-from store.examples.answer_vectors import CandidateVectors
-from store.jobs.kv_plans import KvPlans
+from store import Store
 from store.learned.quality_floors import QualityFloors
-from store.store import Memory as Store
 from understudy.memory import Memory
 from understudy.settings.config import Config, ModelSettings
 from understudy.setup.learner import promised
@@ -81,8 +79,7 @@ def in_context(
         floor=chosen.floor,
         enough=chosen.candidates,
         lenders=lenders(config.sharing.grants, store.keys.tenant_named),
-        with_vectors=CandidateVectors(
-            store.db,
+        with_vectors=store.examples.candidate_vectors(
             question_version=embedder.version,
             answer_version=version_of(embedder.version, answers.max_characters) if answers.enabled else "",
         ),
@@ -100,7 +97,7 @@ def in_context(
         store.artifacts,
         openers,
         prior=_prior(openers, metrics),
-        floors=Caps(QualityFloors(store.db), name, floor.x, metrics) if floor is not None else None,
+        floors=Caps(store.quality_floors, name, floor.x, metrics) if floor is not None else None,
         broken=lambda kind: metrics.broken.labels(kind).inc(),
     )
     exploration = settings.in_context.exploration
@@ -152,7 +149,7 @@ def _hot(settings: ModelSettings, config: Config, store: Store) -> Callable[[str
     engine = settings.engines[0]
     if engine not in config.replay.kv_plan.engines:
         return lambda tenant: {}
-    return HotExamples(KvPlans(store.db), engine).places
+    return HotExamples(store.jobs.kv_plans, engine).places
 
 
 def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scoring | None:

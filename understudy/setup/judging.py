@@ -9,7 +9,7 @@ from gateway.metrics import Metrics
 from learning.outcomes.judging import Judging
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
-from store.store import Memory as Store
+from store import Store
 from understudy.settings.config import Config
 from understudy.settings.learning import JudgingSettings
 from understudy.setup.feedback import known_quality

@@ -31,7 +31,6 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
     from gateway.keepers.example import ExampleKeeper
     from gateway.keepers.request import RequestKeeper
     from gateway.keepers.use import UseKeeper
-    from store.examples.contributors import Standings
     from understudy.setup.admission import admission
 
     store = memory.store
@@ -46,7 +45,7 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
             store.indexes.nearest,
             secret=store.secret,
             embedded_characters=examples.embedding.max_characters,
-            standing=Standings(store.db, good_quality=examples.admission.good_quality).of,
+            standing=store.examples.contributors.standings(good_quality=examples.admission.good_quality).of,
             opted_out_keys=examples.admission.opted_out_keys,
         )
         found += semantic.around(keeper) if semantic is not None else [keeper]
@@ -55,7 +54,10 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
             engines = {name: model.engines for name, model in config.models.items()}
             found.append(
                 ChoiceKeeper(
-                    store.choices, engines, secret=store.secret, embedding_version=memory.embedder.version
+                    store.decisions.choices,
+                    engines,
+                    secret=store.secret,
+                    embedding_version=memory.embedder.version,
                 )
             )
         if config.feedback.regenerated:
@@ -69,7 +71,7 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
             from gateway.keepers.text import Allowance, TextKeeper
 
             texts = TextKeeper(
-                store.texts,
+                store.decisions.texts,
                 admission(settings.examples),
                 Allowance(wanted.share),
                 secret=store.secret,

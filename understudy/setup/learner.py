@@ -17,10 +17,9 @@ from learning.training.scorer.rows import VectorsOf
 from learning.training.stored_lessons import lessons_of
 from learning.training.trainers import BanditTrainer, CountsTrainer, ScorerTrainer
 from router.choosing.floor import FloorSettings
-from store.examples.answer_vectors import CandidateVectors
-from store.learned.quality_floors import FloorRow, QualityFloors
+from store import Store
+from store.learned.quality_floors import FloorRow
 from store.records import Vector
-from store.store import Memory as Store
 from understudy.settings.config import Config, ModelSettings
 from understudy.settings.memory import AnswerVectorSettings
 
@@ -86,8 +85,7 @@ def vectors_of(store: Store, answers: AnswerVectorSettings) -> Callable[[str, st
     """(tenant, embedding version) to a reader of its examples' vectors, as the scorer is trained on them."""
 
     def of(tenant: str, embedding_version: str) -> VectorsOf:
-        reader = CandidateVectors(
-            store.db,
+        reader = store.examples.candidate_vectors(
             question_version=embedding_version,
             answer_version=version_of(embedding_version, answers.max_characters) if answers.enabled else "",
         )
@@ -111,7 +109,7 @@ class Floors:
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
-        self._rows = QualityFloors(store.db)
+        self._rows = store.quality_floors
         self._promised = {
             name: (model, promise)
             for name, model in config.models.items()
@@ -122,7 +120,7 @@ class Floors:
         """Read what is new in the log and write what may be offloaded now."""
         if not self._promised:
             return
-        for tenant, name in self._store.choices.slots():
+        for tenant, name in self._store.decisions.choices.slots():
             if name in self._promised:
                 try:
                     self._catch_up(tenant, name)
@@ -135,7 +133,7 @@ class Floors:
         row, floor = caught_up(
             before := self._rows.get(tenant, name),
             promise,
-            self._store.choices,
+            self._store.decisions.choices,
             self._store.outcomes,
             tenant=tenant,
             model=name,

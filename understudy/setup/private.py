@@ -10,9 +10,7 @@ from learning.private.build import Mechanism, PrivateBuilder, PrivateWriter
 from learning.private.words import Bounds
 from router.examples.rarity import Rarity
 from store.admission.cutting import cut
-from store.examples.private_bank import PrivateBank
 from store.records import Vector
-from store.sqlite.power_cut import sync_log
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.private import PrivateSettings
@@ -45,12 +43,12 @@ def builder(config: Config, memory: Memory) -> PrivateBuilder:
         raise CannotBuild("there is no embedder: leave memory.examples.enabled on")
     rarity = Rarity.read(embedder.tokenizer_file)
     return PrivateBuilder(
-        PrivateBank(memory.store.db),
+        memory.store.examples.private,
         mechanism(config.private),
         _embed(config, memory),
         lambda word: rarity(word) < _COMMON_BELOW,
         embedder.dimensions,
-        lambda: sync_log(memory.store.db),
+        memory.store.sync,
     )
 
 

@@ -65,7 +65,7 @@ def replay(
         engine=settings.engine,
         generator=settings.generator,
     )
-    jobs, sampled = memory.store.replay, {"temperature": settings.temperature}
+    jobs, sampled = memory.store.jobs.replay, {"temperature": settings.temperature}
     planner = Planner(
         material,
         jobs,

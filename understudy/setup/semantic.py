@@ -11,8 +11,6 @@ from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import Knobs, SemanticAnswers
 from learning.reuse.equivalence import same_text
-from store.answers.semantic_entries import SemanticEntries
-from store.answers.semantic_observations import SemanticObservations
 from understudy.memory import Memory
 from understudy.settings.memory import MemorySettings
 
@@ -38,7 +36,7 @@ def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -
     if embedder is None or store.indexes is None:
         return None
     counters = SemanticMetrics(metrics.registry)
-    entries = SemanticEntries(store.db, ttl_s=settings.exact.ttl_s)
+    entries = store.answers.entries
     knobs = Knobs(
         dict(reuse.deltas),
         reuse.audit_share,
@@ -50,7 +48,7 @@ def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -
         embedder,
         store.indexes,
         entries,
-        SemanticObservations(store.db),
+        store.answers.observations,
         ThreadPoolExecutor(_THREADS, thread_name_prefix="semantic"),
         counters,
         knobs,

@@ -16,14 +16,13 @@ from engines.chat_json import parse_object
 from engines.errors import RequestError
 from learning.bank.contributor import contributor, user_of
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, digested
-from learning.bank.importing.batches import BatchInputs
 from learning.bank.importing.formats import Answered, Asked, BadLine, Exported, Pair, read_line
 from learning.bank.importing.lines import MAX_LINE_BYTES, Line, fingerprint, lines, opened
 from learning.bank.importing.rows import row_of_export
 from store.admission import Admission
+from store.examples.batch_inputs import BatchInputs
 from store.examples.imports import ImportCursors
-from store.examples.restoring import Restored
-from store.records import Admitted, Kind, NewExample, Vector
+from store.records import Admitted, Kind, NewExample, Restored, Vector
 
 _BATCH_ROWS = 500
 _BATCH_CHARACTERS = 4 * 2**20
@@ -31,7 +30,7 @@ _TIMEOUT_S = 120.0
 
 
 Admit = Callable[[Sequence[Restored]], Future[list[Admitted]]]
-"""store.examples.restoring.restore_many of a database: all of them, committed when the future resolves, or none."""
+"""`restore_many` of the bank: all of them, committed when the future resolves, or none."""
 
 
 class Listener(Protocol):

@@ -13,9 +13,8 @@ from typing import Any
 import orjson
 
 from learning.bank.importing.formats import BadLine
-from store.examples.restoring import Account, Restored
 from store.examples.vectors import BadVector, checked, from_blob, to_blob
-from store.records import Example, NewExample, Vector
+from store.records import Account, Example, NewExample, Restored, Vector
 
 _TENANT = re.compile(r"[0-9a-f]{32}|default")
 _TEXTS = ("source_engine", "embedding_version", "contributor")

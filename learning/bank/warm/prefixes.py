@@ -20,11 +20,10 @@ from engines.engine import Engine
 from learning.replay.asking import MayGoOn
 from learning.replay.material import kept_instructions
 from router.digest import asked_under
-from store.decisions.engine_log import uses_of_examples
+from store import Store
 from store.examples.accounting import decayed
-from store.jobs.kv_plans import KvPlanExample, KvPlans
+from store.jobs.kv_plans import KvPlanExample
 from store.records import Example
-from store.store import Memory as Store
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +103,7 @@ class PrefixWarmer:
     async def step(self, engine: str) -> list[KvPlanExample]:
         """Make one engine's plan, store it, warm what is due; gives the plan. Raises what the store raises."""
         planned, examples, figures = await asyncio.to_thread(self._plan, engine)
-        await asyncio.wrap_future(KvPlans(self.store.db).put(engine, planned, figures, self.clock()))
+        await asyncio.wrap_future(self.store.jobs.kv_plans.put(engine, planned, figures, self.clock()))
         log.info("kv_planned", engine=engine, examples=len(planned), **figures)
         if self.warm:
             # The most used last: engines that run short drop what was used longest ago.
@@ -114,7 +113,9 @@ class PrefixWarmer:
 
     def _plan(self, engine: str) -> tuple[list[KvPlanExample], dict[Name, Example], dict[str, int]]:
         now_s = self.clock()
-        uses = uses_of_examples(self.store.db, engine, since_s=now_s - _LOOK_BACK_S, limit=_MOST_USES)
+        uses = self.store.decisions.requests.uses_of_examples(
+            engine, since_s=now_s - _LOOK_BACK_S, limit=_MOST_USES
+        )
         ids: dict[str, set[int]] = {}
         for tenant, _, sent in uses:
             ids.setdefault(tenant, set()).update(sent)
@@ -163,7 +164,7 @@ class PrefixWarmer:
         self.metrics.cost.labels(name).inc(bill.usd)
         self.metrics.tokens.labels(name, "cached").inc(cached)
         self.metrics.tokens.labels(name, "computed").inc(max(0, tokens - cached))
-        plans, costs = KvPlans(self.store.db), self.store.replay.side_costs
+        plans, costs = self.store.jobs.kv_plans, self.store.jobs.replay.side_costs
         await asyncio.wrap_future(plans.note_warmed(name, tokens=tokens, cached_tokens=cached, usd=bill.usd))
         await asyncio.wrap_future(costs.book(example.tenant, name, "warm", bill.usd, tokens))
 

@@ -68,7 +68,7 @@ class Here:
         """Have the router choose, and an engine answer."""
         fields = {"tenant": self.tenants[who], "at_s": time.time(), "example_ids": ()}
         record = choice_record(number, **(fields | changes))
-        self.memory.store.choices.record(record).result(30)
+        self.memory.store.decisions.choices.record(record).result(30)
 
     def outcomes(self, number: int, who: str = "ann") -> list[OutcomeRecord]:
         return self.memory.store.outcomes.of(self.tenants[who], f"req-{number}")
@@ -82,7 +82,7 @@ class Here:
 
     def quality(self, example: Example) -> float | None:
         self.memory.store.examples.flush_uses()
-        assert self.memory.store.db.drain(30)
+        assert self.memory.store.drain(30)
         found = self.memory.store.examples.get(example.tenant, example.id)
         assert found is not None
         return found.quality
@@ -153,7 +153,7 @@ async def test_feedback_becomes_an_outcome_of_the_engine_that_answered_with_what
         assert (outcome.source, outcome.served, outcome.engine) == ("user", True, "small")
         assert outcome.example_ids == (3, 1) and outcome.probability == 1.0
         assert "Hm." not in outcome.detail
-    (kept,) = here.memory.store.feedback.of(here.tenants["ann"], "req-1")
+    (kept,) = here.memory.store.outcomes.feedback.of(here.tenants["ann"], "req-1")
     assert kept.comment == "Hm."
 
 
@@ -237,10 +237,10 @@ async def test_a_replayed_answer_takes_feedback_and_teaches_nothing_about_engine
     row = request_record(
         1, tenant=here.tenants["ann"], outcome="hit", engine="", example_ids=(), started_at_s=time.time()
     )
-    here.memory.store.decisions.record(row).result(30)
+    here.memory.store.decisions.requests.record(row).result(30)
     assert (await here.say({"decision_id": "req-1", "thumb": "down", "comment": "Stale."})).status == 201
     assert here.outcomes(1) == []
-    assert len(here.memory.store.feedback.of(here.tenants["ann"], "req-1")) == 1
+    assert len(here.memory.store.outcomes.feedback.of(here.tenants["ann"], "req-1")) == 1
 
 
 async def test_the_examples_an_answer_was_made_with_and_became_are_judged_and_no_lent_one(here: Here) -> None:
@@ -297,7 +297,7 @@ async def test_a_correction_that_may_not_be_kept_leaves_nothing_behind(here: Her
     here.answered(1)
     got = await here.say({"decision_id": "req-1", "correction": correction, "messages": MESSAGES})
     assert got.status == 400 and got.code.startswith("not_admitted_")
-    assert here.memory.store.feedback.of(here.tenants["ann"], "req-1") == []
+    assert here.memory.store.outcomes.feedback.of(here.tenants["ann"], "req-1") == []
     assert here.outcomes(1) == []
 
 

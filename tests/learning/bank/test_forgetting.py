@@ -6,14 +6,14 @@ from pathlib import Path
 
 from learning.bank.contributor import contributor
 from learning.bank.forgetting import Forgetter
-from store.store import Memory
+from store import Store
 from tests.store.rows import answer, choice_record, new_example, outcome_record
 
 TENANT, OTHER = "a" * 32, "b" * 32
 
 
 def test_only_the_named_contributors_examples_go(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     whose = [
         (TENANT, "key_1", "ann"),
         (TENANT, "key_2", "ann"),
@@ -24,10 +24,10 @@ def test_only_the_named_contributors_examples_go(tmp_path: Path) -> None:
     for number, (tenant, key_id, user) in enumerate(whose):
         name = contributor(store.secret, tenant, key_id, user)
         store.examples.admit(new_example(number, tenant, contributor=name)).result(30)
-        store.choices.record(choice_record(number, tenant=tenant, contributor=name)).result(30)
+        store.decisions.choices.record(choice_record(number, tenant=tenant, contributor=name)).result(30)
         store.outcomes.note(outcome_record(number, tenant=tenant)).result(30)
     for key, tenant in ((b"1" * 32, TENANT), (b"2" * 32, OTHER)):
-        store.exact.put(key, tenant, answer()).result(30)
+        store.answers.exact.put(key, tenant, answer()).result(30)
     forgetter = Forgetter(store)
     assert forgetter.contributor(TENANT).examples == 0, "nobody in particular is nobody"
     by_user = forgetter.contributor(TENANT, user="ann", purge=True)
@@ -35,18 +35,21 @@ def test_only_the_named_contributors_examples_go(tmp_path: Path) -> None:
     assert len(store.outcomes.of(TENANT, "req-2")) == 1 and not store.outcomes.of(TENANT, "req-0")
     assert forgetter.contributor(TENANT, key_id="key_2").examples == 1
     assert store.examples.count(TENANT) == 1 and store.examples.count(OTHER) == 1
-    assert store.exact.get(b"1" * 32, 1001.0) is None and store.exact.get(b"2" * 32, 1001.0) is not None
+    assert (
+        store.answers.exact.get(b"1" * 32, 1001.0) is None
+        and store.answers.exact.get(b"2" * 32, 1001.0) is not None
+    )
     store.artifacts.publish("counts", TENANT, "m", b"{}", metrics={})
     whole = forgetter.tenant(TENANT)
     assert (whole.examples, whole.choices, whole.versions) == (1, 1, 1) and forgetter.erase()
-    assert [choice.tenant for _, choice in store.choices.after(0)] == [OTHER]
+    assert [choice.tenant for _, choice in store.decisions.choices.after(0)] == [OTHER]
     store.close()
 
 
 def test_whoever_left_only_a_choice_is_forgotten_too(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     name = contributor(store.secret, TENANT, "key_1", "ann")
-    store.choices.record(choice_record(1, tenant=TENANT, contributor=name)).result(30)
+    store.decisions.choices.record(choice_record(1, tenant=TENANT, contributor=name)).result(30)
     assert Forgetter(store).contributor(TENANT, user="ann").choices == 1
-    assert store.choices.get(TENANT, "req-1") is None
+    assert store.decisions.choices.get(TENANT, "req-1") is None
     store.close()

@@ -8,7 +8,7 @@ import pytest
 
 from learning.outcomes.target import Targets
 from store.decisions.choices import Choices
-from store.decisions.requests import DecisionLog
+from store.decisions.requests import RequestLog
 from store.sqlite.database import Database
 from tests.store.rows import choice_record, request_record
 
@@ -22,7 +22,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
 
 async def test_an_answer_is_found_by_either_id_and_only_by_the_kind_that_was_named(db: Database) -> None:
     Choices(db).record(choice_record(1)).result(30)
-    targets = Targets(Choices(db), DecisionLog(db), settle_s=0.0)
+    targets = Targets(Choices(db), RequestLog(db), settle_s=0.0)
     for id, completion in (("req-1", False), ("req-1", None), ("chatcmpl-1", True), ("chatcmpl-1", None)):
         found = await targets.wait_for("a1", id, completion=completion)
         assert found is not None and found.request_id == "req-1"
@@ -34,7 +34,7 @@ async def test_an_answer_is_found_by_either_id_and_only_by_the_kind_that_was_nam
 
 
 async def test_an_answer_that_no_policy_weighed_is_found_in_the_log_of_requests(db: Database) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for number, outcome in enumerate(("answered", "aborted", "hit", "failed", "upstream_error"), start=1):
         engine = "" if outcome == "hit" else "large"
         log.record(request_record(number, outcome=outcome, engine=engine)).result(30)
@@ -47,7 +47,7 @@ async def test_an_answer_that_no_policy_weighed_is_found_in_the_log_of_requests(
 
 
 async def test_feedback_that_is_faster_than_the_recorder_finds_its_answer_all_the_same(db: Database) -> None:
-    targets = Targets(Choices(db), DecisionLog(db), settle_s=30.0)
+    targets = Targets(Choices(db), RequestLog(db), settle_s=30.0)
     waiting = asyncio.create_task(targets.wait_for("a1", "chatcmpl-1", completion=True))
     await asyncio.sleep(0.02)
     assert not waiting.done()

@@ -12,9 +12,9 @@ import pytest
 
 from learning.private.build import BudgetExhausted, NothingToRelease, PrivateBuilder, spent
 from learning.private.tenants import make_private
-from store.examples.private_bank import BudgetMoved, PrivateBank
+from store import Store
+from store.examples.private_bank import BudgetMoved
 from store.records import Vector
-from store.store import Memory as Store
 from tests.store.rows import new_example
 from understudy.settings.file import ConfigError, parse_config
 from understudy.settings.private import PrivateSettings
@@ -49,10 +49,10 @@ def builder(
 ) -> PrivateBuilder:
     def sync() -> None:
         if synced is not None:
-            synced.append(len(PrivateBank(store.db).releases("a1")))
+            synced.append(len(store.examples.private.releases("a1")))
 
     common = {"the", "what", "about"}
-    return PrivateBuilder(PrivateBank(store.db), mechanism(settings), north, common.__contains__, 2, sync)
+    return PrivateBuilder(store.examples.private, mechanism(settings), north, common.__contains__, 2, sync)
 
 
 async def test_people_are_counted_and_not_how_often_they_ask(store: Store) -> None:
@@ -76,13 +76,13 @@ async def test_the_budget_is_kept_to_the_last_release_and_survives_deletion(stor
     put_aside(store, "k/ann", "the parcel")
     with pytest.raises(BudgetExhausted, match="2 releases spent epsilon 6"):
         await builder(store).release("a1")
-    assert spent(PrivateBank(store.db).releases("a1")).slip <= SETTINGS.delta / 2
+    assert spent(store.examples.private.releases("a1")).slip <= SETTINGS.delta / 2
 
 
 async def test_nothing_is_spent_on_nothing(store: Store) -> None:
     with pytest.raises(NothingToRelease):
         await builder(store).release("a1")
-    assert PrivateBank(store.db).releases("a1") == []
+    assert store.examples.private.releases("a1") == []
 
 
 async def test_of_two_at_once_one_is_booked_and_the_other_tells_nothing(
@@ -100,12 +100,12 @@ async def test_of_two_at_once_one_is_booked_and_the_other_tells_nothing(
     monkeypatch.setattr(slow, "_bins", meanwhile)
     with pytest.raises(BudgetMoved):
         await slow.release("a1")
-    assert len(PrivateBank(store.db).releases("a1")) == 1
+    assert len(store.examples.private.releases("a1")) == 1
 
 
 def test_names_become_private_by_key_or_by_id(store: Store) -> None:
     make_private(store, ("acme",))
-    assert PrivateBank(store.db).tenants() == {"a1", store.keys.tenant_named("acme")}
+    assert store.examples.private.tenants() == {"a1", store.keys.tenant_named("acme")}
 
 
 def test_what_the_settings_lack_is_said() -> None:

@@ -11,6 +11,7 @@ from simulation.minds import knows
 from simulation.topics import Fact
 from store.jobs.replay_records import ReplayBudget
 from tests.learning.replay.bank import SEED, TENANT, WORLD, bank_of, facts, quality, right, wrong
+from tests.store.behind import database
 
 LOTS = ReplayBudget(usd=10.0)
 
@@ -32,9 +33,13 @@ async def test_a_better_answer_that_the_bank_has_already_is_compared_and_costs_n
         assert mended is not None
         assert quality(mended) == 1.0
         assert mended.answer == examples[1].answer
-        keys = made.store.db.read().execute(
-            "SELECT a.key FROM replay_asks a JOIN replay_steps s ON s.id = a.step_id WHERE s.example_id = ?",
-            (examples[0].id,),
+        keys = (
+            database(made.store)
+            .read()
+            .execute(
+                "SELECT a.key FROM replay_asks a JOIN replay_steps s ON s.id = a.step_id WHERE s.example_id = ?",
+                (examples[0].id,),
+            )
         )
         assert {key.split("/")[1] for (key,) in keys.fetchall() if key.startswith("verdict")} >= {"twin"}
         assert run.state == "done"
@@ -48,7 +53,7 @@ async def test_an_answer_that_says_the_same_is_not_judged_and_asks_for_no_furthe
         steps = made.jobs.steps(run.id)
         assert {s.result for s in steps} <= {"agreed", "kept", "replaced"}
         agreed = [s.id for s in steps if s.result == "agreed"]
-        asked = made.store.db.read().execute("SELECT step_id, purpose FROM replay_asks").fetchall()
+        asked = database(made.store).read().execute("SELECT step_id, purpose FROM replay_asks").fetchall()
         for step in agreed:
             assert [purpose for id, purpose in asked if id == step] == ["answer"]
         # The simulated lead says the same whenever it is asked the same: a second sample ends it.

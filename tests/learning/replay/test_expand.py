@@ -11,9 +11,9 @@ import pytest
 from learning.replay import expand
 from learning.replay.expand import expansion_prompt, read_variations, why_unfit
 from simulation.minds import knows
-from store.examples.versions import ExampleVersions
 from store.jobs.replay_records import NewStep, ReplayBudget
 from tests.learning.replay.bank import SEED, TENANT, WORLD, bank_of, kin, right
+from tests.store.behind import database
 
 
 async def test_companions_are_filtered_and_belong_where_their_parents_do(
@@ -32,7 +32,7 @@ async def test_companions_are_filtered_and_belong_where_their_parents_do(
         assert came_of["duplicate"] > 0, "the simulated generator repeats itself now and then"
         assert came_of["drifted"] > 0, "and wanders off"
         assert came_of["teaches_nothing"] > 0, "and asks what the small engine knows"
-        new = store.examples.by_ids(TENANT, ExampleVersions(store.db).written_by(run))
+        new = store.examples.by_ids(TENANT, store.examples.versions.written_by(run))
         assert len(new) == came_of["added"] > 0
         assert {(e.contributor, e.scope, e.kind) for e in new} == {
             ("key-1/ann", examples[0].scope, "observed")
@@ -51,10 +51,10 @@ async def test_going_on_after_everything_was_paid_for_costs_nothing_and_adds_not
         spent = made.jobs.asks.spent(run)
         count = made.store.examples.count(TENANT)
         # As if it had been killed before the last commit.
-        made.store.db.write(
+        database(made.store).write(
             lambda c: c.execute("UPDATE replay_steps SET state = 'paid' WHERE run_id = ?", (run,))
         ).result()
-        texts = made.store.db.read().execute("SELECT DISTINCT text FROM replay_asks").fetchall()
+        texts = database(made.store).read().execute("SELECT DISTINCT text FROM replay_asks").fetchall()
         assert texts == [("",)], "once a step is done nothing of it is left to read"
         again = await made.take_up(run)
         assert again.state == "done"

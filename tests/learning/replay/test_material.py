@@ -11,9 +11,9 @@ from learning.bank.demonstrations import as_chat
 from learning.replay.material import Material, NotReplayable, request
 from router.digest import NO_INSTRUCTIONS, asked_under, instructions, scope, scope_of
 from simulation.engine import SimulatedEngine
+from store import Store
 from store.admission import Admission
 from store.examples.twins import TwinRule
-from store.store import Memory
 from tests.learning.replay.replaying import lead
 from tests.store.rows import new_example
 
@@ -51,7 +51,7 @@ def test_instructions_that_hold_a_secret_or_a_person_are_not_kept() -> None:
 
 
 def test_engines_are_those_of_the_model_that_an_example_came_by(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     engines: dict[str, Engine] = {name: named(name) for name in ("s1", "l1", "s2", "l2", "gen")}
     material = Material(
         store, engines, [("s1", "l1"), ("s2", "l2")], Admission(), TwinRule(), generator="gen"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from learning.training.learner import Incumbent, Learner, Pace, Trained
+from store import Store
 from store.decisions.outcomes import Experience
 from store.records import ArtifactRecord
-from store.store import Memory
 from tests.store.rows import choice_record, outcome_record
 
 MODEL = "gpt-4o"
@@ -44,7 +44,7 @@ class Trainer:
 class Bench:
     """A store with outcomes, and a learner over it."""
 
-    store: Memory
+    store: Store
     trainers: list[Trainer]
     settings: dict[str, Any] = field(default_factory=dict)
     number: int = 0
@@ -66,7 +66,9 @@ class Bench:
         """So many requests, each with an outcome."""
         for _ in range(count):
             self.number += 1
-            self.store.choices.record(choice_record(self.number, tenant=tenant, model=model, **choice))
+            self.store.decisions.choices.record(
+                choice_record(self.number, tenant=tenant, model=model, **choice)
+            )
             self.store.outcomes.note(outcome_record(self.number, tenant=tenant)).result(30)
 
     def step(self) -> list[tuple[str, str, str]]:
@@ -79,7 +81,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     yield Bench(store, [Trainer()])
     store.close()
 

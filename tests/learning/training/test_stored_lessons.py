@@ -12,8 +12,8 @@ import pytest
 
 from learning.training.stored_lessons import lessons_of
 from router.examples.features import NAMES, PLACE, VERSION
+from store import Store
 from store.records import ChoiceRecord
-from store.store import Memory
 from tests.router.examples.scoring import unit
 from tests.store.rows import choice_record, new_example
 from understudy.settings.memory import AnswerVectorSettings
@@ -24,13 +24,13 @@ DIMENSIONS = 8
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Memory]:
-    opened = Memory.open(tmp_path)
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path)
     yield opened
     opened.close()
 
 
-def remember(store: Memory, tenant: str, capitals: Sequence[str], **changes: object) -> None:
+def remember(store: Store, tenant: str, capitals: Sequence[str], **changes: object) -> None:
     for n, capital in enumerate(capitals):
         for k, form in enumerate(("What is the capital of land {}?", "land {} capital?")):
             new = new_example(1000 * k + n, tenant)
@@ -59,7 +59,7 @@ def latest(tenant: str) -> ChoiceRecord:
     )
 
 
-def test_a_tenant_is_taught_by_its_own_bank_only(store: Memory) -> None:
+def test_a_tenant_is_taught_by_its_own_bank_only(store: Store) -> None:
     remember(store, "a", CAPITALS)
     remember(store, "b", CAPITALS[:2])
     teach = lessons_of(store, "package", vectors_of(store, AnswerVectorSettings()))
@@ -71,12 +71,12 @@ def test_a_tenant_is_taught_by_its_own_bank_only(store: Memory) -> None:
     assert teach("nobody", latest("nobody")) == []
 
 
-def test_what_waits_in_quarantine_teaches_nothing(store: Memory) -> None:
+def test_what_waits_in_quarantine_teaches_nothing(store: Store) -> None:
     remember(store, "a", CAPITALS, served_from_s=time.time() + 1000)
     assert lessons_of(store, "package", vectors_of(store, AnswerVectorSettings()))("a", latest("a")) == []
 
 
-def test_an_embedder_that_is_not_there_teaches_nothing(store: Memory, tmp_path: Path) -> None:
+def test_an_embedder_that_is_not_there_teaches_nothing(store: Store, tmp_path: Path) -> None:
     remember(store, "a", CAPITALS[:2])
     missing = lessons_of(store, f"folder:{tmp_path / 'none'}", vectors_of(store, AnswerVectorSettings()))
     assert missing("a", latest("a")) == []

@@ -22,9 +22,9 @@ from router.examples.count import Knobs as CountKnobs
 from router.examples.features import NAMES, PLACE
 from router.examples.prior import prior_model
 from router.examples.scorer import Scorer
+from store import Store
 from store.decisions.outcomes import Experience
 from store.records import ChoiceRecord, Vector
-from store.store import Memory
 from tests.router.examples.scoring import rarity, unit
 from tests.store.rows import choice_record, outcome_record
 
@@ -34,8 +34,8 @@ HALF_LIFE_S = 86_400.0
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Memory]:
-    opened = Memory.open(tmp_path)
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path)
     yield opened
     opened.close()
 
@@ -84,12 +84,12 @@ def weighed(number: int, chosen: int, **changes: Any) -> ChoiceRecord:
     return choice_record(number, **(fields | changes))
 
 
-def happened(store: Memory, count: int, quality: Mapping[str, float], **changes: Any) -> list[Experience]:
+def happened(store: Store, count: int, quality: Mapping[str, float], **changes: Any) -> list[Experience]:
     """So many requests, the ways to answer taking turns, each answer as good as `quality` says of its engine."""
-    first = store.choices.count("a1", "gpt-4o")
+    first = store.decisions.choices.count("a1", "gpt-4o")
     for number in range(first, first + count):
         choice = weighed(number, number % len(WAYS), **changes)
-        store.choices.record(choice)
+        store.decisions.choices.record(choice)
         store.outcomes.note(
             outcome_record(
                 number,
@@ -109,7 +109,7 @@ def expected(data: bytes) -> list[float]:
     return list(VowpalBandit.load(data).estimate(scene).qualities)
 
 
-def test_a_bandit_learns_from_the_log_which_engine_is_good(store: Memory) -> None:
+def test_a_bandit_learns_from_the_log_which_engine_is_good(store: Store) -> None:
     trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
     made = trainer.train(happened(store, 180, {"small": 0.2, "large": 0.9}), None)
     assert made is not None and made.accepted
@@ -118,7 +118,7 @@ def test_a_bandit_learns_from_the_log_which_engine_is_good(store: Memory) -> Non
     assert VowpalBandit.load(made.data).settings.embedding_version == "mini@1"
 
 
-def test_a_bandit_unlearns_when_the_world_has_turned(store: Memory) -> None:
+def test_a_bandit_unlearns_when_the_world_has_turned(store: Store) -> None:
     trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
     first = trainer.train(happened(store, 180, {"small": 0.2, "large": 0.9}), None)
     assert first is not None
@@ -130,7 +130,7 @@ def test_a_bandit_unlearns_when_the_world_has_turned(store: Memory) -> None:
     assert min(small, with_examples) > large
 
 
-def test_an_incumbent_that_cannot_be_read_is_replaced(store: Memory) -> None:
+def test_an_incumbent_that_cannot_be_read_is_replaced(store: Store) -> None:
     trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
     made = trainer.train(happened(store, 60, {"small": 0.2, "large": 0.9}), Incumbent(b"truncated", {}))
     assert made is not None and made.accepted
@@ -141,12 +141,12 @@ def test_an_incumbent_that_cannot_be_read_is_replaced(store: Memory) -> None:
     [{"vector": None}, {"features_version": "of old"}, {"actions": ()}],
     ids=["not embedded", "other features", "never weighed"],
 )
-def test_what_was_never_weighed_teaches_a_bandit_nothing(store: Memory, changes: dict[str, Any]) -> None:
+def test_what_was_never_weighed_teaches_a_bandit_nothing(store: Store, changes: dict[str, Any]) -> None:
     experiences = happened(store, 60, {"small": 0.2, "large": 0.9}, **changes)
     assert BanditTrainer(needed=20, half_life_s=HALF_LIFE_S).train(experiences, None) is None
 
 
-def test_vectors_of_another_embedder_are_left_out(store: Memory) -> None:
+def test_vectors_of_another_embedder_are_left_out(store: Store) -> None:
     happened(store, 60, {"small": 0.1, "large": 0.1}, vector=unit(1, 8), embedding_version="old@1")
     trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
     made = trainer.train(happened(store, 60, {"small": 0.9, "large": 0.9}), None)
@@ -154,7 +154,7 @@ def test_vectors_of_another_embedder_are_left_out(store: Memory) -> None:
     assert min(expected(made.data)) > 0.5
 
 
-def test_the_number_of_examples_is_added_up_from_what_was_offloaded(store: Memory) -> None:
+def test_the_number_of_examples_is_added_up_from_what_was_offloaded(store: Store) -> None:
     experiences = happened(store, 90, {"small": 0.8, "large": 1.0}, most_examples=3, quality_alone=0.4)
     trainer = CountsTrainer(needed=20, half_life_s=HALF_LIFE_S, clock=time.time)
     made = trainer.train(experiences, None)
@@ -167,7 +167,7 @@ def test_the_number_of_examples_is_added_up_from_what_was_offloaded(store: Memor
 
 
 @pytest.mark.train
-def test_a_scorer_is_trained_that_a_worker_can_open(store: Memory, tmp_path: Path) -> None:
+def test_a_scorer_is_trained_that_a_worker_can_open(store: Store, tmp_path: Path) -> None:
     assert ScorerTrainer.possible()
     generator = np.random.default_rng(1)
     for number in range(280):
@@ -176,7 +176,7 @@ def test_a_scorer_is_trained_that_a_worker_can_open(store: Memory, tmp_path: Pat
         scalars[:, PLACE["request_rare_covered"]] = helps
         sent = tuple({"id": i, "similarity": 0.9, "gain": 0.1, "sent": True} for i in (1, 2))
         choice = weighed(number, 1, candidates=sent, candidate_features=scalars)
-        store.choices.record(choice)
+        store.decisions.choices.record(choice)
         good = float(generator.random() < (0.95 if helps else 0.2))
         store.outcomes.note(
             outcome_record(number, at_s=choice.at_s + 1, example_ids=(1, 2), quality=good, probability=1.0)

@@ -1,134 +1,15 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from store.answers.exact_cache import ExactCache
-from store.sqlite.database import Database, StoreBusy
-from tests.patience import eventually
+from store.sqlite.database import Database
 from tests.store.rows import answer
 
 
-def cache(db: Database, **changes: float) -> ExactCache:
-    settings = {"ttl_s": 100.0, "memory_bytes": 100_000, "disk_bytes": 1_000_000, "max_entry_bytes": 10_000}
-    return ExactCache(db, **(settings | changes))  # type: ignore[arg-type]
-
-
-def test_an_answer_comes_back_as_it_was_from_memory_and_from_disk(db: Database) -> None:
-    ours = cache(db)
-    assert ours.get(b"k", 1001.0) is None
-    assert ours.put(b"k", "a1", answer()).result(30) is True
-    assert ours.get(b"k", 1001.0) == answer()
-    assert cache(db).get(b"k", 1001.0) == answer()
-    assert cache(db, memory_bytes=0).get(b"k", 1001.0) == answer()
-
-
-def test_an_expired_answer_is_never_served_from_either_tier(db: Database) -> None:
-    ours = cache(db)
-    ours.put(b"k", "a1", answer(stored_at_s=1000.0)).result(30)
-    for reading in (ours, cache(db)):
-        assert reading.get(b"k", 1099.9) is not None
-        assert reading.get(b"k", 1100.0) is None
-    assert ours.trim(1100.0).result(30) == 1
-    assert ours.size_bytes() == 0
-
-
-def test_an_answer_over_the_size_cap_is_not_kept(db: Database) -> None:
-    ours = cache(db)
-    assert ours.put(b"k", "a1", answer(b"x" * 10_001)).result(30) is False
-    assert ours.get(b"k", 1001.0) is None
-
-
-def test_an_answer_larger_than_all_memory_is_kept_on_disk(db: Database) -> None:
-    ours = cache(db, memory_bytes=1000)
-    ours.put(b"k", "a1", answer(b"x" * 5000)).result(30)
-    assert ours.get(b"k", 1001.0) == answer(b"x" * 5000)
-
-
-def test_the_disk_cap_holds_and_the_least_recently_used_go_first(db: Database) -> None:
-    ours = cache(db, disk_bytes=20_000, memory_bytes=0)
-    for number in range(10):
-        ours.put(b"%d" % number, "a1", answer(b"x" * 1000, 1000.0 + number)).result(30)
-    assert ours.get(b"0", 1020.0) is not None
-    noted = ours.flush_uses()
-    assert noted is not None
-    noted.result(30)
-
-    for number in range(10, 22):
-        ours.put(b"%d" % number, "a1", answer(b"x" * 1000, 1000.0 + number)).result(30)
-
-    assert ours.size_bytes() <= 20_000
-    there = [number for number in range(22) if ours.get(b"%d" % number, 1030.0)]
-    assert 0 in there
-    assert 1 not in there
-    assert there[1:] == list(range(there[1], 22))
-
-
 def test_replacing_an_answer_keeps_the_books_straight(db: Database) -> None:
-    ours = cache(db)
+    ours = ExactCache(db, ttl_s=100.0, memory_bytes=100_000, disk_bytes=1_000_000, max_entry_bytes=10_000)
     for size in (10, 5000, 200):
         ours.put(b"k", "a1", answer(b"x" * size)).result(30)
     (real,) = db.read().execute("SELECT sum(size_bytes) FROM exact_answers").fetchone()
     assert ours.size_bytes() == real
     ours.forget(b"k").result(30)
     assert ours.size_bytes() == 0
-
-
-def test_what_was_forgotten_is_gone_at_once_and_stays_gone(db: Database) -> None:
-    ours = cache(db)
-    ours.put(b"k", "a1", answer()).result(30)
-    forgetting = ours.forget(b"k")
-    assert forgetting.result(30) is True
-    assert ours.get(b"k", 1001.0) is None
-    assert cache(db).get(b"k", 1001.0) is None
-    assert ours.forget(b"k").result(30) is False
-
-
-def test_forgetting_a_tenant_leaves_the_others_alone(db: Database) -> None:
-    ours = cache(db)
-    for number in range(6):
-        ours.put(b"%d" % number, "a1" if number % 2 else "b2", answer(b"%d" % number)).result(30)
-    assert ours.forget_tenant("a1").result(30) == 3
-    assert [number for number in range(6) if ours.get(b"%d" % number, 1001.0)] == [0, 2, 4]
-
-
-@pytest.fixture
-def two(tmp_path: Path):
-    databases = [Database.open(tmp_path / "a.db") for _ in range(2)]
-    yield [cache(db) for db in databases]
-    for db in databases:
-        db.close()
-
-
-def test_an_answer_written_by_another_worker_is_found(two: list[ExactCache]) -> None:
-    ours, theirs = two
-    theirs.put(b"k", "a1", answer()).result(30)
-    assert ours.get(b"k", 1001.0) == answer()
-
-
-def test_a_deletion_by_another_worker_reaches_this_one_s_memory(two: list[ExactCache]) -> None:
-    ours, theirs = two
-    ours.put(b"k", "a1", answer()).result(30)
-    assert ours.get(b"k", 1001.0) == answer()
-    theirs.forget(b"k").result(30)
-    assert eventually(lambda: ours.get(b"k", 1001.0) is None)
-    ours.put(b"k", "a1", answer()).result(30)
-    theirs.forget_tenant("a1").result(30)
-    assert eventually(lambda: ours.get(b"k", 1001.0) is None)
-
-
-def test_a_refreshed_answer_reaches_another_worker_s_memory(two: list[ExactCache]) -> None:
-    ours, theirs = two
-    ours.put(b"k", "a1", answer(b"old")).result(30)
-    theirs.put(b"k", "a1", answer(b"new", 1001.0)).result(30)
-    assert eventually(lambda: ours.get(b"k", 1002.0) == answer(b"new", 1001.0))
-
-
-def test_a_store_that_is_too_busy_to_write_still_remembers_in_memory(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "a.db", max_pending=0)
-    ours = cache(db)
-    with pytest.raises(StoreBusy):
-        ours.put(b"k", "a1", answer())
-    assert ours.get(b"k", 1001.0) == answer()
-    db.close()

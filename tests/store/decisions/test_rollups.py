@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.decisions.requests import DecisionLog
-from store.decisions.rollup_rows import LatencyCount
-from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, RequestRollups, percentile
+from store.decisions.requests import RequestLog
+from store.decisions.rollups import HOUR_S, RequestRollups
 from store.sqlite.database import Database
 from tests.store.rows import request_record
 
@@ -23,7 +22,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
     made.close()
 
 
-def note(log: DecisionLog, number: int, **changes: object) -> None:
+def note(log: RequestLog, number: int, **changes: object) -> None:
     log.record(request_record(number, **{"started_at_s": NOW + number, **changes})).result(30)
 
 
@@ -34,48 +33,8 @@ def caught_up(db: Database, batch: int = 5_000) -> RequestRollups:
     return rollups
 
 
-@pytest.mark.parametrize("batch", [1, 7, 5_000])
-def test_sums_are_the_logs_whatever_the_size_of_a_batch(db: Database, batch: int) -> None:
-    log = DecisionLog(db)
-    for i in range(40):
-        note(
-            log,
-            i * 5,
-            engine="" if i % 4 == 0 else "small",
-            outcome="hit" if i % 4 == 0 else "answered",
-            cost_usd=0.0 if i % 4 == 0 else 0.5,
-            reference_cost_usd=2.0 if i % 2 else None,
-            example_ids=(1,) if i % 3 == 0 else (),
-        )
-    rollups = caught_up(db, batch)
-    for span_s in (MINUTE_S, HOUR_S, DAY_S):
-        rows = rollups.requests(span_s, NOW // span_s * span_s)
-        assert sum(row.requests for row in rows) == 40
-        assert sum(row.requests for row in rows if row.outcome == "hit") == 10
-        assert sum(row.requests for row in rows if row.with_examples) == 14
-        assert sum(row.cost_usd for row in rows) == pytest.approx(15.0)
-        assert sum(row.reference_cost_usd for row in rows) == pytest.approx(40.0)
-        assert sum(row.unreckoned for row in rows) == 20
-        assert sum(row.unreckoned_usd for row in rows) == pytest.approx(5.0)
-        assert {row.start_s % span_s for row in rows} == {0}
-    assert len({row.start_s for row in rollups.requests(MINUTE_S, NOW)}) == 4
-    (embed, *_) = rollups.stages(HOUR_S, NOW)
-    assert (embed.stage, embed.requests, embed.sum_ms) == ("embed", 10, pytest.approx(35.0))
-
-
-def test_of_two_processes_that_add_the_same_requests_one_does(tmp_path: Path) -> None:
-    one, other = Database.open(tmp_path / "understudy.db"), Database.open(tmp_path / "understudy.db")
-    for i in range(10):
-        note(DecisionLog(one), i)
-    first, second = RequestRollups(one), RequestRollups(other)
-    assert first.catch_up() == 10 and second.catch_up() == 0
-    assert sum(row.requests for row in second.requests(HOUR_S, NOW)) == 10
-    one.close()
-    other.close()
-
-
 def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(db: Database) -> None:
-    log = DecisionLog(db)
+    log = RequestLog(db)
     for i in range(6):
         note(log, i, tenant="kept" if i < 2 else "gone", key_id="k1")
     rollups = caught_up(db)
@@ -89,60 +48,6 @@ def test_a_forgotten_tenant_leaves_no_sums_and_what_comes_later_is_counted(db: D
     assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 5
     log.forget_key("kept", "k1").result(30)
     assert {key: count for key, count, _, _ in caught_up(db).by_key(NOW)} == {"k2": 3}
-
-
-def test_what_was_read_before_a_deletion_is_not_added_after_it(db: Database) -> None:
-    log = DecisionLog(db)
-    for i in range(4):
-        note(log, i, tenant="gone")
-    rollups = RequestRollups(db)
-    write = db.write
-
-    def deleted_meanwhile(job, **more):  # type: ignore[no-untyped-def]
-        db.write = write  # type: ignore[method-assign]
-        log.forget_tenant("gone").result(30)
-        return write(job, **more)
-
-    db.write = deleted_meanwhile  # type: ignore[method-assign]
-    assert rollups.catch_up() == 0
-    assert rollups.requests(HOUR_S, 0) == []
-
-
-def test_trimming_the_log_keeps_the_sums_and_old_sums_go_in_their_time(db: Database) -> None:
-    log = DecisionLog(db)
-    for i in range(3):
-        note(log, i)
-    rollups = caught_up(db)
-    log.trim(NOW + 100).result(30)
-    note(log, 50)
-    rollups = caught_up(db)
-    assert sum(row.requests for row in rollups.requests(MINUTE_S, NOW)) == 4
-    rollups.trim(NOW + 5 * HOUR_S).result(30)
-    assert rollups.requests(MINUTE_S, NOW) == []
-    assert sum(row.requests for row in rollups.requests(HOUR_S, NOW)) == 4
-    rollups.trim(NOW + 50 * DAY_S).result(30)
-    assert rollups.requests(HOUR_S, 0) == [] and rollups.by_key(0) == []
-    assert sum(row.requests for row in rollups.requests(DAY_S, 0)) == 4
-    rollups.trim(NOW + 500 * DAY_S).result(30)
-    assert rollups.requests(DAY_S, 0) == []
-
-
-def test_names_that_clients_make_up_share_one_row(db: Database) -> None:
-    for i in range(5):
-        note(DecisionLog(db), i, model=f"made-up-{i}")
-    assert [row.model for row in caught_up(db).requests(HOUR_S, NOW)] == [""]
-
-
-def test_a_percentile_is_within_its_buckets_width(db: Database) -> None:
-    log = DecisionLog(db)
-    for i in range(100):
-        note(log, i, total_ms=float(i + 1), first_chunk_ms=None)
-    rows = caught_up(db).latencies(HOUR_S, NOW)
-    assert rows[0] == LatencyCount("small", "total", rows[0].bucket, 1)
-    counts = [(row.bucket, row.requests) for row in rows]
-    assert percentile(counts, 0.5) == pytest.approx(50, rel=0.1)
-    assert percentile(counts, 0.95) == pytest.approx(95, rel=0.1)
-    assert percentile([], 0.5) is None
 
 
 def test_no_sum_is_read_by_a_scan_of_the_log(db: Database) -> None:
@@ -159,3 +64,20 @@ def test_no_sum_is_read_by_a_scan_of_the_log(db: Database) -> None:
     for statement in asked:
         plan = " ".join(row[3] for row in db.read().execute("EXPLAIN QUERY PLAN " + statement))
         assert "SCAN" not in plan and " requests" not in plan, plan
+
+
+def test_what_was_read_before_a_deletion_is_not_added_after_it(db: Database) -> None:
+    log = RequestLog(db)
+    for i in range(4):
+        note(log, i, tenant="gone")
+    rollups = RequestRollups(db)
+    write = db.write
+
+    def deleted_meanwhile(job, **more):  # type: ignore[no-untyped-def]
+        db.write = write  # type: ignore[method-assign]
+        log.forget_tenant("gone").result(30)
+        return write(job, **more)
+
+    db.write = deleted_meanwhile  # type: ignore[method-assign]
+    assert rollups.catch_up() == 0
+    assert rollups.requests(HOUR_S, 0) == []

@@ -2,74 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from store.decisions.requests import DecisionLog
-from store.decisions.search import Found, Place, RequestSearch, Wanted, page_query
-from store.decisions.texts import RequestTextLog
+from store.decisions.search import Place, Wanted, page_query
 from store.sqlite.database import Database
-from tests.store.decisions.test_texts import texts
-from tests.store.rows import request_record
-
-
-def fill(db: Database, *changes: dict[str, Any]) -> None:
-    log = DecisionLog(db)
-    for number, change in enumerate(changes):
-        log.record(request_record(number, **change)).result(30)
-
-
-def ids(found: Found) -> list[str]:
-    return [row.id for row in found.rows]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "odd"),
-    [
-        ({"tenant": "b2"}, {"tenant": "b2"}),
-        ({"key_id": "key_7"}, {"key_id": "key_7"}),
-        ({"model": "other"}, {"model": "other"}),
-        ({"engine": "large"}, {"engine": "large"}),
-        ({"way": "exact"}, {"outcome": "hit", "policy": "exact"}),
-        ({"way": "semantic"}, {"outcome": "hit", "policy": "semantic"}),
-        ({"way": "alone"}, {"example_ids": ()}),
-        ({"way": "failed"}, {"outcome": "upstream_error"}),
-        ({"status": 503}, {"status": 503}),
-        ({"status": 5}, {"status": 503}),
-        ({"reason": "novel"}, {"reason": "novel"}),
-        ({"since_s": 1001.5, "until_s": 1002.5}, {"started_at_s": 1002.0}),
-        ({"least_usd": 2.0}, {"cost_usd": 2.5}),
-        ({"example": 17}, {"example_ids": (1, 17)}),
-    ],
-)
-def test_a_filter_finds_what_it_names_and_nothing_else(
-    db: Database, wanted: dict[str, Any], odd: dict[str, Any]
-) -> None:
-    fill(db, {"started_at_s": 900.0}, {"started_at_s": 901.0}, odd, {"started_at_s": 903.0})
-    assert ids(RequestSearch(db).page(Wanted(**wanted), limit=10)) == ["req-2"]
-
-
-def test_pages_join_without_gap_or_repetition_also_where_times_are_equal(db: Database) -> None:
-    fill(db, *({"started_at_s": 1000.0 + number // 4} for number in range(23)))
-    search, seen, before = RequestSearch(db), [], None
-    while True:
-        found = search.page(Wanted(), limit=5, before=before)
-        seen += ids(found)
-        if found.next is None:
-            break
-        assert isinstance(found.next, Place)
-        before = found.next
-    assert seen == [f"req-{number}" for number in reversed(range(23))]
-
-
-def test_a_rare_one_is_looked_for_a_bounded_way_back_and_then_further(db: Database) -> None:
-    fill(db, {"engine": "rare"}, *({} for _ in range(30)))
-    search = RequestSearch(db, looked_through=20)
-    first = search.page(Wanted(engine="rare"), limit=5)
-    assert ids(first) == [] and first.looked_back_to_s == 1011.0 and isinstance(first.next, Place)
-    second = search.page(Wanted(engine="rare"), limit=5, before=first.next)
-    assert ids(second) == ["req-0"] and second.next is None
 
 
 @pytest.mark.parametrize(
@@ -80,22 +16,3 @@ def test_no_page_sorts_or_scans_the_log(db: Database, wanted: Wanted) -> None:
     plan = [row[3] for row in db.read().execute("EXPLAIN QUERY PLAN " + query, values).fetchall()]
     assert any("USING INDEX requests_by_" in step for step in plan), plan
     assert not any("TEMP B-TREE" in step or step == "SCAN requests" for step in plan), plan
-
-
-def test_words_and_filters_are_met_together_page_by_page(db: Database) -> None:
-    fill(db, {}, {"engine": "large"}, {}, {})
-    log = RequestTextLog(db)
-    for number in range(4):
-        log.keep(texts(number)).result(30)
-    search = RequestSearch(db)
-    first = search.with_words(Wanted(engine="small"), "legs ", limit=2)
-    assert ids(first) == ["req-3", "req-2"] and isinstance(first.next, int)
-    assert ids(search.with_words(Wanted(engine="small"), "legs ", limit=2, before=first.next)) == ["req-0"]
-    assert ids(search.with_words(Wanted(since_s=1002.5), "legs ", limit=9)) == ["req-3"]
-    assert ids(search.with_words(Wanted(), "wings", limit=2)) == []
-
-
-def test_tenants_are_listed_once_each(db: Database) -> None:
-    assert RequestSearch(db).tenants() == []
-    fill(db, {}, {"tenant": "b2"}, {}, {"tenant": "c3"})
-    assert RequestSearch(db).tenants() == ["a1", "b2", "c3"]

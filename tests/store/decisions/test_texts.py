@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from store.decisions.requests import DecisionLog
 from store.decisions.texts import RequestTextLog, RequestTexts, SentExample
 from store.sqlite.database import Database
-from tests.store.rows import request_record
 from tests.store.sqlite.test_words import vocabulary
 
 
@@ -37,45 +35,6 @@ def log(db: Database) -> RequestTextLog:
     return RequestTextLog(db)
 
 
-def test_what_is_kept_comes_back_as_it_was_and_only_to_its_tenant(log: RequestTextLog) -> None:
-    log.keep(texts(1)).result(30)
-    assert log.get("a1", "req-1") == texts(1)
-    assert log.get("b2", "req-1") is None and log.get("a1", "req-2") is None
-
-
-def test_a_second_one_of_the_same_request_changes_nothing(log: RequestTextLog) -> None:
-    log.keep(texts(1)).result(30)
-    log.keep(texts(1, answer="Eight.")).result(30)
-    assert log.get("a1", "req-1") == texts(1)
-
-
-def test_a_repeat_shows_the_first_ones_texts_but_never_another_tenants(log: RequestTextLog) -> None:
-    log.keep(texts(1)).result(30)
-    log.keep(RequestTexts("a1", "req-2", "", 1.0, same=bytes([1]))).result(30)
-    log.keep(RequestTexts("b2", "req-3", "", 1.0, same=bytes([1]))).result(30)
-    assert log.get("a1", "req-2") == texts(1)
-    assert log.get("b2", "req-3") is None
-
-
-def test_words_find_requests_latest_first_and_page_by_page(log: RequestTextLog) -> None:
-    for number in range(1, 5):
-        log.keep(texts(number)).result(30)
-    found = log.search("legs ")
-    assert [id for _, id in found] == ["req-4", "req-3", "req-2", "req-1"]
-    assert [id for _, id in log.search("legs ", before=found[1][0], limit=1)] == ["req-2"]
-    assert [id for _, id in log.search("book3")] == ["req-3"] and log.search("") == []
-
-
-def test_previews_are_cut_and_a_repeat_has_the_first_ones(db: Database, log: RequestTextLog) -> None:
-    requests = DecisionLog(db)
-    for number, tenant in ((1, "a1"), (2, "a1"), (3, "b2")):
-        requests.record(request_record(number, tenant=tenant)).result(30)
-    log.keep(texts(1)).result(30)
-    log.keep(RequestTexts("a1", "req-2", "", 1.0, same=bytes([1]))).result(30)
-    log.keep(RequestTexts("b2", "req-3", "", 1.0, same=bytes([1]))).result(30)
-    assert log.previews(["req-1", "req-2", "req-3", "?"], 8) == {"req-1": "How many", "req-2": "How many"}
-
-
 def test_old_ones_go_first_and_then_as_many_as_the_cap_wants(db: Database, log: RequestTextLog) -> None:
     for number in range(1, 7):
         log.keep(texts(number)).result(30)
@@ -99,8 +58,3 @@ def test_who_is_forgotten_leaves_no_row_and_no_word(db: Database, log: RequestTe
     db.drain(30)
     left = vocabulary(db, "request_words")
     assert "insect9" in left and {"insect1", "insect2", "book3"}.isdisjoint(left)
-
-
-def test_nobody_in_particular_cannot_be_forgotten(log: RequestTextLog) -> None:
-    with pytest.raises(ValueError, match="nobody"):
-        log.forget_contributor("a1", "")

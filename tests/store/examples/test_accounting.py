@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.errors import StoreBusy, StoreClosed
 from store.examples.accounting import DECAY_RATE_PER_S, Ledger, accumulated, decayed, worth
 from store.examples.bank import ExampleBank
-from store.sqlite.database import Database, StoreBusy, StoreClosed
+from store.sqlite.database import Database
 from tests.store.rows import new_example
 
 HOUR = 3600.0

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from store.examples.bank import ExampleBank
-from store.examples.compaction import compact
-from store.examples.vector_index import IndexFollower, TenantIndexes
+from store.examples.capacity import compact
+from store.examples.index_follower import IndexFollower
+from store.examples.vector_index import TenantIndexes
 from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 

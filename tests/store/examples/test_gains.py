@@ -7,8 +7,6 @@ import pytest
 
 from store.examples.accounting import decayed
 from store.examples.bank import ExampleBank
-from store.examples.gains import gain_rows, highest_gains, vectors_of
-from store.examples.vectors import from_blob
 from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
 
@@ -32,12 +30,12 @@ def test_the_highest_gains_of_a_tenant_decayed_to_now(db: Database) -> None:
                 (gain, NOW - hours * HOUR, id),
             )
         ).result()
-    rows = highest_gains(db, "a1", NOW, 10)
+    rows = bank.ledger.highest_gains("a1", NOW, 10)
     assert [row.id for row in rows] == [ids[1], ids[0]], "what is old has faded, what lost something has none"
     assert rows[1].gain == pytest.approx(decayed(1.0, NOW - 20 * HOUR, NOW))
-    assert [row.id for row in highest_gains(db, "a1", NOW, 1)] == [ids[1]]
-    assert [row.id for row in gain_rows(db, "a1", [other, ids[4], ids[0]], NOW)] == [ids[4], ids[0]]
-    assert set(vectors_of(db, "a1", [*ids, other], "v1")) == set(ids)
-    assert vectors_of(db, "a1", ids, "v2") == {}
-    stored = from_blob(vectors_of(db, "a1", ids, "v1")[ids[0]])
+    assert [row.id for row in bank.ledger.highest_gains("a1", NOW, 1)] == [ids[1]]
+    assert [row.id for row in bank.ledger.gains_of("a1", [other, ids[4], ids[0]], NOW)] == [ids[4], ids[0]]
+    assert set(bank.vectors_of("a1", [*ids, other], "v1")) == set(ids)
+    assert bank.vectors_of("a1", ids, "v2") == {}
+    stored = bank.vectors_of("a1", ids, "v1")[ids[0]]
     assert np.allclose(stored, unit_vector(0), atol=1e-3)

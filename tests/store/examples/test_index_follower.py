@@ -8,7 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from store.examples.bank import ExampleBank
-from store.examples.vector_index import IndexFollower, TenantIndexes
+from store.examples.index_follower import IndexFollower
+from store.examples.vector_index import TenantIndexes
 from store.sqlite.database import Database
 from tests.patience import eventually
 from tests.store.rows import new_example, unit_vector

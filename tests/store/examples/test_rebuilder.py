@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from store.examples.rebuilder import Rebuilder
 from store.examples.tenant_index import TenantIndex
+from store.examples.vector_index import Rebuilder
 from tests.store.rows import unit_vector
 
 

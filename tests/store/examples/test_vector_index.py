@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from store.examples.bank import ExampleBank
-from store.examples.vector_index import BadVector, IndexFollower, TenantIndexes
+from store.examples.index_follower import IndexFollower
+from store.examples.vector_index import BadVector, TenantIndexes
 from store.records import Change
 from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
-
 from store.examples.bank import ExampleBank
+from store.examples.vectors import to_blob
 from store.examples.versions import (
     ExampleVersions,
     Replacement,
     add_variation,
-    replace_answer,
-    undo_example,
-    undo_run,
 )
 from store.records import Example
 from store.sqlite.database import Database
@@ -24,61 +19,13 @@ def better(example: Example, answer: str = "a better answer, and longer", run: i
 
 
 def put(bank: ExampleBank, new: Replacement) -> bool:
-    return bank.write(lambda connection: replace_answer(connection, new, time.time())).result()
+    return bank.versions.replace(new, step_id=0, detail={}).result()
 
 
 def current(bank: ExampleBank, example: Example) -> Example:
     found = bank.get(example.tenant, example.id)
     assert found is not None
     return found
-
-
-def test_an_answer_goes_and_comes_back_with_all_that_was_known_of_it(db: Database) -> None:
-    bank = ExampleBank(db)
-    before = bank.add(new_example(1, quality=0.25)).result()
-    bank.ledger.note_gain([before.id], 3.0)
-    bank.flush_uses().result()  # type: ignore[union-attr]
-    assert put(bank, better(before))
-    after = current(bank, before)
-    assert (after.answer, after.source_engine, after.completion_tokens) == (
-        "a better answer, and longer",
-        "lead",
-        7,
-    )
-    assert (after.quality, after.gain, after.seq) == (1.0, 0.0, before.seq)
-    assert after.size_bytes == before.size_bytes + len(after.answer), "the old one is kept, and counted"
-    assert bank.totals("a1").size_bytes == after.size_bytes
-    done = bank.write(lambda connection: undo_run(connection, 1)).result()
-    assert (done.restored, done.removed, done.left) == (1, 0, 0)
-    restored = replace(current(bank, before), gain_at_s=before.gain_at_s)
-    assert restored == before
-    assert ExampleVersions(db).of("a1", before.id) == []
-
-
-def test_another_answer_that_came_meanwhile_is_not_overwritten_either_way(db: Database) -> None:
-    bank = ExampleBank(db)
-    example = bank.add(new_example(1)).result()
-    assert not put(bank, replace(better(example), incumbent="something that was there before"))
-    assert not put(bank, replace(better(example), tenant="b2")), "nor another tenant's"
-    assert put(bank, better(example))
-    bank.update("a1", example.id, answer="a correction").result()
-    done = bank.write(lambda connection: undo_example(connection, "a1", example.id)).result()
-    assert (done.restored, done.left) == (0, 1)
-    assert current(bank, example).answer == "a correction"
-
-
-def test_a_handful_of_versions_is_kept_and_they_are_taken_back_one_by_one(db: Database) -> None:
-    bank = ExampleBank(db)
-    example = bank.add(new_example(1)).result()
-    for number in range(6):
-        assert put(bank, better(current(bank, example), f"answer of run {number}", run=number))
-    assert [v.answer for v in ExampleVersions(db).of("a1", example.id)] == [
-        f"answer of run {number}" for number in (4, 3, 2, 1)
-    ]
-    assert bank.write(lambda c: undo_run(c, 3)).result().left == 1, "run 5 has replaced what run 3 put there"
-    for expected in (4, 3, 2, 1):
-        bank.write(lambda c: undo_example(c, "a1", example.id)).result()
-        assert current(bank, example).answer == f"answer of run {expected}"
 
 
 def test_old_answers_go_with_the_example_and_when_its_texts_become_somebody_else_s(db: Database) -> None:
@@ -107,9 +54,9 @@ def test_a_variation_is_written_once_and_only_beside_its_parent(db: Database) ->
     new = new_example(2, request_id="replay-1-0")
 
     def write(parent_id: int) -> Example | None:
-        return bank.write(
-            lambda c: add_variation(c, new, parent_id=parent_id, run_id=4, generator="g", now_s=1.0)
-        ).result()
+        assert new.vector is not None
+        blob = to_blob(new.vector)
+        return db.write(lambda c: add_variation(c, new, blob, parent_id, 4, "g", 1.0)).result()
 
     assert write(parent.id + 99) is None
     child = write(parent.id)
@@ -121,6 +68,6 @@ def test_a_variation_is_written_once_and_only_beside_its_parent(db: Database) ->
     pinned = write(parent.id)
     assert pinned is not None
     bank.update("a1", child.id, pinned=True).result()
-    assert bank.write(lambda c: undo_run(c, 4)).result().left == 1, "somebody wants it"
+    assert bank.versions.undo_run(4).result().left == 1, "somebody wants it"
     bank.update("a1", child.id, pinned=False).result()
-    assert bank.write(lambda c: undo_run(c, 4)).result().removed == 1
+    assert bank.versions.undo_run(4).result().removed == 1

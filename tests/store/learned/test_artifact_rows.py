@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.learned.artifact_rows import files_of, of_slot, prune
-from store.learned.artifacts import Artifacts
+from store.learned.artifacts import Artifacts, files_of, of_slot, prune
 from store.sqlite.database import Database
 
 

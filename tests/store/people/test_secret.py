@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.people.secret import BadSecretFile, derive, load_or_create_secret, tenant_id
+from store.errors import BadSecretFile
+from store.people.secret import derive, load_or_create_secret, tenant_id
 
 
 def draw(folder: str) -> bytes:

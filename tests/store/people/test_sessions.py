@@ -59,36 +59,3 @@ def test_the_database_holds_no_cookie(db: Database) -> None:
     stored = str(db.read().execute("SELECT * FROM admin_sessions").fetchall())
     assert token not in stored
     assert AdminSessions(db, b"t" * 32).find(token) is None, "without the secret a row is worth nothing"
-
-
-def test_a_new_password_and_a_removed_account_end_sessions(db: Database) -> None:
-    sessions, users = AdminSessions(db, b"s" * 32), AdminUsers(db)
-    token = sessions.open("ann")
-    users.put("ann", None, "another")
-    assert sessions.find(token) is None
-    assert users.get("ann").role == "viewer"  # type: ignore[union-attr]
-    token = sessions.open("ann")
-    assert users.remove("ann") and not users.remove("ann")
-    assert sessions.find(token) is None
-
-
-def test_the_cookie_a_browser_came_with_is_worth_nothing_after_signing_in(db: Database) -> None:
-    sessions = AdminSessions(db, b"s" * 32)
-    before = sessions.open("ann")
-    after = sessions.open("ann", instead_of=before)
-    assert sessions.find(before) is None and sessions.find(after) is not None
-
-
-def test_only_one_of_two_processes_makes_the_first_account(db: Database) -> None:
-    users = AdminUsers(db)
-    assert not users.add_first("operator", "hash")
-    users.remove("ann")
-    assert users.add_first("operator", "hash") and not users.add_first("operator", "hash")
-
-
-@pytest.mark.parametrize(
-    ("name", "role"), [("", "viewer"), ("a b", "viewer"), ("x" * 65, None), ("ann", "root")]
-)
-def test_an_impossible_account_is_refused_by_name(db: Database, name: str, role: str | None) -> None:
-    with pytest.raises(ValueError, match="is '"):
-        AdminUsers(db).put(name, role, "hash")

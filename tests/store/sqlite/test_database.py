@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from store.sqlite.database import Database, StoreClosed
+from store.errors import StoreClosed, StoreFailed
+from store.sqlite.database import Database
 
 CHILD = Path(__file__).parents[1] / "child_that_writes.py"
 
@@ -82,7 +83,7 @@ def test_the_change_check_sees_every_commit_and_nothing_else(db: Database) -> No
 
 
 def test_a_reader_cannot_write(db: Database) -> None:
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+    with pytest.raises(StoreFailed, match="readonly"):
         db.read().execute("DELETE FROM examples")
 
 
@@ -96,7 +97,7 @@ def test_each_thread_reads_on_its_own_connection_and_leaves_none_behind(db: Data
         del thread
     assert db.read() is mine
     assert mine not in theirs
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+    with pytest.raises(StoreClosed, match="closed"):
         theirs[0].execute("SELECT 1")
 
 
@@ -158,9 +159,10 @@ def test_a_disk_error_surfaces_and_the_writer_goes_on_once_it_is_over(tmp_path: 
 
 
 DISK_ERROR = """
-import resource, sqlite3, sys
+import resource, sys
 from pathlib import Path
-from store.sqlite.database import Database, StoreClosed
+from store.errors import StoreFailed
+from store.sqlite.database import Database
 
 def put(name, size):
     return lambda connection: connection.execute("INSERT INTO generations VALUES (?, 1)", (name + "x" * size,))
@@ -170,7 +172,7 @@ _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
 try:
     db.write(put("large", 5_000_000)).result(30)
-except sqlite3.Error:
+except StoreFailed:
     print("failed")
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 db.write(put("later", 5_000_000)).result(30)

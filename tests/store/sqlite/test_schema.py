@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from store.errors import DatabaseTooNew, SchemaError, StoreFailed
 from store.examples.accounting import worth
 from store.examples.bank import ExampleBank
-from store.sqlite.database import Database, DatabaseTooNew, SchemaError
+from store.sqlite.database import Database
 from store.sqlite.schema import MIGRATIONS_FOLDER, numbered_files, statements
 
 
@@ -75,7 +76,7 @@ def test_a_file_that_is_no_database_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(b"somebody's letters" * 100)
 
-    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+    with pytest.raises(StoreFailed, match="not a database"):
         Database.open(path)
 
     assert path.read_bytes() == b"somebody's letters" * 100

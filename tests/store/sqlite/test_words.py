@@ -69,7 +69,7 @@ def test_the_words_of_a_removed_example_leave_the_index_and_all_others_stay(
 def test_purging_a_closed_store_is_nothing() -> None:
     class Closed:
         def write(self, *_: object, **__: object) -> None:
-            from store.sqlite.writer import StoreClosed
+            from store.errors import StoreClosed
 
             raise StoreClosed("closed")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.sqlite.database import Database, StoreBusy, StoreClosed
+from store.errors import StoreBusy, StoreClosed, StoreFailed, ValueRefused
+from store.sqlite.database import Database
 
 
 def held_up(db: Database) -> threading.Event:
@@ -50,7 +51,7 @@ def test_a_job_that_fails_takes_none_of_its_batch_mates_with_it(db: Database) ->
     assert (first.result(30), last.result(30)) == (1, 1)
     with pytest.raises(ValueError, match="changed my mind"):
         bad.result(30)
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(ValueRefused):
         broken.result(30)
     assert names(db) == {"one", "two"}
 
@@ -109,7 +110,7 @@ def test_jobs_whose_transaction_was_given_up_are_done_again_without_the_culprit(
     release.set()
 
     assert (before.result(30), after.result(30)) == (1, 1)
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(ValueRefused):
         culprit.result(30)
     assert names(db) == {"before", "after"}
 
@@ -127,7 +128,7 @@ def test_a_full_disk_is_the_job_s_error_and_not_the_end_of_the_writer(db: Databa
     small, large, small_too = db.write(insert("small")), db.write(too_much), db.write(insert("small too"))
     release.set()
 
-    with pytest.raises(sqlite3.OperationalError, match="full"):
+    with pytest.raises(StoreFailed, match="full"):
         large.result(30)
     assert (small.result(30), small_too.result(30)) == (1, 1)
     db.write(lambda connection: connection.execute("PRAGMA max_page_count = 1000000").fetchall()).result(30)

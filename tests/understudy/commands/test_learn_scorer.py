@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from router.examples.features import NAMES, VERSION
+from store import Store
 from store.records import NewExample
-from store.store import Memory
 from tests.learning.training.scorer.scorer_world import outcomes
 from tests.store.rows import choice_record, new_example, outcome_record
 from understudy.commands.learn_scorer import _incumbent, scorer
@@ -23,7 +23,7 @@ DIMENSIONS = 8
 
 def filled(folder: Path, requests: int) -> str:
     """A data folder whose log holds `requests` judged requests of one tenant; gives the tenant."""
-    store = Memory.open(folder)
+    store = Store.open(folder)
     try:
         key, _ = store.keys.create("acme", "laptop")
         tenant = key.tenant
@@ -47,7 +47,7 @@ def filled(folder: Path, requests: int) -> str:
                 candidates=({"id": example.id, "similarity": 0.9, "gain": 0.1, "sent": True},) * count,
                 candidate_features=np.asarray(row.scalars[:count]).reshape(count, len(NAMES)),
             )
-            store.choices.record(choice).result(30)
+            store.decisions.choices.record(choice).result(30)
             outcome = replace(
                 outcome_record(i),
                 request_id=row.request_id,
@@ -75,7 +75,7 @@ def run(data: Path, *arguments: str) -> Result:
 
 
 def versions(data: Path) -> list[str]:
-    store = Memory.open(data)
+    store = Store.open(data)
     try:
         return [f"{v.kind} {v.model} {v.state}" for v in store.artifacts.versions()]
     finally:
@@ -108,7 +108,7 @@ def test_too_few_outcomes_publish_nothing_and_say_how_many_there_are(tmp_path: P
 def test_a_scorer_in_use_whose_file_is_damaged_is_no_rival(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     try:
         assert _incumbent(store, "t", MODEL) == (None, None)
         record = store.artifacts.publish("scorer", "t", MODEL, b"a scorer", metrics={})

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from store import Store
 from store.records import ArtifactRecord
-from store.store import Memory
 from understudy.commands.models import models
 
 SLOT = ("bandit", "--tenant", "acme", "--model", "gpt-4o")
 
 
 @contextmanager
-def opened(data: Path) -> Iterator[Memory]:
-    store = Memory.open(data)
+def opened(data: Path) -> Iterator[Store]:
+    store = Store.open(data)
     try:
         yield store
     finally:

@@ -15,8 +15,9 @@ from aiohttp import web
 from click.testing import CliRunner, Result
 
 from router.digest import NO_INSTRUCTIONS, scope_of
-from store.store import Memory as Store
+from store import Store
 from tests.flow.line import MODELS, Asked, Upstream, completion, upstream
+from tests.store.behind import database
 from tests.store.rows import new_example
 from understudy.__main__ import main
 
@@ -102,13 +103,14 @@ async def test_many_are_told_of_one_is_not_and_a_spent_promise_is_refused(
     for secret in ("zanzibar", "embezzlement", "quillfeather", USUAL.lower()):
         assert secret not in seen
     tables = [
-        name for (name,) in store.db.read().execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        name
+        for (name,) in database(store).read().execute("SELECT name FROM sqlite_master WHERE type = 'table'")
     ]
     for table in tables:
         if table != "private_questions":
-            rows = repr(store.db.read().execute(f"SELECT * FROM {table}").fetchall()).lower()
+            rows = repr(database(store).read().execute(f"SELECT * FROM {table}").fetchall()).lower()
             assert "zanzibar" not in rows and USUAL.lower() not in rows, table
-    paid = {line.purpose for line in store.replay.spend(tenant=tenant)}
+    paid = {line.purpose for line in store.jobs.replay.spend(tenant=tenant)}
     assert paid == {"private_questions", "private_answer"}, "in the same report of costs as replay"
     before = store.examples.count(tenant)
 

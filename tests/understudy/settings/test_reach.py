@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from admin.hands import NotDone
-from store.store import Memory
+from store import Store
 from understudy.__main__ import main
 from understudy.operator_actions import AdminHands
 from understudy.settings.file import ConfigError, parse_config
@@ -90,7 +90,7 @@ def test_commands_that_would_ask_it_say_so_and_begin_nothing(tmp_path: Path) -> 
 
 
 async def test_the_admin_pages_say_so_too(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     try:
         ask = AdminHands(parse_config(configured(["here"], {}, str(tmp_path))), store).hands().ask
         assert ask is not None

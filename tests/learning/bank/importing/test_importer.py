@@ -12,8 +12,7 @@ import pytest
 from learning.bank.importing.importer import Importer, Options
 from store.examples.bank import ExampleBank
 from store.examples.imports import ImportCursors
-from store.examples.restoring import Restored, restore_many
-from store.records import Admitted
+from store.records import Admitted, Restored
 from store.sqlite.database import Database
 from understudy.settings.memory import ExampleSettings
 from understudy.setup.admission import admission
@@ -33,7 +32,7 @@ class Watched:
             broken: Future[list[Admitted]] = Future()
             broken.set_exception(OSError("the disk is full"))
             return broken
-        return restore_many(self._db, news)
+        return ExampleBank(self._db).restore_many(news)
 
 
 class Silent:

@@ -11,8 +11,7 @@ import pytest
 
 from learning.bank.importing.formats import BadLine
 from learning.bank.importing.rows import line_of, row_of_export
-from store.examples.restoring import Account
-from store.records import Example
+from store.records import Account, Example
 from tests.store.rows import unit_vector
 
 EXAMPLE = Example(

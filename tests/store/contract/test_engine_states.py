@@ -1,0 +1,36 @@
+"""How engines stand: what workers say, for as long as it is to be believed, and what an operator drained."""
+
+from __future__ import annotations
+
+import time
+
+from store import Store
+from store.jobs.engine_states import EngineStateRow
+
+
+def state(worker: str, engine: str, at_s: float, in_flight: int = 0) -> EngineStateRow:
+    return EngineStateRow(
+        *(worker, engine, at_s, in_flight, 0, 8, 0.1, "closed", False, 5, 1, 0.2, None, None, None)
+    )
+
+
+def test_a_workers_last_word_is_believed_for_some_seconds(store: Store) -> None:
+    states, now_s = store.jobs.engine_states, time.time()
+    states.say([state("w1", "large", now_s - 100), state("w1", "small", now_s - 1)]).result(30)
+    states.say([state("w2", "small", now_s, 3)]).result(30)
+    assert [(row.worker, row.in_flight) for row in states.now(now_s)] == [("w1", 0), ("w2", 3)]
+    states.say([state("w1", "small", now_s, 7)]).result(30)
+    assert [row.in_flight for row in states.now(now_s)] == [7, 3]
+    states.gone("w1").result(30)
+    assert [row.worker for row in states.now(now_s)] == ["w2"]
+
+
+def test_a_drained_engine_stays_so_until_it_is_restored(store: Store) -> None:
+    states = store.jobs.engine_states
+    assert not states.drained_changed()
+    assert states.drain("large", "ann", "maintenance").result(30)
+    assert not states.drain("large", "bob", "again").result(30)
+    (drained,) = store.jobs.engine_states.drained()
+    assert (drained.engine, drained.by_user, drained.reason) == ("large", "ann", "maintenance")
+    assert states.restore("large").result(30) and not states.restore("large").result(30)
+    assert states.drained() == []

@@ -1,0 +1,79 @@
+"""Texts of requests: found by their words and their request, bounded, and gone with whoever asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from store import Store
+from store.decisions.texts import RequestTextLog, RequestTexts, SentExample
+from tests.store.rows import request_record
+
+
+def texts(number: int, **changes: Any) -> RequestTexts:
+    fields: dict[str, Any] = {
+        "tenant": "a1",
+        "request_id": f"req-{number}",
+        "contributor": "key_1/ann",
+        "at_s": 1000.0 + number,
+        "question": f"How many legs has insect{number}?",
+        "answer": f"Six, says book{number}.",
+        "messages": ({"role": "user", "text": f"How many legs has insect{number}?"},),
+        "left_out": 2,
+        "replaced": ("EMAIL",),
+        "sent_at": 0,
+        "sent": (SentExample(7, "abc"), SentExample(3, "def")),
+        "finish_reason": "stop",
+        "same": bytes([number]),
+    }
+    return RequestTexts(**(fields | changes))
+
+
+@pytest.fixture
+def log(store: Store) -> RequestTextLog:
+    return store.decisions.texts
+
+
+def test_what_is_kept_comes_back_as_it_was_and_only_to_its_tenant(log: RequestTextLog) -> None:
+    log.keep(texts(1)).result(30)
+    assert log.get("a1", "req-1") == texts(1)
+    assert log.get("b2", "req-1") is None and log.get("a1", "req-2") is None
+
+
+def test_a_second_one_of_the_same_request_changes_nothing(log: RequestTextLog) -> None:
+    log.keep(texts(1)).result(30)
+    log.keep(texts(1, answer="Eight.")).result(30)
+    assert log.get("a1", "req-1") == texts(1)
+
+
+def test_a_repeat_shows_the_first_ones_texts_but_never_another_tenants(log: RequestTextLog) -> None:
+    log.keep(texts(1)).result(30)
+    log.keep(RequestTexts("a1", "req-2", "", 1.0, same=bytes([1]))).result(30)
+    log.keep(RequestTexts("b2", "req-3", "", 1.0, same=bytes([1]))).result(30)
+    assert log.get("a1", "req-2") == texts(1)
+    assert log.get("b2", "req-3") is None
+
+
+def test_words_find_requests_latest_first_and_page_by_page(log: RequestTextLog) -> None:
+    for number in range(1, 5):
+        log.keep(texts(number)).result(30)
+    found = log.search("legs ")
+    assert [id for _, id in found] == ["req-4", "req-3", "req-2", "req-1"]
+    assert [id for _, id in log.search("legs ", before=found[1][0], limit=1)] == ["req-2"]
+    assert [id for _, id in log.search("book3")] == ["req-3"] and log.search("") == []
+
+
+def test_previews_are_cut_and_a_repeat_has_the_first_ones(store: Store, log: RequestTextLog) -> None:
+    requests = store.decisions.requests
+    for number, tenant in ((1, "a1"), (2, "a1"), (3, "b2")):
+        requests.record(request_record(number, tenant=tenant)).result(30)
+    log.keep(texts(1)).result(30)
+    log.keep(RequestTexts("a1", "req-2", "", 1.0, same=bytes([1]))).result(30)
+    log.keep(RequestTexts("b2", "req-3", "", 1.0, same=bytes([1]))).result(30)
+    assert log.previews(["req-1", "req-2", "req-3", "?"], 8) == {"req-1": "How many", "req-2": "How many"}
+
+
+def test_nobody_in_particular_cannot_be_forgotten(log: RequestTextLog) -> None:
+    with pytest.raises(ValueError, match="nobody"):
+        log.forget_contributor("a1", "")
