@@ -26,8 +26,8 @@ from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
 from gateway.routes import RouteTable
 from gateway.websocket import with_upgrades
+from router.plan import Policy
 from router.policies.fixed import Fixed
-from router.policy import Policy
 from store.people.secret import tenant_id
 from understudy.settings.config import Config, ModelSettings
 from understudy.settings.memory import MemorySettings

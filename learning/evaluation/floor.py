@@ -64,7 +64,7 @@ def caught_up(
             if now_s > last.at_s:
                 floor.keep_pace(floor.requests - before, now_s - last.at_s, lag_s)
             return replace(
-                row, cap=floor.offload_cap(), standing=floor.standing(), state=floor.to_json()
+                row, cap=floor.offload_cap(), standing=floor.status(), state=floor.to_json()
             ), floor
     share = settings.judged_share
     while True:
@@ -129,7 +129,7 @@ def _read(
         model,
         now_s,
         floor.offload_cap(),
-        floor.standing(),
+        floor.status(),
         last_choice,
         last_outcome,
         floor.to_json(),

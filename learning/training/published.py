@@ -17,9 +17,9 @@ import structlog
 from cachetools import LRUCache
 
 from router.choosing.bandit import Bandit
-from router.choosing.learned import Learned
 from router.examples.count import ExampleCounts
-from router.examples.scorer import Scoring
+from router.examples.scorer import Scorer
+from router.policies.in_context import LearnedModels
 from store.records import ArtifactRecord
 
 log = structlog.get_logger(__name__)
@@ -42,7 +42,7 @@ class Artifacts(Protocol):
 class Openers(Protocol):
     """How bytes become what they are for. Whatever one raises, its version is broken."""
 
-    def scorer(self, record: ArtifactRecord) -> Scoring: ...
+    def scorer(self, record: ArtifactRecord) -> Scorer: ...
 
     def bandit(self, record: ArtifactRecord) -> Bandit: ...
 
@@ -75,7 +75,7 @@ class _Slot:
 
     held: dict[str, _Held[Any]] = field(default_factory=dict)
     broken: set[int] = field(default_factory=set)
-    learned: Learned = field(default_factory=Learned)
+    learned: LearnedModels = field(default_factory=LearnedModels)
 
 
 class LearnedFollower:
@@ -86,7 +86,7 @@ class LearnedFollower:
         artifacts: Artifacts,
         openers: Openers,
         *,
-        prior: Scoring | None,
+        prior: Scorer | None,
         floors: FloorCaps | None = None,
         broken: Callable[[str], None] = lambda kind: None,
         look_every_s: float = _LOOK_EVERY_S,
@@ -98,7 +98,7 @@ class LearnedFollower:
         self._floors = floors
         self._count_broken = broken
         self._look_every_s = look_every_s
-        self._default = Learned(
+        self._default = LearnedModels(
             scorer=prior,
             offload_cap=floors.unproven if floors else 1.0,
             version="prior" if prior else "none",
@@ -109,7 +109,7 @@ class LearnedFollower:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._opened: dict[int, _Held[Any]] = {}
-        self._closing: list[tuple[float, Scoring]] = []
+        self._closing: list[tuple[float, Scorer]] = []
         self._seen = -1
         self._thread = threading.Thread(target=self._run, name="learned", daemon=True)
 
@@ -130,8 +130,8 @@ class LearnedFollower:
         if self._prior is not None:
             self._prior.close()
 
-    def of(self, tenant: str, model: str) -> Learned:
-        """See router.choosing.learned.LearnedBooks."""
+    def of(self, tenant: str, model: str) -> LearnedModels:
+        """See router.policies.in_context.ModelSource."""
         key = (tenant, model)
         with self._lock:
             slot = self._slots.get(key)
@@ -188,7 +188,7 @@ class LearnedFollower:
         self._use_best(slot, "bandit", tenant, model, self._openers.bandit)
         self._use_best(slot, "counts", tenant, model, self._openers.counts)
         versions = [f"{kind}-{held.record.id}" for kind, held in sorted(slot.held.items())]
-        slot.learned = Learned(
+        slot.learned = LearnedModels(
             scorer=slot.held["scorer"].thing if "scorer" in slot.held else self._prior,
             bandit=slot.held["bandit"].thing if "bandit" in slot.held else None,
             counts=slot.held["counts"].thing if "counts" in slot.held else ExampleCounts(),
@@ -241,7 +241,7 @@ class LearnedFollower:
                 slot = self._slots.get(key)
             if slot is not None and slot.learned.offload_cap != cap:
                 kept = slot.learned
-                slot.learned = Learned(kept.scorer, kept.bandit, kept.counts, cap, kept.version)
+                slot.learned = LearnedModels(kept.scorer, kept.bandit, kept.counts, cap, kept.version)
 
     def _retire(self, slot: _Slot) -> None:
         for held in slot.held.values():
@@ -260,11 +260,11 @@ class LearnedFollower:
 
 @dataclass(frozen=True, slots=True)
 class ModelBooks:
-    """What was learnt for one served model: router.choosing.learned.LearnedBooks."""
+    """What was learnt for one served model: router.policies.in_context.ModelSource."""
 
     follower: LearnedFollower
     model: str
 
-    def of(self, tenant: str) -> Learned:
-        """See router.choosing.learned.LearnedBooks."""
+    def of(self, tenant: str) -> LearnedModels:
+        """See router.policies.in_context.ModelSource."""
         return self.follower.of(tenant, self.model)

@@ -30,7 +30,7 @@ from router.examples import combiner
 from router.examples import count as example_count
 from router.examples.features import Features
 from router.examples.rarity import Rarity
-from router.examples.scorer import ScorerError, Scoring
+from router.examples.scorer import Scorer, ScorerError
 from router.policies.in_context import InContext, Knobs
 from store.examples.answer_vectors import CandidateVectors
 from store.jobs.kv_plans import KvPlans
@@ -155,7 +155,7 @@ def _hot(settings: ModelSettings, config: Config, store: Store) -> Callable[[str
     return HotExamples(KvPlans(store.db), engine).places
 
 
-def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scoring | None:
+def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scorer | None:
     try:
         return openers.prior()
     except (ScorerError, OSError) as error:

@@ -16,7 +16,7 @@ from learning.training import published as module
 from learning.training.published import LearnedFollower
 from router.choosing.bandit import Bandit
 from router.examples.count import ExampleCounts
-from router.examples.scorer import Scoring
+from router.examples.scorer import Scorer
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 from store.sqlite.database import Database
@@ -44,7 +44,7 @@ class Openers:
     opened: list[Thing] = field(default_factory=list)
     wait: threading.Event | None = None
 
-    def scorer(self, record: ArtifactRecord) -> Scoring:
+    def scorer(self, record: ArtifactRecord) -> Scorer:
         if self.wait is not None:
             self.wait.wait(60)
         data = self.artifacts.read(record)
@@ -52,7 +52,7 @@ class Openers:
             raise KeyError(data)
         thing = Thing(data)
         self.opened.append(thing)
-        return cast(Scoring, thing)
+        return cast(Scorer, thing)
 
     def bandit(self, record: ArtifactRecord) -> Bandit:
         return cast(Bandit, Thing(self.artifacts.read(record)))
@@ -106,7 +106,7 @@ def following(db: Database, **more: Any) -> Iterator[Follower]:
     it = LearnedFollower(
         artifacts,
         openers,
-        prior=cast(Scoring, prior),
+        prior=cast(Scorer, prior),
         broken=lambda kind: broken.update([kind]),
         look_every_s=0.02,
         **more,
