@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from admin.computing import Computations, Told
+from learning.evaluation.example_caps import Capped, CapUnknown, Figure, at_most
 from learning.evaluation.frontier import cautions, frontier
 from learning.evaluation.intervals import Ratio, bootstrap
 from learning.evaluation.logged import Logged, NothingLogged, logged
@@ -26,7 +27,6 @@ from learning.evaluation.target_policies import (
     few_shot,
     learnt,
 )
-from learning.training.example_caps import Capped, CapUnknown, Figure, at_most
 from router.choosing.bandit import BanditError
 from router.examples.count import RUNGS
 from store.decisions.outcomes import Experience
@@ -88,7 +88,7 @@ def compute(store: Memory, question: Question, told: Told) -> dict[str, Any]:
     def estimating(done: float) -> None:
         told(f"estimating what each of {len(policies)} policies would have brought", 0.2 + 0.7 * done)
 
-    result = frontier(found, policies, dials, resamples=_RESAMPLES, told=estimating)
+    result = frontier(found, policies, dials, resamples=_RESAMPLES, progress=estimating)
     told("weighing how many examples were sent", 0.9)
     caps, unknown_caps = _caps(found, question.max_examples)
     return {

@@ -9,7 +9,7 @@ import numpy as np
 
 from admin.page import Summary
 from admin.sources import ServedFacts
-from learning.evaluation.intervals import Ratio, bootstrap, few
+from learning.evaluation.intervals import Ratio, bootstrap, widened
 from router.choosing.floor import FloorSettings, QualityFloor
 from store.decisions.outcome_sums import JudgedAnswer
 from store.learned.quality_floors import FloorRow
@@ -37,7 +37,7 @@ def quality(
     qualities = np.array([j.quality for j in seen])
     ((value, interval),) = bootstrap([Ratio(weights * qualities, weights)], resamples=_RESAMPLES)
     effective = float(weights.sum() ** 2 / (weights**2).sum())
-    low, high = few(interval, value, effective, (0.0, 1.0))
+    low, high = widened(interval, value, effective, (0.0, 1.0))
     return {
         "value": 1.0 - share * (1.0 - value),
         "low": 1.0 - share * (1.0 - low),

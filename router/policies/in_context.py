@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from engines.engine import Engine
 from router.choosing.bandit import Bandit, BanditError
@@ -57,14 +56,6 @@ class LearnedModels:
     """Share of requests that may go to other engines than the reference, as the quality floor allows."""
     version: str = "none"
     """Identifies all of it in the log."""
-
-
-class ModelSource(Protocol):
-    """Where the policy gets what was learnt."""
-
-    def of(self, tenant: str) -> LearnedModels:
-        """The models to decide this tenant's requests with. Never waits: a model that is still loading is left out."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +130,7 @@ class InContext:
         engines: Sequence[Engine],
         embedder: Embedder,
         retriever: Retriever,
-        models: ModelSource,
+        models_of: Callable[[str], LearnedModels],
         chooser: Chooser,
         budget: ExplorationBudget,
         executor: Executor,
@@ -149,7 +140,8 @@ class InContext:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
+        """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
+        `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
         must not raise."""
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
@@ -157,7 +149,7 @@ class InContext:
             embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters
         )
         self._retriever = retriever
-        self._models = models
+        self._models_of = models_of
         self._chooser = chooser
         self._budget = budget
         self._executor = executor
@@ -207,7 +199,7 @@ class InContext:
         # Without API keys of the gateway a tenant is a credential, and shares one budget.
         may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
         return _Decision(
-            ask, question.text, vector, self._models.of(ask.tenant), may_explore, dict(question.stages_s)
+            ask, question.text, vector, self._models_of(ask.tenant), may_explore, dict(question.stages_s)
         )
 
     def _score(self, decision: _Decision) -> None:

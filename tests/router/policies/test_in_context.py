@@ -155,7 +155,7 @@ class Given:
             self.engines,
             self.embedder,
             self.near,
-            self,
+            self.of,
             Chooser(self.chooser),
             ExplorationBudget(self.share),
             threads,
@@ -387,7 +387,7 @@ async def test_what_takes_too_long_is_not_waited_for(threads: ThreadPoolExecutor
         hang.set()
 
 
-async def test_books_that_cannot_be_read_leave_the_reference(decide: Decide) -> None:
+async def test_models_that_cannot_be_read_leave_the_reference(decide: Decide) -> None:
     class Closed(Given):
         def of(self, tenant: str) -> LearnedModels:
             raise OSError("gone")
