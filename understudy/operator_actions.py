@@ -113,7 +113,7 @@ class AdminHands:
             corrections=self._example_store(),
             secret=store.secret,
             window_s=float("inf"),
-            known=known_quality(store, self._config),
+            on_outcomes=known_quality(store, self._config),
         )
 
     def _example_of(self, tenant: str, request_id: str) -> Example | None:

@@ -14,7 +14,7 @@ import hashlib
 import threading
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cachetools import LRUCache
 
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from router.embedding.onnx_session import Infer
     from store.records import Vector
 
-__all__ = ["Embedder", "EmbedderBroken", "EmbedderError", "EmbedderLate", "EmbeddingModelMissing"]
+__all__ = [
+    "BlockingEmbedder",
+    "Embedder",
+    "EmbedderBroken",
+    "EmbedderError",
+    "EmbedderLate",
+    "EmbeddingModelMissing",
+]
 
 
 class EmbedderError(Exception):
@@ -39,6 +46,15 @@ class EmbedderLate(EmbedderError):
 
 class EmbedderBroken(EmbedderError):
     """The model returned an unusable embedding: NaN, zero, or of the wrong size."""
+
+
+class BlockingEmbedder(Protocol):
+    """Embeds on the calling thread: an Embedder, or one that is opened when it is first used."""
+
+    @property
+    def version(self) -> str: ...
+
+    def embed_blocking(self, text: str) -> Vector: ...
 
 
 class _Work:

@@ -11,7 +11,7 @@ import click
 
 from gateway.keys import DEFAULT_TENANT
 from learning.bank.importing.formats import FORMATS
-from learning.bank.importing.importer import Importer, Options, Tally
+from learning.bank.importing.importer import ImportCounts, Importer, Options
 from learning.bank.importing.lines import BadFile
 from store.examples.imports import ImportCursors
 from store.examples.restoring import restore_many
@@ -89,13 +89,13 @@ def import_(
                 give_up(f"{path}: {error}")
             finally:
                 importer.close()
-                _summary(importer.tally)
-    tally = importer.tally
+                _summary(importer.counts)
+    tally = importer.counts
     if not tally.usable or (strict and (tally.bad or tally.refused)):
         sys.exit(1)
 
 
-def _summary(tally: Tally) -> None:
+def _summary(tally: ImportCounts) -> None:
     refused = ", ".join(f"{count} {reason}" for reason, count in tally.refused.most_common())
     parts = [
         f"{tally.added} added",

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from learning.outcomes.feedback_intake import FeedbackIntake
-from learning.outcomes.known_quality import Known, KnownQuality
+from learning.outcomes.known_quality import KnownQuality, OnOutcomes
 from learning.outcomes.target import Targets
 from store.examples.rows import by_request
 from store.records import Example
@@ -26,7 +26,7 @@ def feedback_intake(
     *,
     window_s: float,
     survive_power_cut: bool,
-    known: Known | None = None,
+    known: OnOutcomes | None = None,
     settle_s: float = 2.0,
 ) -> FeedbackIntake:
     """Takes feedback over `memory`. `corrections` is where corrections become examples; None where none are kept.
@@ -43,7 +43,7 @@ def feedback_intake(
         corrections=corrections,
         secret=store.secret,
         window_s=window_s,
-        known=known,
+        on_outcomes=known,
         sync=partial(sync_log, store.db) if survive_power_cut else None,
     )
 
