@@ -1,4 +1,4 @@
-"""The router: who answered over time and why, how much is tried, how it drifts, and the dials that are in force."""
+"""The router: which engine answered over time and why, how much is explored, drift, and the dials in force."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNFAMILIAR = ("novel",)
 def router(sources: Sources, asked: Asked) -> Summary:
     """For one served model: `model`; `span`: hour, day or week."""
     span = asked.choice("span", tuple(SPANS), "hour")
-    names = [model.name for model in sources.given.models]
+    names = [model.name for model in sources.gateway.models]
     model = asked.text("model", longest=200) or (names[0] if names else "")
     if model and model not in names:
         raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
@@ -35,7 +35,7 @@ def router(sources: Sources, asked: Asked) -> Summary:
         for row in RequestRollups(sources.store.db).requests(step_s, asked.now_s - length_s)
         if row.model == model
     ]
-    served = next((each for each in sources.given.models if each.name == model), None)
+    served = next((each for each in sources.gateway.models if each.name == model), None)
     return {
         "span": span,
         "model": model,
@@ -56,7 +56,7 @@ def router(sources: Sources, asked: Asked) -> Summary:
 def _shares(
     sums: list[RequestSums], reference: str, since_s: float, now_s: float, step_s: float
 ) -> dict[str, Any]:
-    """Requests by who answered, over time; memory and the reference in the colours that the overview gives them."""
+    """Requests by who answered, over time; memory and the reference have the same colours as in the overview."""
     totals: Counter[str] = Counter()
     by_start: dict[float, Counter[str]] = {}
     for row in sums:
@@ -82,7 +82,7 @@ def _shares(
                     "x": [int(start * 1000) for start in starts],
                     "y": [by_start[start][who] for start in starts],
                     "marker": {"color": colours[who]},
-                    # Where there is a single bar plotly would take it for a moment's.
+                    # Without a width plotly draws a single bar as thin as a line.
                     "width": 850 * step_s,
                     "hovertemplate": "%{y} requests<extra>%{fullData.name}</extra>",
                 }
@@ -90,7 +90,7 @@ def _shares(
             ],
             "layout": {
                 "barmode": "stack",
-                # The whole period, as on the overview: a single bar would fill the picture otherwise.
+                # The whole period, as in the overview: a single bar would fill the picture otherwise.
                 "xaxis": {
                     "type": "date",
                     "fixedrange": True,
@@ -107,7 +107,7 @@ def _shares(
 
 
 def _reasons(sources: Sources, model: str, since_s: float) -> dict[str, Any]:
-    """Why the latest requests went where they went; the latest of the period, a bounded number."""
+    """The reasons of the latest requests of the period, a bounded number."""
     rows = (
         sources.store.db.read()
         .execute(LATEST_REASONS, {"model": model, "since": since_s, "looked": 4 * _LATEST, "limit": _LATEST})
@@ -134,7 +134,7 @@ LATEST_REASONS = (
 
 
 def _drift(rows: list[tuple[float, str]]) -> dict[str, Any]:
-    """The same in blocks of equally many requests: how many were unlike anything seen, and how many were tried."""
+    """The same in blocks of equally many requests: the shares of unfamiliar and of explored ones."""
     rows = sorted(rows)
     size = max(1, -(-len(rows) // _BLOCKS))
     blocks = []
@@ -182,7 +182,7 @@ def _drift(rows: list[tuple[float, str]]) -> dict[str, Any]:
 
 
 def _learnt(sources: Sources, model: str) -> list[dict[str, Any]]:
-    """Per tenant what the router of this model has learnt, and from how much."""
+    """What the router of this model has learnt, by tenant, and from how many outcomes."""
     names = sources.tenant_names()
     counts: dict[str, int] = {}
     for (tenant, of, _), count in sources.store.outcomes.counts().items():

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import structlog
 
+from admin.actions import OperatorActions
 from admin.app import AdminApp, Options
-from admin.hands import Hands
 from admin.pages import PAGES
-from admin.sources import EngineFacts, Given, ReplayFacts, ServedFacts, Sources
+from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources
 from store.decisions.outcome_sums import OutcomeSums
 from store.decisions.rollups import RequestRollups
 from store.jobs.engine_states import EngineStates
@@ -62,7 +62,7 @@ def sources(
     store: Store,
     gateway_url: str = "",
     config_file: Path | None = None,
-    hands: Hands | None = None,
+    hands: OperatorActions | None = None,
 ) -> Sources:
     """What the pages of this configuration are made from."""
     settings = config.admin
@@ -78,7 +78,7 @@ def sources(
         EngineStates(store.db),
         OutcomeSums(store.db),
         QualityFloors(store.db),
-        Given(
+        GatewayInfo(
             engines=tuple(_engine(config, name) for name in config.engines),
             models=tuple(_model(config, name) for name in config.models),
             settings=effective.rows,
@@ -88,7 +88,7 @@ def sources(
             gateway_url=gateway_url,
             replay=_replay(config),
             judged=config.judging is not None,
-            hands=hands or Hands(),
+            actions=hands or OperatorActions(),
         ),
     )
 
