@@ -22,9 +22,9 @@ from router.examples.unlisted_words import Spelling, unlisted
 from store.records import Example
 
 _EARLIER = "\n(Earlier: "
-"""Where router.digest.question begins to tell of earlier turns."""
+"""How router.digest.question introduces earlier turns."""
 _BETWEEN_TURNS = " / "
-"""What it puts between them."""
+"""What router.digest.question puts between earlier turns."""
 _FROM_DIGIT = re.compile(r"\d(?:[\w-]|\.(?=\w))*")
 _OF_MODEL = re.compile(r"\d+(?:[.,]\d+)*(?=[^\W\d_](?![\w-]))")
 """The number in "BQ-660S" and "398.8S", which differs from 660 and 398.8."""
@@ -63,33 +63,33 @@ class Text:
     weight: float
     """Their sum."""
     asking: dict[str, float]
-    """Of `weights`, those of words that are not telling, nor said whatever one asks (CHAT_WORDS): what is asked rather than
-    of whom. Those of the question; of a follow-up without any, those of the questions before."""
+    """The part of `weights` for words of the question that say what is asked, not about whom or what: neither `telling` nor
+    CHAT_WORDS. For a follow-up without any, those of the questions before."""
     asking_weight: float
     rare: dict[str, float]
     """The rare ones with their excess, rarest first."""
     rare_weight: float
     turn: dict[str, float]
-    """Of `rare` (or it itself), what the question says; the rest is of the story around it, or of earlier turns
-    (router.digest.question)."""
+    """The part of `rare` that the question says; the rest belongs to the story around it, or to earlier turns
+    (router.digest.question). `rare` itself where the question says all of it."""
     turn_weight: float
     turn_words: frozenset[str]
     every_word: frozenset[str]
     unlisted: tuple[Spelling, ...]
-    """router.examples.unlisted_words.unlisted of them."""
+    """Spellings of the unlisted words (router.examples.unlisted_words.unlisted)."""
     numbers: tuple[str, ...]
     machine: tuple[str, ...]
     """Sorted."""
     names: frozenset[str]
     asks: frozenset[str]
     slips: Mapping[str, str]
-    """Of its words, those that no vocabulary lists but may be a slip of the finger, with the listed word then meant."""
+    """Words that no vocabulary lists but that may be typing slips, with the listed word that was meant."""
     telling: tuple[str, ...]
-    """Names and identifiers: words that no vocabulary lists or with a digit; of the question, if it names anything."""
+    """Names and identifiers: words that no vocabulary lists or that contain a digit; the question's, if it names anything."""
     joins: bool
     """Whether the question joins things: "and", "both", "also"; of a follow-up "both" only."""
     meant: tuple[str, ...] = ()
-    """The words that were read in place of slips."""
+    """Words that replaced slips."""
 
 
 _NO_SLIPS: Mapping[str, str] = {}
@@ -278,7 +278,7 @@ class Pair:
     asking: dict[str, float]
     """As Text.asking of the question."""
     asking_weight: float
-    """All but `unlisted` as Text has them of the question; so the next four."""
+    """The question's, as in Text; so are the next four."""
     numbers: tuple[str, ...]
     machine: tuple[str, ...]
     names: frozenset[str]
@@ -296,7 +296,7 @@ class Pair:
     meant: tuple[str, ...]
     telling: tuple[str, ...]
     joins: bool
-    """All as Text has them of the question."""
+    """The question's, as in Text."""
     near: frozenset[int]
     """router.examples.slips.near_forms of its names and of words that may be parts of names."""
 
