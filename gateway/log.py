@@ -2,7 +2,7 @@
 
 Writing to a pipe can block, so the event loop only appends to a queue. A full queue drops lines and counts them: a slow log
 reader must never slow a request. Request lines are put into words by the writing thread too: many in a row cost a fraction
-of what each costs in the middle of a request (docs/performance.md).
+of what each costs in the middle of a request (docs/explanation/performance.md).
 """
 
 from __future__ import annotations

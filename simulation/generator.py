@@ -1,7 +1,7 @@
 """The simulated generator: writes variations of a request about the simulated world, some of them useless.
 
 It reads prompts of one format: a request between lines `<<<REQUEST code>>>` and `<<<END REQUEST code>>>`, with the code
-in the system message, and answers with lines `VARIATION code: text`. learning.replay.variations writes such prompts and
+in the system message, and answers with lines `VARIATION code: text`. learning.replay.expand writes such prompts and
 documents the same format; neither imports the other.
 
 A variation asks the same fact in other words, or another fact about the same name. How often it asks about something else,

@@ -1,6 +1,6 @@
 """Reads the prompts of simulated roles: parts between marker lines with a code that the system message gives.
 
-learning.outcomes.judge and learning.replay.variations write such prompts, so that text inside a part cannot end it; nothing
+learning.outcomes.judge and learning.replay.expand write such prompts, so that text inside a part cannot end it; nothing
 is imported from there.
 """
 

@@ -15,7 +15,6 @@ from gateway.journey import Journey
 from gateway.keepers.keeper import Keeper, Keeping, decoded
 from gateway.reuse.metrics import SemanticMetrics
 from learning.reuse.equivalence import Equivalence
-from learning.reuse.near_misses import NearMiss, Take
 from store.records import ExactAnswer
 
 
@@ -88,10 +87,7 @@ class EntryKeeper:
         *,
         max_bytes: int,
         clock: Callable[[], float] = time.time,
-        near_miss: Take | None = None,
     ) -> None:
-        """`near_miss` is handed what was compared and is not the same, once it is an example of its own."""
-        self._near_miss = near_miss
         self._entries = entries
         self._max_bytes = max_bytes
         self._clock = clock
@@ -121,21 +117,6 @@ class EntryKeeper:
                 ask.tenant, journey.id, ask.same_otherwise(), ask.question, kept, assembled.text()
             ),
         )
-        if self._near_miss is not None and stage.comparison is not None:
-            entry = stage.comparison.entry
-            # Jobs are written in order: whatever comes of it finds the example and its entry there.
-            self._near_miss(
-                NearMiss(
-                    tenant=ask.tenant,
-                    request_id=journey.id,
-                    messages=tuple(ask.chat.messages),
-                    question=ask.question,
-                    same_otherwise=ask.same_otherwise(),
-                    entry_id=entry.id,
-                    remembered=entry.text,
-                    fresh=assembled.text(),
-                )
-            )
 
 
 def _answered_by_the_reference(journey: Journey, answer: Answer) -> bool:

@@ -16,7 +16,7 @@ this one prompt, 16 random hexadecimal digits that no text in it contains:
     <<<END SECOND ANSWER code>>>
 
 and the reply ends with the line `SCORE code: n`. An answer cannot close its own fence or give the verdict, since its author
-did not know the code; no format prevents that it persuades the judge (docs/judging.md).
+did not know the code; no format prevents that it persuades the judge (docs/explanation/judging.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A bandit estimates the quality of each way to answer a request, and nothing else. Cost and latency are known or measured,
 so they are not learnt: the preference, the load bias and the exploration can change while everything learnt stays valid
-(docs/routing.md).
+(docs/explanation/routing.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Nadaraya-Watson regression (Nadaraya 1964, Watson 1964) over online k-means centroids (MacQueen 1967) instead of over
 every past request: its cost and size do not grow, it learns from one outcome at a time, old outcomes fade, and no single
 request's vector is kept once others have joined its landmark. Requests are similar if they are about the same (embedding)
-and look the same (lengths, numbers, kind of task): either alone predicts worse (docs/routing.md).
+and look the same (lengths, numbers, kind of task): either alone predicts worse (docs/explanation/routing.md).
 """
 
 from __future__ import annotations

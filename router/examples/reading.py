@@ -85,7 +85,7 @@ class Text:
     slips: Mapping[str, str]
     """Words that no vocabulary lists but that may be typing slips, with the listed word that was meant."""
     telling: tuple[str, ...]
-    """Names and identifiers: words that no vocabulary lists or that contain a digit; the question's, if it names anything."""
+    """Names and identifiers: words that no vocabulary lists or with a digit; the question's, if it names anything."""
     joins: bool
     """Whether the question joins things: "and", "both", "also"; of a follow-up "both" only."""
     meant: tuple[str, ...] = ()

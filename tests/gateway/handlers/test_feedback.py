@@ -341,7 +341,12 @@ async def test_a_body_that_is_none_is_refused_in_openais_shape(here: Here, body:
 async def test_feedback_switched_off_says_so(tmp_path: Path) -> None:
     async with place(tmp_path / "data") as here:
         keys = KeyCheck(here.memory.store.keys, here.memory.tenant_of)
-        door = Door(OneHandler(Feedback(None)), keys, began=lambda: None, ended=lambda _: None)
+        door = Door(
+            OneHandler(Feedback(None, FeedbackRate(1), max_json_bytes=2**16)),
+            keys,
+            began=lambda: None,
+            ended=lambda _: None,
+        )
         async with served(door) as port:
             here.url = f"http://127.0.0.1:{port}/feedback"
             got = await here.say({"decision_id": "req-1", "score": 1})
