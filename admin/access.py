@@ -1,6 +1,6 @@
-"""The door of the admin pages: who asks, may they, and did the form come from our own page. Nothing is answered past it.
+"""Access control of the admin pages: session, role and the origin of forms are checked before any handler runs.
 
-Every handler is registered with the role it needs; one that is not is for operators only.
+Every handler is registered with the role it needs; a handler without one is for operators only.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from store.people.sessions import AdminSessions
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 VIEWER = web.RequestKey("viewer", Viewer)
-"""Who asks; on every request that is past the door, but for public ones."""
+"""The signed-in person; set on every request that passed the checks, except for public handlers."""
 TOKEN = web.RequestKey("token", str)
-"""The cookie: of a session, or of somebody who is about to sign in."""
+"""The cookie's value: of a session, or of a browser that has not signed in yet."""
 FORM_FIELD, FORM_HEADER = "form_token", "X-Form-Token"
 LIVE_HEADER = "X-Live"
-"""A page that refreshes itself: that keeps nobody signed in."""
+"""Set by a page that refreshes itself, which does not keep a session alive."""
 
 
 class Refused(Exception):
-    """The door stays shut: the status, and a sentence that says why."""
+    """The request is refused with this status, code and sentence."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 class Access:
-    """Middleware. Raises Refused; sends who is not signed in to the sign-in page."""
+    """The middleware. Raises Refused; redirects a browser that is not signed in to the sign-in page."""
 
     def __init__(self, sessions: AdminSessions, audit: AuditLog, cookie: str) -> None:
         self._sessions = sessions
@@ -46,18 +46,18 @@ class Access:
         self._needed: dict[Handler, Role | None] = {}
 
     def public(self, handler: Handler) -> Handler:
-        """Let anybody ask this handler."""
+        """Registers a handler for everybody."""
         self._needed[handler] = None
         return handler
 
     def needs(self, role: Role, handler: Handler) -> Handler:
-        """Let those ask this handler whose role covers `role`."""
+        """Registers a handler for persons whose role covers `role`."""
         self._needed[handler] = role
         return handler
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """See the module."""
+        """Checks the session, the form's origin and the role, in this order."""
         needed = self._needed.get(request.match_info.handler, Role.OPERATOR)
         token = request.cookies.get(self.cookie, "")
         request[TOKEN] = token
@@ -84,12 +84,12 @@ class Access:
         return await handler(request)
 
     async def viewer(self, token: str, *, touch: bool) -> Viewer | None:
-        """Who a cookie belongs to."""
+        """The person a cookie belongs to; None without a session. `touch` prolongs the session."""
         found = await asyncio.to_thread(self._sessions.find, token, touch=touch)
         return None if found is None else Viewer(found.user, Role(found.role))
 
     def form_token(self, token: str) -> str:
-        """What forms of this cookie's holder bring along."""
+        """The token that forms of this cookie's holder must send back."""
         return self._sessions.form_token(token)
 
     async def note(
@@ -102,7 +102,7 @@ class Access:
         detail: dict[str, object] | None = None,
         user: str | None = None,
     ) -> None:
-        """A row of the audit log, committed before the answer leaves."""
+        """Adds a row to the audit log, committed before the answer leaves."""
         if user is None:
             viewer = request.get(VIEWER)
             user = viewer.name if viewer is not None else ""
@@ -110,7 +110,7 @@ class Access:
         await asyncio.wrap_future(self._audit.note(record))
 
     async def _check_origin(self, request: web.Request, token: str, viewer: Viewer | None) -> None:
-        """A browser says where a form came from, and only our own pages know the token that follows from the cookie."""
+        """Refuses a form whose Origin header or form token is not ours: only our pages know the token of a cookie."""
         origin = request.headers.get("Origin")
         same = origin is not None and urlsplit(origin).netloc == request.host
         given = request.headers.get(FORM_HEADER)
@@ -136,11 +136,11 @@ class Access:
 
 
 def redirect(to: str) -> web.Response:
-    """Look there instead, with GET."""
+    """A redirect to another page, requested with GET."""
     return web.Response(status=303, headers={"Location": to})
 
 
 def wants_json(request: web.Request) -> bool:
-    """Whether the JSON twin is asked for: by its path, or by the Accept header of something that is no browser."""
+    """Whether JSON is wanted instead of HTML: by the path, or by the Accept header of a client that is no browser."""
     accept = request.headers.get("Accept", "")
     return request.path.endswith(".json") or ("application/json" in accept and "text/html" not in accept)

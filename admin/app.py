@@ -1,4 +1,4 @@
-"""One line per URL of the admin pages, and what all answers have in common: headers, errors, JSON twins."""
+"""The admin application: its routes, and what all answers share: headers, errors, JSON twins."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ class Options:
     """How the pages are served."""
 
     cookie: str = "understudy_admin"
-    """Cookies know no port: two gateways on one machine need two names."""
+    """Name of the session cookie. Cookies know no port: two gateways on one machine need two names."""
     secure: bool = False
-    """The browser reaches these pages by HTTPS."""
+    """Whether browsers reach these pages by HTTPS."""
     failed: Callable[[str, BaseException], None] = lambda what, error: None
-    """Told of every unexpected exception, for the log."""
+    """Called with the path of every unexpected exception, for the log."""
 
 
 class AdminApp:
-    """The application, and the one task behind its live updates."""
+    """The aiohttp application, and the task behind its live updates."""
 
     def __init__(self, pages: Sequence[Page], sources: Sources, options: Options | None = None) -> None:
         self._sources = sources
@@ -93,12 +93,12 @@ class AdminApp:
         self._route()
 
     def close(self) -> None:
-        """End the threads of its own, and what pages began in the background."""
+        """Ends its own threads, and background work of the pages."""
         self._sign_in.close()
         self._sources.close()
 
     async def serve(self, sock: socket.socket, stop: asyncio.Event) -> None:
-        """Serve the pages on `sock`, and tell them of news, until `stop` is set."""
+        """Serves the pages on `sock` with live updates until `stop` is set."""
         runner = web.AppRunner(
             self.app, handle_signals=False, access_log=None, shutdown_timeout=1, handler_cancellation=True
         )
@@ -125,7 +125,7 @@ class AdminApp:
         get("/static/{digest}/{name}", public(self._file))
         for page in self._pages:
             handler = needs(page.role, self._shows(page))
-            # First, so that an {id} does not take the ending for its own.
+            # The JSON twin first, so that an {id} does not match its ending.
             get(page.path + ".json", handler)
             get(page.path, handler)
             for action in page.actions:
@@ -231,15 +231,15 @@ class AdminApp:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         token = request[TOKEN]
 
-        async def still_welcome() -> bool:
+        async def may_listen() -> bool:
             return await self._access.viewer(token, touch=False) is not None
 
         with self.live.listening() as news:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-            # The middleware that adds these comes too late for an answer that has begun.
+            # The middleware that adds these headers runs too late for an answer that has begun.
             response.headers.update(HEADERS)
             await response.prepare(request)
-            stream: AsyncIterator[bytes] = events(news, still_welcome)
+            stream: AsyncIterator[bytes] = events(news, may_listen)
             with suppress(ConnectionError):
                 async for event in stream:
                     await response.write(event)
@@ -247,7 +247,7 @@ class AdminApp:
 
     @web.middleware
     async def _answers(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Every answer's headers, and every failure's words."""
+        """Adds the headers of every answer, and turns exceptions into answers."""
         try:
             response = await handler(request)
         except web.HTTPException as answer:

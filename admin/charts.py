@@ -1,4 +1,4 @@
-"""Charts as data: what admin/static/charts.js hands to plotly. Colours are names; the page's theme says what they are."""
+"""Charts as data for admin/static/charts.js, which gives them to plotly. Colours are names that the page's theme defines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def stacked(
     times: bool = False,
     across: bool = False,
 ) -> Chart:
-    """Stacked bars: (name, one value per label, colour) per series. `times`: labels are Unix seconds. `across`: lying."""
+    """Stacked bars: (name, one value per label, colour) per series. `times`: labels are Unix seconds. `across`: bars are
+    horizontal."""
     places = [_instant(at_s) for at_s in labels] if times else list(labels)
     traces = []
     for name, values, colour in series:
@@ -65,5 +66,5 @@ def lines(
 
 
 def _instant(at_s: float) -> int:
-    """Milliseconds, which plotly takes for UTC; charts.js puts them into the reader's zone."""
+    """Milliseconds since 1970, which plotly reads as UTC; charts.js converts them to the reader's zone."""
     return int(at_s * 1000)

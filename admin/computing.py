@@ -1,6 +1,6 @@
-"""Computes what a page has no time to wait for: one at a time, in the background, each question once, and keeps the answers.
+"""Runs slow computations in the background, one at a time, and caches their results by question.
 
-A page asks what is known now and is answered at once; when that changes, `changes` does, which wakes the pages that show it.
+A page gets the present state at once. `changes` differs whenever a state has changed, which wakes the pages that show it.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ from typing import Any, Generic, TypeVar
 from cachetools import LRUCache
 
 _NICENESS = 4
-"""Little: a thread that waits long for a core may hold the interpreter meanwhile, and every page with it."""
+"""Low: a thread that waits long for a core may hold the interpreter meanwhile, and every page with it."""
 _MOST_KEPT = 64
 _MOST_WAITING = 4
 _FRESH_S = 300.0
 
 Question = TypeVar("Question", bound=Hashable)
-Told = Callable[[str, float], None]
-"""Told by a computation where it is: a few words, and the share that is done. Raises Stopped when the process ends."""
+ReportProgress = Callable[[str, float], None]
+"""Called by a computation with a few words and the share done, 0 to 1. Raises Stopped when the process ends."""
 
 
 class TooMuchAsked(Exception):
-    """Others wait for what they asked already."""
+    """Too many computations are waiting."""
 
 
 class Stopped(Exception):
-    """The process ends: the computation is not to go on."""
+    """The process ends: the computation must not continue."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of one question now."""
+class ComputationState:
+    """The present state of one question."""
 
     computing: bool
-    """Whether it is being computed, or waits for its turn; an older result may be there meanwhile."""
+    """Whether it is being computed or waits; an older result may be present."""
     doing: str = ""
-    """Where it is, in a few words."""
+    """What the computation is doing, in a few words."""
     done: float = 0.0
-    """0 to 1; a rough share, no promise about time."""
+    """Approximate share done, 0 to 1."""
     result: dict[str, Any] | None = None
     problem: Exception | None = None
-    """Why there is none."""
+    """Why the last computation gave no result."""
     at_s: float | None = None
-    """When the result or the problem came about, Unix seconds."""
+    """Unix seconds of the result or the problem."""
 
 
 class Computations(Generic[Question]):
-    """One thread of low priority. `compute` blocks it, for seconds."""
+    """Computes on one thread of low priority. `compute` blocks that thread, for seconds."""
 
     def __init__(
         self,
-        compute: Callable[[Question, Told], dict[str, Any]],
+        compute: Callable[[Question, ReportProgress], dict[str, Any]],
         name: str,
         *,
         fresh_s: float = _FRESH_S,
@@ -65,26 +65,26 @@ class Computations(Generic[Question]):
         self._compute = compute
         self._fresh_s = fresh_s
         self._clock = clock
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix=name, initializer=gently)
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix=name, initializer=lower_priority)
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._kept: LRUCache[Question, Known] = LRUCache(_MOST_KEPT)
+        self._kept: LRUCache[Question, ComputationState] = LRUCache(_MOST_KEPT)
         self._under_way: dict[Question, Future[None]] = {}
-        """Apart from what is kept, so that nothing can push a question out and have it computed twice at once."""
+        """Separate from the cache, so that no question is evicted and computed twice at once."""
         self.changes = 0
-        """Another number whenever anything that `look` tells may have changed."""
+        """Differs whenever anything that `state` returns may have changed."""
 
-    def look(self, question: Question, *, begin: bool = True) -> Known:
-        """What is known now; never blocks. `begin`: have it computed if nothing is known, or nothing fresh.
+    def state(self, question: Question, *, begin: bool = True) -> ComputationState:
+        """The present state; never blocks. `begin` starts a computation if there is no fresh result.
 
-        Raises TooMuchAsked when it is to begin and too many wait; never for what is known or under way.
+        Raises TooMuchAsked if a computation must start, there is no older result and too many wait.
         """
         with self._lock:
             known = self._kept.get(question)
             if question in self._under_way:
-                return known or Known(computing=True)
+                return known or ComputationState(computing=True)
             if not begin or self._stop.is_set():
-                return known or Known(computing=False)
+                return known or ComputationState(computing=False)
             if known is not None and known.at_s is not None and self._clock() - known.at_s < self._fresh_s:
                 return known
             if len(self._under_way) >= _MOST_WAITING:
@@ -93,7 +93,7 @@ class Computations(Generic[Question]):
                 raise TooMuchAsked("others wait for their answers already; try again in a moment")
             ahead = len(self._under_way)
             waits = f"waiting for {ahead} other{'s' if ahead > 1 else ''}" if ahead else "beginning"
-            known = replace(known or Known(True), computing=True, doing=waits, done=0.0)
+            known = replace(known or ComputationState(True), computing=True, doing=waits, done=0.0)
             self._kept[question] = known
             self._under_way[question] = self._threads.submit(self._run, question)
             return known
@@ -103,40 +103,40 @@ class Computations(Generic[Question]):
         """Whether anything is being computed."""
         return bool(self._under_way)
 
-    def settled(self, question: Question, timeout_s: float) -> Known:
-        """What is known once it is computed: for whoever has the time. Raises TimeoutError."""
+    def wait_for(self, question: Question, timeout_s: float) -> ComputationState:
+        """The state after a computation that is under way. Blocks. Raises TimeoutError."""
         with self._lock:
             future = self._under_way.get(question)
         if future is not None:
             future.result(timeout_s)
-        return self.look(question, begin=False)
+        return self.state(question, begin=False)
 
     def close(self) -> None:
-        """Begin no further computation, and wait for the one under way to stop at its next step."""
+        """Starts no further computation, and waits for the present one to stop at its next report."""
         self._stop.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, question: Question) -> None:
-        def told(doing: str, done: float) -> None:
+        def report(doing: str, done: float) -> None:
             if self._stop.is_set():
                 raise Stopped
             with self._lock:
-                known = self._kept.get(question) or Known(True)
+                known = self._kept.get(question) or ComputationState(True)
                 self._kept[question] = replace(known, computing=True, doing=doing, done=done)
                 self.changes += 1
 
         result, problem = None, None
         try:
-            result = self._compute(question, told)
+            result = self._compute(question, report)
         except Exception as error:
             problem = error
         with self._lock:
-            self._kept[question] = Known(False, result=result, problem=problem, at_s=self._clock())
+            self._kept[question] = ComputationState(False, result=result, problem=problem, at_s=self._clock())
             self._under_way.pop(question, None)
             self.changes += 1
 
 
-def gently() -> None:
-    """Give the calling thread alone a low priority, where the system can: whoever is answered has the cores first."""
+def lower_priority() -> None:
+    """Lowers the priority of the calling thread, where the system can, so that answers come first."""
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -1,4 +1,4 @@
-"""A sentence for the next page somebody sees: what their action came to. In memory, for a minute."""
+"""Flash messages: a sentence for the next page of a session, such as the result of an action. In memory, for a minute."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from cachetools import TTLCache
 
 
 class Flashes:
-    """One sentence per session."""
+    """One message per session."""
 
     def __init__(self) -> None:
-        self._said: TTLCache[bytes, str] = TTLCache(maxsize=256, ttl=60)
+        self._messages: TTLCache[bytes, str] = TTLCache(maxsize=256, ttl=60)
 
     def put(self, token: str, sentence: str) -> None:
-        """Say it on the session's next page."""
-        self._said[_key(token)] = sentence
+        """Shows the sentence on the session's next page."""
+        self._messages[_key(token)] = sentence
 
     def take(self, token: str) -> str:
-        """What is to be said, once; empty for nothing."""
-        return str(self._said.pop(_key(token), ""))
+        """The session's message, once; empty if there is none."""
+        return str(self._messages.pop(_key(token), ""))
 
 
 def _key(token: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Vectors drawn on a plane so that what is near stays near: t-SNE over principal components, for people to look at.
+"""Projects embeddings onto a plane for people to look at: t-SNE over principal components, which keeps neighbours together.
 
 van der Maaten & Hinton 2008, "Visualizing data using t-SNE". Distances between far groups, and the size of a group, mean
 nothing on such a map. Needs the extra `map` (scikit-learn).
@@ -12,7 +12,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 DRAWN = 3_000
-"""Of more vectors a sample is drawn, and every other one is put among those of the sample that it is nearest to."""
+"""Of more vectors a random sample of this size is projected; the others are placed among their nearest in the sample."""
 _COMPONENTS = 30
 _FEWEST = 10
 _NEAREST = 3
@@ -20,11 +20,11 @@ _AT_ONCE = 4_096
 
 
 class MapExtraMissing(Exception):
-    """scikit-learn is not installed; the text says how to get it."""
+    """scikit-learn is not installed; the text says how to install it."""
 
 
 def flat_map(vectors: npt.NDArray[np.float32], *, seed: int = 0, drawn: int = DRAWN) -> Floats:
-    """Places [n, 2], centred, between -1 and 1. Seconds for a few thousand vectors [n, dimensions] of unit length.
+    """Positions [n, 2], centred, between -1 and 1. Takes seconds for a few thousand unit vectors [n, dimensions].
 
     The same vectors and seed give the same map on one machine. Raises MapExtraMissing.
     """
@@ -52,7 +52,7 @@ def flat_map(vectors: npt.NDArray[np.float32], *, seed: int = 0, drawn: int = DR
 
 
 def _among(vectors: npt.NDArray[np.float32], chosen: npt.NDArray[np.int64], placed: Floats) -> Floats:
-    """Those that were drawn where they are, each other one at the mean of its nearest drawn ones."""
+    """Positions of all vectors: the sample's own, and for the others the mean of their nearest in the sample."""
     places = np.empty((len(vectors), 2))
     sample = vectors[chosen]
     for start in range(0, len(vectors), _AT_ONCE):
@@ -64,6 +64,6 @@ def _among(vectors: npt.NDArray[np.float32], chosen: npt.NDArray[np.int64], plac
 
 
 def _few(n: int) -> Floats:
-    """Too few to have a shape: a circle."""
+    """Positions on a circle, for too few vectors to have a shape."""
     angles = 2 * np.pi * np.arange(n) / max(1, n)
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)

@@ -1,4 +1,4 @@
-"""Figures and times in words, for templates: one way to write a number, a price, a duration, an instant."""
+"""Formats numbers, prices, durations and times for templates."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def decimal(value: float | None, digits: int = 3) -> str:
-    """A number with so many digits behind the point; what rounds to nothing has no sign."""
+    """A number with this many decimals; one that rounds to 0 has no sign."""
     if value is None:
         return NOTHING
     text = f"{abs(value):.{digits}f}"
@@ -59,7 +59,7 @@ def decimal(value: float | None, digits: int = 3) -> str:
 
 
 def figure(value: Any) -> str:
-    """Any figure, as short as it stays exact enough: four significant digits of a fraction."""
+    """Any number, with four significant digits of a fraction."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return count(value) if isinstance(value, int) else f"{value:.4g}"
@@ -77,7 +77,7 @@ def size(value: float | None) -> str:
 
 
 def when(at_s: float | None) -> Markup | str:
-    """An instant as a `time` element in UTC; the browser's script puts it into local words."""
+    """A time as a `time` element in UTC; the browser's script converts it to local time."""
     if at_s is None:
         return NOTHING
     moment = datetime.fromtimestamp(at_s, UTC)
@@ -95,4 +95,4 @@ FILTERS: dict[str, Any] = {
     "size": size,
     "when": when,
 }
-"""Name in templates to function."""
+"""Functions by their names in templates."""

@@ -1,6 +1,6 @@
-"""Live updates: one task watches for commits and computed figures, and tells every open page by server-sent events.
+"""Live updates: one task watches for commits and new figures, and notifies every open page by server-sent events.
 
-An event carries no data: a page that hears of news asks again for what it shows, with its own filters and its own rights.
+An event carries no data: the page then requests what it shows again, with its own filters and its own rights.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ MOST_CLIENTS = 64
 
 
 class TooManyListeners(Exception):
-    """So many pages are open that another one would not be told of news."""
+    """Too many pages are open to notify another one."""
 
 
 class Live:
-    """Owns no task: `run` is one, for whoever owns the server."""
+    """Notifies open pages. `run` is the task; whoever owns the server starts it."""
 
     def __init__(
         self, version: Callable[[], object], *, most: int = MOST_CLIENTS, look_every_s: float = LOOK_EVERY_S
     ) -> None:
-        """`version` differs whenever there is news; it takes microseconds (as Database.data_version does)."""
+        """`version` returns a value that differs whenever there is news, within microseconds (Database.data_version)."""
         self._version = version
         self._most = most
         self._look_every_s = look_every_s
@@ -33,11 +33,11 @@ class Live:
 
     @property
     def listeners(self) -> int:
-        """Pages that are being told."""
+        """Number of pages that are notified."""
         return len(self._listeners)
 
     async def run(self) -> None:
-        """Watch until cancelled; costs nothing while nobody listens."""
+        """Watches until cancelled; does nothing while no page listens."""
         seen: object = None
         while True:
             await self._somebody.wait()
@@ -51,7 +51,7 @@ class Live:
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """An event that is set at every news; whoever waits for it clears it. Raises TooManyListeners."""
+        """An event that is set on every change; whoever waits for it clears it. Raises TooManyListeners."""
         if len(self._listeners) >= self._most:
             raise TooManyListeners(f"{self._most} pages are open already")
         news = asyncio.Event()
@@ -66,16 +66,16 @@ class Live:
 
 
 async def events(
-    news: asyncio.Event, still_welcome: Callable[[], Awaitable[bool]], *, heartbeat_s: float = HEARTBEAT_S
+    news: asyncio.Event, may_listen: Callable[[], Awaitable[bool]], *, heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncIterator[bytes]:
-    """Server-sent events until whoever listens may not any more; a comment now and then keeps the connection alive."""
+    """Server-sent events until `may_listen` returns False; a comment every `heartbeat_s` keeps the connection alive."""
     yield b"retry: 2000\n\n"
     while True:
         try:
             async with asyncio.timeout(heartbeat_s):
                 await news.wait()
         except TimeoutError:
-            if not await still_welcome():
+            if not await may_listen():
                 yield b"event: over\ndata: \n\n"
                 return
             yield b": still here\n\n"

@@ -1,4 +1,4 @@
-"""Draws the maps of tenants' banks, one after another, on a thread beside the pages or for a command."""
+"""Draws the maps of tenants' banks, one after another, on a background thread or for a command."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from admin.computing import gently
+from admin.computing import lower_priority
 from admin.flat_map import flat_map
 from store import Store
 
 MOST = 50_000
-"""Examples on one map, the latest."""
+"""Largest number of examples on one map; the latest ones are drawn."""
 _WAIT_S = 60.0
 
 
 def draw(store: Store, tenant: str) -> int:
-    """Draw one tenant's map anew; gives how many examples are on it. Seconds to a minute.
+    """Draws one tenant's map and returns the number of examples on it. Takes seconds to a minute.
 
     Raises MapExtraMissing, and what writing raises.
     """
@@ -30,23 +30,23 @@ class MapMaker:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="map", initializer=gently)
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="map", initializer=lower_priority)
         self._lock = threading.Lock()
         self._drawing: dict[str, Future[int]] = {}
 
     def begin(self, tenant: str) -> None:
-        """Have a tenant's map drawn, unless it is being drawn."""
+        """Starts drawing a tenant's map, unless it is being drawn."""
         with self._lock:
             if not self.drawing(tenant):
                 self._drawing[tenant] = self._threads.submit(draw, self._store, tenant)
 
     def drawing(self, tenant: str) -> bool:
-        """Whether it is under way."""
+        """Whether the tenant's map is being drawn."""
         future = self._drawing.get(tenant)
         return future is not None and not future.done()
 
     def problem(self, tenant: str) -> str:
-        """Why the last one did not come about; nothing if it did."""
+        """Why the last drawing failed; empty if it did not."""
         future = self._drawing.get(tenant)
         if future is None or not future.done() or future.cancelled():
             return ""
@@ -54,5 +54,5 @@ class MapMaker:
         return "" if error is None else str(error) or type(error).__name__
 
     def close(self) -> None:
-        """Begin no further map."""
+        """Starts no further map."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""What a page is: a path, what it is made from, and how it is shown. Its JSON twin is made from the very same summary.
+"""Defines a page: a path, its summary and its template. The JSON twin is made from the same summary.
 
 To add a page: a function in admin/summaries/ from (Sources, Asked) to a dictionary, a template, and a Page in admin/pages/.
 """
@@ -14,21 +14,21 @@ from admin.roles import Role
 from admin.sources import Sources
 
 Summary = dict[str, Any]
-"""JSON, but for admin.roles.Content around whatever somebody wrote."""
+"""JSON, except that texts written by somebody are wrapped in admin.roles.Content."""
 LONGEST_PARAMETER = 2000
 
 
 class BadParameter(Exception):
-    """A parameter of the query or form that cannot be used; the text names it, its value and what would be right."""
+    """A parameter of the query or form is invalid; the text names it, its value and what would be right."""
 
 
 class NotThere(Exception):
-    """What the path names does not exist, or not any more; the text says so."""
+    """What the path names does not exist (any more); the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who asks."""
+    """The signed-in person."""
 
     name: str
     role: Role
@@ -36,31 +36,31 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked for: by the path, the query (or form), by whom and when."""
+    """A request for a page or an action: path, query (or form), person and time."""
 
     viewer: Viewer
     now_s: float
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     by_itself: bool = False
-    """An open page refreshes itself: nobody may be looking, so nothing expensive is begun for it."""
+    """Whether an open page refreshes itself: then nothing expensive is started."""
 
     def text(self, name: str, default: str = "", *, longest: int = LONGEST_PARAMETER) -> str:
-        """A parameter without spaces around it. Raises BadParameter when it is too long."""
+        """A parameter without surrounding spaces. Raises BadParameter when it is too long."""
         value = self.query.get(name, "").strip() or default
         if len(value) > longest:
             raise BadParameter(f"{name} has {len(value)} characters; {longest} are the most")
         return value
 
     def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        """One of several words. Raises BadParameter for any other."""
+        """One of the allowed words. Raises BadParameter for any other."""
         value = self.text(name, default)
         if value not in allowed:
             raise BadParameter(f"{name} is {value[:60]!r}; one of {', '.join(allowed)} is right")
         return value
 
     def number(self, name: str, default: float | None, *, least: float, most: float) -> float | None:
-        """A finite number within bounds; `default` where there is none. Raises BadParameter."""
+        """A finite number within bounds; `default` where it is missing. Raises BadParameter."""
         value = self.text(name)
         if not value:
             return default
@@ -82,22 +82,22 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of an action."""
+    """The result of an action."""
 
     message: str
     """One sentence for the person."""
     to: str = ""
-    """Where the browser goes next; empty goes back to the page that holds the form."""
+    """Where the browser goes next; empty: the page that holds the form."""
     target: str = ""
-    """What was acted on, for the audit log."""
+    """The object of the action, for the audit log."""
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """For the audit log: no content, no secret."""
+    """Details for the audit log, without content or secrets."""
     shown: Summary | None = None
-    """Shown at once in place of a redirect: what may be seen only this once, such as a new key."""
+    """Shown at once instead of a redirect: what may be seen only once, such as a new key."""
 
 
 class ActionFailed(Exception):
-    """It could not be done; the text is for the person."""
+    """The action could not be done; the text is for the person."""
 
 
 Act = Callable[[Sources, Asked], Done] | Callable[[Sources, Asked], Awaitable[Done]]
@@ -105,28 +105,28 @@ Act = Callable[[Sources, Asked], Done] | Callable[[Sources, Asked], Awaitable[Do
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A form's target. `run` blocks, on a thread; or is a coroutine function. `Asked.query` holds the form's fields."""
+    """The target of a form. `run` is a coroutine function, or blocks on a thread; `Asked.query` holds the form's fields."""
 
     path: str
     run: Act
     role: Role = Role.OPERATOR
     template: str = ""
-    """For `Done.shown`."""
+    """Template of `Done.shown`."""
     title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page and its JSON twin."""
+    """A page and its JSON twin."""
 
     path: str
-    """As aiohttp's router has it, such as /requests/{id}; the twin has .json behind it."""
+    """In the syntax of aiohttp's router, such as /requests/{id}; the twin's path ends in .json."""
     title: str
     template: str
     summary: Callable[[Sources, Asked], Summary]
-    """Blocks, on a thread. Raises BadParameter or NotThere."""
+    """Blocks: runs on a thread. Raises BadParameter or NotThere."""
     section: str = ""
-    """The entry of the menu it belongs to; empty for its own path."""
+    """Path of the menu entry it belongs to; empty: its own."""
     in_menu: bool = True
     role: Role = Role.VIEWER
     charts: bool = False

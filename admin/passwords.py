@@ -1,4 +1,4 @@
-"""Passwords of the admin pages: hashed with Argon2id (RFC 9106) on a thread of its own, never on the event loop."""
+"""Passwords of the admin pages: hashed with Argon2id (RFC 9106) on their own thread, never on the event loop."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from argon2.exceptions import InvalidHashError, VerificationError
 _HASHER = PasswordHasher()
 """The library's defaults follow RFC 9106's second recommendation: 64 MiB, three passes."""
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Without what is easily mistaken for something else."""
+"""Letters and digits without those that are easily mistaken for others."""
 LEAST_CHARACTERS = 12
 
 
 def new_password() -> str:
-    """A random one for a person to type: five groups of five characters, 123 bits."""
+    """A random password for a person to type: five groups of five characters, 123 bits."""
     return "-".join("".join(secrets.choice(_LETTERS) for _ in range(5)) for _ in range(5))
 
 
 def hashed(password: str) -> str:
-    """Its hash, with salt and parameters. Takes tens of milliseconds and 64 MiB. Raises ValueError for a short one."""
+    """The hash with its salt and parameters. Takes tens of milliseconds and 64 MiB. Raises ValueError for a short
+    password."""
     if len(password) < LEAST_CHARACTERS or len(password) > 1024:
         raise ValueError(f"the password has {len(password)} characters: {LEAST_CHARACTERS} to 1024 are right")
     return _HASHER.hash(password)
 
 
 def matches(password_hash: str, password: str) -> bool:
-    """Whether it is the password behind a hash; False also for a hash that is none."""
+    """Whether the password belongs to the hash; False for an invalid hash."""
     try:
         return _HASHER.verify(password_hash, password)
     except (VerificationError, InvalidHashError):
@@ -38,7 +39,7 @@ def matches(password_hash: str, password: str) -> bool:
 
 
 def wants_rehash(password_hash: str) -> bool:
-    """Whether the hash was made with weaker parameters than are used now."""
+    """Whether the hash was made with weaker parameters than now."""
     return _HASHER.check_needs_rehash(password_hash)
 
 
@@ -58,12 +59,12 @@ class PasswordCheck:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="password")
 
     async def matches(self, password_hash: str | None, password: str) -> bool:
-        """Whether it matches. For an account that does not exist (None) it takes as long, and is False."""
+        """Whether the password matches. For an account that does not exist (None) it takes as long, and is False."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._thread, _matches_or_takes_as_long, password_hash, password[:1024]
         )
 
     def close(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)

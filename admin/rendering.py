@@ -1,4 +1,4 @@
-"""From a summary to HTML: Jinja2, with everything escaped and nothing undefined."""
+"""Renders summaries as HTML with Jinja2: everything is escaped and undefined names are errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from admin.formats import FILTERS
 from admin.static_files import StaticFiles
 
-# Dataclasses are not written by themselves: Content is one.
+# Dataclasses are not serialised: Content is one, and must be revealed first.
 _OPTIONS = (
     orjson.OPT_INDENT_2
     | orjson.OPT_SERIALIZE_NUMPY
@@ -25,8 +25,8 @@ _FOLDER = Path(__file__).parent / "templates"
 class Rendering:
     """Every template, compiled once."""
 
-    def __init__(self, static: StaticFiles, lasting: Mapping[str, Any]) -> None:
-        """`lasting`: what every template may use, such as the menu."""
+    def __init__(self, static: StaticFiles, shared: Mapping[str, Any]) -> None:
+        """`shared`: values that every template may use, such as the menu."""
         self._environment = Environment(
             loader=FileSystemLoader(_FOLDER),
             autoescape=True,
@@ -36,13 +36,13 @@ class Rendering:
             auto_reload=False,
         )
         self._environment.filters.update(FILTERS)
-        self._environment.globals.update(static=static.url, **lasting)
+        self._environment.globals.update(static=static.url, **shared)
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
-        """The page as HTML. Raises what Jinja2 raises for a template that asks for what is not there."""
+        """The page as HTML. Raises Jinja2's errors, for example for an undefined name."""
         return self._environment.get_template(template).render(values)
 
 
 def as_json(summary: Any) -> bytes:
-    """A revealed summary as JSON. Raises TypeError for what is none, Content that was not revealed among it."""
+    """A revealed summary as JSON. Raises TypeError for other types, including Content that was not revealed."""
     return orjson.dumps(summary, option=_OPTIONS)

@@ -1,7 +1,7 @@
-"""Who may see and do what. The one place where content is given or withheld, for HTML and JSON alike.
+"""Roles, and the one place where content is shown or withheld, for HTML and JSON alike.
 
-A summary wraps whatever somebody wrote (prompts, answers, examples) in `Content`. It cannot be shown as it is: `revealed`
-turns it into text for those who may read it and into None for others, before a page is rendered and before JSON is written.
+A summary wraps whatever somebody wrote (prompts, answers, examples) in `Content`, which cannot be shown as it is: `revealed`
+turns it into text for those who may read it and into None for others, before a page is rendered or JSON is written.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 
 class Role(Enum):
-    """What a person may do on the admin pages; each may do what the one before may."""
+    """What a person may do on the admin pages; each role includes the one before."""
 
     VIEWER = "viewer"
-    """Figures, without anybody's words."""
+    """Sees figures, but no texts."""
     VIEWER_CONTENT = "viewer-content"
-    """Prompts, answers and examples, too."""
+    """Also sees prompts, answers and examples."""
     OPERATOR = "operator"
-    """And change things."""
+    """Also changes things."""
 
     @property
     def rank(self) -> int:
-        """0, 1, 2."""
+        """Place among the roles: 0, 1 or 2."""
         return list(Role).index(self)
 
     def covers(self, needed: Role) -> bool:
@@ -38,7 +38,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Content:
-    """What somebody wrote, or a model answered. Whoever forgets to reveal it shows nothing: it has no text of its own."""
+    """A text that somebody wrote, or a model answered. It cannot be rendered unless it is revealed."""
 
     value: Any
     """A string, or JSON that holds strings, such as messages."""
@@ -48,7 +48,7 @@ class Content:
 
 
 def revealed(summary: Any, role: Role) -> Any:
-    """A copy of a summary with every Content in it replaced: by its value for who may read it, by None for others."""
+    """A copy of a summary with every Content replaced: by its value for roles that may read it, by None for others."""
     if isinstance(summary, Content):
         return summary.value if role.reads_content else None
     if isinstance(summary, dict):

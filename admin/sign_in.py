@@ -1,4 +1,4 @@
-"""Signing in and out: a form, a slow check, a new cookie. Rate-limited, and noted in the audit log."""
+"""Signing in and out: a form, a slow password check, a new cookie. Rate-limited, and recorded in the audit log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SignIn:
         *,
         secure: bool,
     ) -> None:
-        """`secure`: the browser reaches these pages by HTTPS, so the cookie never has to travel otherwise."""
+        """`secure`: browsers reach these pages by HTTPS, so the cookie is never sent otherwise."""
         self._users = users
         self._sessions = sessions
         self._access = access
@@ -42,17 +42,17 @@ class SignIn:
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
     def close(self) -> None:
-        """End what checks passwords."""
+        """Ends the thread that checks passwords."""
         self._passwords.close()
 
     async def form(self, request: web.Request) -> web.StreamResponse:
-        """GET /sign-in."""
+        """GET /sign-in: the form."""
         if VIEWER in request:
             return redirect(_local(request.query.get("next", "")))
         return await self._form(request, 200)
 
     async def submit(self, request: web.Request) -> web.StreamResponse:
-        """POST /sign-in. The origin and the form's token were checked at the door."""
+        """POST /sign-in: checks name and password. Access has checked the origin and the form's token."""
         fields = await request.post()
         name, password = str(fields.get("name", ""))[:64], str(fields.get("password", ""))
         address = request.remote or ""
@@ -77,7 +77,7 @@ class SignIn:
         return response
 
     async def out(self, request: web.Request) -> web.StreamResponse:
-        """POST /sign-out."""
+        """POST /sign-out: ends the session."""
         await asyncio.to_thread(self._sessions.end, request[TOKEN])
         await self._access.note(request, "sign-out")
         response = redirect("/sign-in")
@@ -87,7 +87,7 @@ class SignIn:
     async def _form(self, request: web.Request, status: int, problem: str = "") -> web.Response:
         if wants_json(request):
             raise Refused(status, "sign_in", problem or "Sign in with a browser.")
-        # Before there is a session its cookie is a random number, to which the form's token belongs all the same.
+        # Before there is a session the cookie is a random number, from which the form's token is derived all the same.
         token = request[TOKEN] if request[TOKEN] and VIEWER not in request else secrets.token_urlsafe(32)
         fields = await request.post() if request.method == "POST" else {}
         page = self._rendering.render(
@@ -120,6 +120,6 @@ class SignIn:
 
 
 def _local(target: str) -> str:
-    """Where to go after signing in: a path of ours, whatever was asked for."""
+    """The path to go to after signing in: only a path of these pages, whatever was asked for."""
     is_ours = target.startswith("/") and not target.startswith(("//", "/\\", "/sign-"))
     return target if is_ours and target.isprintable() and "\\" not in target else "/overview"

@@ -1,4 +1,4 @@
-"""What pages are made from: the open store, and what the gateway hands over because admin must not import it."""
+"""What the pages read and change: the open store, and what the gateway provides because admin must not import it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from admin.hands import Hands
+from admin.actions import OperatorActions
 from store import Store
 from store.decisions.rollups import RequestRollups
 from store.jobs.replay_records import ReplayBudget
@@ -16,14 +16,14 @@ from store.people.sessions import AdminSessions
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What the configuration says of an engine."""
+    """An engine's configuration."""
 
     name: str
     kind: str
     model: str
-    """The model name it expects; empty when it takes the client's."""
+    """The model name that the engine expects; empty if it takes the client's."""
     address: str
-    """Its base URL, which holds no credentials; empty for an engine without one."""
+    """Base URL, without credentials; empty for an engine without one."""
     input_usd_per_mtok: float
     output_usd_per_mtok: float
     context_tokens: int | None
@@ -32,14 +32,14 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServedFacts:
-    """A model name clients ask for, and who may answer it."""
+    """A model name that clients ask for, and the engines that may answer it."""
 
     name: str
     engines: tuple[str, ...]
     """Small to large; the last is the reference."""
     policy: str
     max_loss: float | None = None
-    """The quality floor: the largest mean loss that is promised; None for no promise."""
+    """The quality floor: the largest mean loss allowed; None without a floor."""
     confidence: float = 0.95
 
 
@@ -48,92 +48,91 @@ class Setting:
     """One setting in force."""
 
     key: str
-    """Dotted, as in the configuration file."""
+    """Dotted name, as in the configuration file."""
     value: str
     """As YAML; secrets masked."""
     source: str
-    """default, file, command line, or environment: NAME."""
+    """"default", "file", "command line", or "environment: NAME"."""
     description: str
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a pasted configuration comes to."""
+    """The result of checking a pasted configuration."""
 
     problems: tuple[str, ...]
-    """Empty when it could be used."""
+    """Why it cannot be used; empty if it can."""
     changes: tuple[tuple[str, str, str], ...]
-    """(key, value now, value then), secrets masked."""
+    """(key, present value, new value), secrets masked."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayFacts:
-    """How replay is set."""
+    """The configuration of replay."""
 
     enabled: bool = False
-    """Whether a process runs what is wanted."""
+    """Whether a process runs the wanted runs."""
     schedule: str = ""
-    """When it runs by itself, in a sentence."""
+    """A sentence about when it runs by itself."""
     lacks: str = ""
-    """What it needs and does not have, in a sentence; empty when nothing."""
+    """A sentence about what it needs and does not have; empty if nothing."""
     budget: ReplayBudget = field(default_factory=ReplayBudget)
-    """What one run may spend at most."""
+    """Largest budget of one run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What the gateway hands over."""
+class GatewayInfo:
+    """What the gateway tells the pages about itself, and does for them."""
 
     engines: tuple[EngineFacts, ...] = ()
     models: tuple[ServedFacts, ...] = ()
     settings: Callable[[], Sequence[Setting]] = field(default=lambda: ())
     settings_news: Callable[[], Sequence[str]] = field(default=lambda: ())
-    """What a restart would change, since the file was changed; or why the file could not be used."""
+    """What a restart would change because the file was changed, or why the file could not be used."""
     check: Callable[[str], Checked] = field(default=lambda text: Checked((), ()))
     config_file: str = ""
-    """Where the settings came from; empty for a command line."""
+    """Path of the configuration file; empty without one."""
     gateway_url: str = ""
     replay: ReplayFacts = field(default_factory=ReplayFacts)
     judged: bool = False
     """Whether a judge is configured: without one quality is known from feedback only."""
-    hands: Hands = field(default_factory=Hands)
-    """What it does for the pages."""
+    actions: OperatorActions = field(default_factory=OperatorActions)
 
 
-class Lasting(Protocol):
-    """What goes on beside the pages, and ends with them."""
+class Closeable(Protocol):
+    """Background work of the pages that ends with them."""
 
     def close(self) -> None:
-        """End it."""
+        """Ends it."""
 
 
-Made = TypeVar("Made", bound=Lasting)
+Made = TypeVar("Made", bound=Closeable)
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Everything a summary may look at, and an action may change."""
+    """Everything that a summary may read, and an action may change."""
 
     store: Store
     sessions: AdminSessions
     rollups: RequestRollups
-    given: Given
-    _lasting: dict[str, Lasting] = field(default_factory=dict)
+    gateway: GatewayInfo
+    _shared: dict[str, Closeable] = field(default_factory=dict)
     _making: threading.Lock = field(default_factory=threading.Lock)
 
-    def lasting(self, name: str, make: Callable[[], Made]) -> Made:
-        """What all pages share under this name, made at its first use; `close` ends it."""
+    def shared(self, name: str, make: Callable[[], Made]) -> Made:
+        """The object that all pages share under this name, made at its first use; `close` closes it."""
         with self._making:
-            if name not in self._lasting:
-                self._lasting[name] = make()
-            return self._lasting[name]  # type: ignore[return-value]
+            if name not in self._shared:
+                self._shared[name] = make()
+            return self._shared[name]  # type: ignore[return-value]
 
     def close(self) -> None:
-        """End what goes on in the background. The store stays open: whoever opened it closes it, after this."""
+        """Ends background work. The store stays open: whoever opened it closes it, after this."""
         with self._making:
-            for each in self._lasting.values():
+            for each in self._shared.values():
                 each.close()
 
     def tenant_names(self) -> dict[str, str]:
-        """Tenant id to what the operator calls it, for tenants that keys were made for."""
+        """The operator's names of tenants by tenant id, for tenants that keys were made for."""
         return {key.tenant: key.tenant_name for key in self.store.keys.list()}

@@ -1,6 +1,6 @@
-"""Style sheets and scripts: our own few, and the charting library out of plotly's wheel, so that no network is needed.
+"""Serves style sheets and scripts: our own, and the charting library from plotly's wheel, so that no network is needed.
 
-Each has its content's hash in its URL and may be kept for ever; a new version has a new URL.
+The hash of the content is part of the URL, so a file may be cached for ever; a new version has a new URL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHARTS = "plotly.min.js"
 
 @dataclass
 class StaticFile:
-    """One file, in memory once it was asked for."""
+    """One file, in memory once it was requested."""
 
     path: Path
     digest: str
@@ -33,14 +33,14 @@ class StaticFile:
         return _TYPES[self.path.suffix]
 
     def plain(self) -> bytes:
-        """As it is on disk. Blocks at first."""
+        """The file's bytes. Blocks at first."""
         with self._lock:
             if self._plain is None:
                 self._plain = self.path.read_bytes()
             return self._plain
 
     def packed(self) -> bytes:
-        """Its bytes with gzip. Blocks at first, for a large one a few hundred milliseconds."""
+        """The bytes compressed with gzip. Blocks at first, some hundred milliseconds for a large file."""
         plain = self.plain()
         with self._lock:
             if self._packed is None:
@@ -60,17 +60,17 @@ class StaticFiles:
         }
 
     def url(self, name: str) -> str:
-        """Where a file is served. Raises KeyError for one that does not exist."""
+        """The URL of a file. Raises KeyError for one that does not exist."""
         return f"/static/{self._files[name].digest}/{name}"
 
     def get(self, digest: str, name: str) -> StaticFile | None:
-        """The file of this name, if this is its current version."""
+        """The file of this name, if `digest` is that of its current version."""
         found = self._files.get(name)
         return found if found is not None and found.digest == digest else None
 
 
 def charts_script() -> Path | None:
-    """plotly's script in its wheel; None if it is not installed. Nothing of plotly is imported."""
+    """Path of plotly's script in its wheel; None if it is not installed. Does not import plotly."""
     found = importlib.util.find_spec("plotly")
     if found is None or not found.submodule_search_locations:
         return None
@@ -79,7 +79,7 @@ def charts_script() -> Path | None:
 
 
 def _digest(path: Path) -> str:
-    # The name of a large file in a wheel changes with the wheel: its size and time tell as much as reading it would.
+    # The large file in the wheel changes with the wheel only: its size and time identify it without reading it.
     stat = path.stat()
     if stat.st_size > 1_000_000:
         return hashlib.sha256(f"{stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""What other dials would have brought, from the log of what was decided: in seconds, so beside the pages (admin.computing).
+"""Computes what other dials would have brought, from the log of decisions. Takes seconds, so it runs in the background.
 
-The estimates are learning.evaluation.frontier's: of requests that were answered, by actions whose probabilities were noted.
+The estimates are learning.evaluation.frontier's: of answered requests, by actions whose probabilities were logged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from admin.computing import Computations, Told
+from admin.computing import Computations, ReportProgress
+from learning.evaluation.example_caps import Capped, CapUnknown, Figure, at_most
 from learning.evaluation.frontier import cautions, frontier
 from learning.evaluation.intervals import Ratio, bootstrap
 from learning.evaluation.logged import Logged, NothingLogged, logged
@@ -26,7 +27,6 @@ from learning.evaluation.target_policies import (
     few_shot,
     learnt,
 )
-from learning.training.example_caps import Capped, CapUnknown, Figure, at_most
 from router.choosing.bandit import BanditError
 from router.examples.count import RUNGS
 from store import Store
@@ -34,12 +34,12 @@ from store.decisions.outcomes import Experience
 from store.learned.artifacts import ArtifactBroken
 
 REQUESTS = 4_000
-"""The latest ones; a few seconds of one core."""
+"""Number of requests, the latest, that are evaluated; takes a few seconds of one core."""
 _DIALS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _RESAMPLES = 400
 _BLOCKS = 12
 _FEWEST = 20
-"""Requests below which nothing is computed: every interval would be as wide as the scale."""
+"""Least number of requests: with fewer every interval would be as wide as the scale."""
 
 
 class NothingToLearnFrom(Exception):
@@ -48,7 +48,7 @@ class NothingToLearnFrom(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whose requests, and with which dials."""
+    """Tenant, served model and dials to evaluate."""
 
     tenant: str
     model: str
@@ -59,16 +59,16 @@ class Question:
 
 
 def what_ifs(store: Store) -> Computations[Question]:
-    """Computes them in the background. Whoever makes it closes it."""
+    """Evaluates questions in the background. The caller closes it."""
     return Computations(functools.partial(compute, store), "what-if")
 
 
-def compute(store: Store, question: Question, told: Told) -> dict[str, Any]:
-    """The frontier with what these dials would have brought; JSON-able. Seconds.
+def compute(store: Store, question: Question, report: ReportProgress) -> dict[str, Any]:
+    """The frontier and the effect of caps for these dials; JSON-able. Takes seconds.
 
-    Raises NothingToLearnFrom, and what `told` raises.
+    Raises NothingToLearnFrom, and what `report` raises.
     """
-    told("reading the log", 0.0)
+    report("reading the log", 0.0)
     experiences = store.outcomes.experiences(
         question.tenant, question.model, limit=REQUESTS, judged_only=False, latest=True
     )
@@ -86,10 +86,10 @@ def compute(store: Store, question: Question, told: Told) -> dict[str, Any]:
     dials = sorted({*_DIALS, question.preference})
 
     def estimating(done: float) -> None:
-        told(f"estimating what each of {len(policies)} policies would have brought", 0.2 + 0.7 * done)
+        report(f"estimating what each of {len(policies)} policies would have brought", 0.2 + 0.7 * done)
 
-    result = frontier(found, policies, dials, resamples=_RESAMPLES, told=estimating)
-    told("weighing how many examples were sent", 0.9)
+    result = frontier(found, policies, dials, resamples=_RESAMPLES, progress=estimating)
+    report("weighing how many examples were sent", 0.9)
     caps, unknown_caps = _caps(found, question.max_examples)
     return {
         **result,
@@ -124,12 +124,12 @@ def _policies(store: Store, question: Question, found: Logged) -> tuple[list[Tar
 
 
 def _caps(found: Logged, wanted: int) -> tuple[list[dict[str, Any]], list[str]]:
-    """What at most so many examples would have brought, cap by cap; and which caps the log cannot tell of, and why."""
+    """The estimated outcome of each cap on the number of examples, and why others cannot be estimated."""
     most_sent = max((len(choice.example_ids) for choice in found.choices), default=0)
     rows: list[dict[str, Any]] = []
     unknown: list[str] = []
     for most in sorted({*RUNGS, wanted} - {0}):
-        # A cap that nothing reached changes nothing: one such point is enough.
+        # A cap that no request reached changes nothing: one such point is enough.
         if most > max(most_sent, 1) and most != wanted:
             continue
         try:
@@ -144,15 +144,15 @@ def _caps(found: Logged, wanted: int) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _cap(capped: Capped) -> dict[str, Any]:
-    def told(figure: Figure) -> dict[str, float | None]:
+    def shown(figure: Figure) -> dict[str, float | None]:
         numbers = {"value": figure.value, "low": figure.interval.low, "high": figure.interval.high}
         return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
 
     return {
         "most": capped.most,
-        "quality": told(capped.quality),
-        "cost_usd": told(capped.cost_usd),
-        "latency_s": told(capped.latency_s),
+        "quality": shown(capped.quality),
+        "cost_usd": shown(capped.cost_usd),
+        "latency_s": shown(capped.latency_s),
         "offloaded": capped.offloaded,
         "shortened": capped.shortened,
         "effective_samples": capped.effective_samples,
@@ -160,9 +160,9 @@ def _cap(capped: Capped) -> dict[str, Any]:
 
 
 def by_count(experiences: Sequence[Experience]) -> list[dict[str, Any]]:
-    """Quality of answers by how many examples were sent along, each weighed by how unlikely it was to be tried.
+    """Mean quality by the number of examples sent, each answer weighted by the inverse of its probability.
 
-    Of what was served by an engine with a drawn action only. {"examples", "requests", "quality", "low", "high"} per number.
+    Only of served answers with a drawn action. {"examples", "requests", "quality", "low", "high"} per number.
     """
     counts, qualities, weights = [], [], []
     for experience in experiences:
@@ -195,7 +195,7 @@ def by_count(experiences: Sequence[Experience]) -> list[dict[str, Any]]:
 
 
 def _over_time(found: Logged, preference: float) -> list[dict[str, Any]]:
-    """The log in blocks of equally many requests: reward at this dial, quality as it became known and as it was expected."""
+    """The log in blocks of equally many requests: reward at this dial, known quality and expected quality."""
     rewards, quality = found.rewards(preference), found.log.quality
     taken = found.expected_quality[np.arange(len(found.log)), found.log.chosen]
     known = np.isfinite(quality)

@@ -1,4 +1,4 @@
-"""What the codes of the log mean, in a sentence each: reasons of decisions, and why examples were left out."""
+"""The meaning of the log's codes, in a sentence each: reasons of decisions, and why examples were left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REASONS: Mapping[str, str] = {
     "no_question": "There is no user's turn to look at: the reference answers.",
     "no_embedding": "The request's vector was late or broken: the reference answers.",
 }
-"""Reason code of a decision to what it means. A code that is not here is shown as it is."""
+"""Meaning of a decision's reason code. A code that is not listed is shown as it is."""
 
 LEFT_OUT: Mapping[str, str] = {
     "not_scored": "not scored: nobody knows what it would do here",
@@ -36,7 +36,7 @@ LEFT_OUT: Mapping[str, str] = {
     "adds_too_little": "adds too little beside the chosen ones, or in a bank that so seldom helps",
     "promises_too_little": "promises too little even with the others",
 }
-"""Why an example was left out (router.examples.combiner.LeftOut), in words."""
+"""Why an example was left out (router.examples.combiner.LeftOut)."""
 
 SOURCES: Mapping[str, str] = {
     "user": "a person",
@@ -44,7 +44,7 @@ SOURCES: Mapping[str, str] = {
     "implicit": "what the client did next",
     "label": "a label",
 }
-"""Who spoke of an answer's quality."""
+"""The sources of an answer's quality."""
 
 STAGES: Mapping[str, str] = {
     "exact": "look for an exact repeat",
@@ -57,4 +57,4 @@ STAGES: Mapping[str, str] = {
     "choose": "choose the engine",
     "decide": "decide",
 }
-"""Stages of the way in words; one that is not here is shown by its name."""
+"""Meaning of a stage's name; one that is not listed is shown by its name."""

@@ -26,9 +26,8 @@ from gateway.journey import Journey, Outcome
 from gateway.own_response import own_response
 from gateway.relay import relay
 from gateway.replayed import as_events, as_json
-from router.plan import Ask, Attempt, Plan
+from router.plan import Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
-from router.policy import Policy
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:

@@ -15,18 +15,18 @@ _COMMANDS = {
 }
 
 _EXTRA = {"rich": "rich", "hdrh": "hdrhistogram", "plotly": "plotly"}
-"""Module to package, of what only the extra `load` installs."""
+"""Module to package, for modules that only the extra `load` installs."""
 
 
 class LazyGroup(click.Group):
     """A click group whose commands live in `loadtest.commands` and are imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order a newcomer meets them."""
+        """The commands' names, in the order of the help text."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module and return its `command`."""
+        """Imports the command's module and returns its `command`."""
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"loadtest.commands.{cmd_name.replace('-', '_')}")
@@ -35,7 +35,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; name the extra where its packages are not installed."""
+        """Runs the command; names the extra if one of its packages is not installed."""
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
             ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing any of them."""
+        """Lists the commands without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 

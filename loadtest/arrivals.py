@@ -1,7 +1,7 @@
-"""When requests are due: an endless, repeatable sequence of instants, decided before anything is answered.
+"""When requests are due: an endless, repeatable sequence of times, independent of any answer.
 
-Ramp, step and burst are Poisson processes whose rate changes in time, drawn by inverting the cumulative rate (the
-time-change theorem; Cinlar, Introduction to Stochastic Processes, 1975, section 4.7). It refuses to know what is sent.
+Ramp, step and burst are Poisson processes whose rate changes over time, drawn by inverting the cumulative rate (the
+time-change theorem; Cinlar, Introduction to Stochastic Processes, 1975, section 4.7). What is sent is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KINDS = ("poisson", "constant", "ramp", "step", "burst", "trace")
 
 @dataclass(frozen=True)
 class Arrivals:
-    """A shape and its numbers: rates in requests/s, times in s.
+    """The shape of the arrivals: rates in requests/s, times in s.
 
     ramp: `rate` to `rate_to` over `span_s`, then flat. step: from `rate` to `rate_to` in `steps` equal rises over `span_s`.
     burst: `rate`, with `rate_to` during the first `burst_s` of every `every_s`.
@@ -65,7 +65,7 @@ class Arrivals:
             mass += total
 
     def _segments(self) -> Iterator[tuple[float, float, float, float]]:
-        """(start s, length s, rate at the start, rate at the end), end to end."""
+        """(start s, length s, rate at the start, rate at the end), one after the other."""
         if self.kind in ("poisson", "constant"):
             yield 0.0, math.inf, self.rate, self.rate
         elif self.kind == "ramp":
@@ -87,7 +87,7 @@ class Arrivals:
 
 
 def _invert(area: float, length_s: float, low: float, high: float) -> float:
-    """The time at which a rate going straight from `low` to `high` has let `area` arrivals through."""
+    """The time after which a rate changing linearly from `low` to `high` has produced `area` arrivals."""
     if low == high or length_s == math.inf:
         return area / low if low else length_s
     slope = (high - low) / length_s

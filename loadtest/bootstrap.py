@@ -1,10 +1,9 @@
-"""How sure a comparison may be: percentile bootstrap over blocks of rounds.
+"""Confidence intervals of a comparison: percentile bootstrap over blocks of rounds.
 
-Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13. The unit that is resampled is the block (one round
-of each endpoint, back to back), because requests within a round are not independent of each other. With few blocks a
-plain percentile interval is too narrow; it is widened as in Hesterberg, What Teachers Should Know About the Bootstrap
-(2015), section 3.1 (expanded percentiles). Below six blocks none is given:
-two equal endpoints would seem to differ too often.
+Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13. Blocks (one round of each endpoint, back to back)
+are resampled, because requests within a round are not independent. With few blocks a plain percentile interval is too
+narrow; it is widened as in Hesterberg, What Teachers Should Know About the Bootstrap (2015), section 3.1 (expanded
+percentiles). Below six blocks there is no interval: two equal endpoints would seem to differ too often.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as large; `low` and `high` bound it with 95 % confidence (None with too few blocks)."""
+    """A ratio to the baseline; `low` and `high` are its 95 % confidence interval (None with too few blocks)."""
 
     value: float
     low: float | None
@@ -30,7 +29,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether "no difference" lies outside the interval."""
+        """Whether 1 lies outside the interval."""
         return self.low is not None and self.high is not None and not self.low <= 1.0 <= self.high
 
 
@@ -50,7 +49,7 @@ def expanded_tail(count: int) -> float:
 
 
 def ratio_of(baseline: Sequence[float], other: Sequence[float], seed: int = 0) -> Ratio | None:
-    """Geometric mean of `other[k] / baseline[k]` over blocks; None where a figure is missing or not above 0."""
+    """Geometric mean of `other[k] / baseline[k]` over blocks; None if a figure is missing or not above 0."""
     before, after = np.asarray(baseline, dtype=float), np.asarray(other, dtype=float)
     if not len(before) or len(before) != len(after) or not ((before > 0).all() and (after > 0).all()):
         return None

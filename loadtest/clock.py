@@ -1,8 +1,8 @@
 """Timers finer than a millisecond, on one kernel timer.
 
-libuv counts in whole milliseconds, which is half of all the lateness the load generator may have. This wraps a single
-Linux `timerfd` (absolute, CLOCK_MONOTONIC) under a heap of callbacks. Where there is no timerfd it falls back to the
-loop's own timers. It refuses to know what the callbacks do.
+libuv counts in whole milliseconds, which is half of the lateness that the load generator may have. This module wraps a
+single Linux `timerfd` (absolute, CLOCK_MONOTONIC) with a heap of callbacks. Without timerfd it uses the event loop's own
+timers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class _ITimerSpec(ctypes.Structure):
 
 
 class Alarm:
-    """Calls back at absolute `time.monotonic()` instants; about 0.1 ms late on an idle core.
+    """Calls back at absolute `time.monotonic()` times; about 0.1 ms late on an idle core.
 
-    There is no cancelling: a callback that has become pointless must see that for itself.
+    A callback cannot be cancelled: one that is no longer needed must do nothing.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -56,13 +56,13 @@ class Alarm:
             loop.add_reader(self._fd, self._fire)
 
     def call_at(self, when_s: float, callback: Callable[..., None], *args: Any) -> None:
-        """Run `callback(*args)` once `time.monotonic()` has reached `when_s` (seconds)."""
+        """Runs `callback(*args)` once `time.monotonic()` has reached `when_s` (seconds)."""
         heapq.heappush(self._heap, (when_s, next(self._serial), callback, args))
         if not self._armed_for or when_s < self._armed_for:
             self._arm(when_s)
 
     def close(self) -> None:
-        """Forget every callback and give the kernel timer back."""
+        """Drops every callback and closes the kernel timer."""
         self._closed = True
         self._heap.clear()
         if self._fd >= 0:
@@ -77,7 +77,7 @@ class Alarm:
             return
         spec = self._spec
         spec.value_s = int(when_s)
-        # All zeroes would mean "disarm".
+        # All zeroes would disarm the timer.
         spec.value_ns = max(1, int((when_s - spec.value_s) * 1e9))
         self._settime(self._fd, _TFD_TIMER_ABSTIME, self._spec_ref, None)
 
@@ -92,7 +92,7 @@ class Alarm:
         if self._closed:
             return
         if heap:
-            # Setting the timer anew also clears its "has fired" mark, so it need not be read.
+            # Setting the timer again also clears its expiration, so it need not be read.
             self._arm(heap[0][0])
             return
         self._armed_for = 0.0

@@ -1,7 +1,7 @@
-"""Compares endpoints in short alternating rounds, A B B A A B ..., so that what drifts on the machine hits all alike.
+"""Compares endpoints in short alternating rounds, A B B A A B ..., so that drift of the machine affects all alike.
 
-Within a block every endpoint gets the same requests at the same instants. A round in which the generator was late is
-not a measurement of the endpoint: its block is repeated, and if that does not help there is no report.
+Within a block every endpoint gets the same requests at the same times. A round in which the generator was late does not
+measure the endpoint: its block is repeated, and if that does not help there is no report.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ async def compare(
     targets: Sequence[Target],
     blocks: int,
     run_round: RunRound,
-    say: Callable[[str], None],
+    report_line: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Run `blocks` blocks and return the comparison, the first target being what the others are compared with.
+    """Runs `blocks` blocks and returns the comparison with the first target.
 
-    Raises GeneratorTooSlow where a block stays spoilt by the generator after two repeats. An interrupted round ends the
-    comparison; the blocks that were whole by then are reported.
+    Raises GeneratorTooSlow if the generator was late in a block and its two repeats. An interrupted round ends the
+    comparison; the blocks completed by then are reported.
     """
     rounds: list[list[dict[str, Any]]] = []  # by block, then by target
     interrupted = False
     for block in range(blocks):
-        found, late = await _block(plan, targets, block, run_round, say)
+        found, late = await _block(plan, targets, block, run_round, report_line)
         for repeat in range(_REPEATS):
             if not late or found is None:
                 break
-            say(
+            report_line(
                 f"block {block + 1}: the generator was late ({late[0]}); repeating it ({repeat + 1} of {_REPEATS})"
             )
-            found, late = await _block(plan, targets, block, run_round, say)
+            found, late = await _block(plan, targets, block, run_round, report_line)
         if found is None:
             interrupted = True
             break
@@ -63,9 +63,13 @@ async def compare(
 
 
 async def _block(
-    plan: LoadPlan, targets: Sequence[Target], block: int, run_round: RunRound, say: Callable[[str], None]
+    plan: LoadPlan,
+    targets: Sequence[Target],
+    block: int,
+    run_round: RunRound,
+    report_line: Callable[[str], None],
 ) -> tuple[list[dict[str, Any]] | None, list[str]]:
-    """One round of each target, forwards in even blocks and backwards in odd ones; None where it was interrupted."""
+    """One round of each target, forwards in even blocks and backwards in odd ones; None if it was interrupted."""
     order = range(len(targets)) if block % 2 == 0 else reversed(range(len(targets)))
     found: list[dict[str, Any]] = [{} for _ in targets]
     late: list[str] = []
@@ -76,7 +80,7 @@ async def _block(
         found[place] = report
         late += [f"{targets[place].label}: {reason}" for reason in report["generator"]["reasons"]]
         shown = report["latency_ms"] or {"p50": float("nan"), "p99": float("nan")}
-        say(
+        report_line(
             f"block {block + 1}  {targets[place].label:<16} p50 {shown['p50']:9.2f} ms  p99 {shown['p99']:9.2f} ms"
             f"  ok {report['requests']['ok']}  failed {report['requests']['failed']}"
         )
@@ -86,7 +90,7 @@ async def _block(
 def summarise_rounds(
     plan: LoadPlan, targets: Sequence[Target], rounds: Sequence[Sequence[dict[str, Any]]], interrupted: bool
 ) -> dict[str, Any]:
-    """Figures per target and metric, and ratios to the first target."""
+    """The figures by target and metric, with ratios to the first target."""
     results: list[dict[str, Any]] = []
     for place, target in enumerate(targets):
         own = [block[place] for block in rounds]

@@ -1,4 +1,4 @@
-"""Keep-alive connections to one address, given to one exchange at a time. Each failure becomes an outcome in words."""
+"""Keep-alive connections to one address, each used by one exchange at a time. Each failure becomes an outcome in words."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Connection(asyncio.Protocol):
         self.gone = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the way out."""
+        """Keeps the transport."""
         self.transport = cast(asyncio.Transport, transport)
 
     def send(self, exchange: Exchange) -> None:
-        """Post a request."""
+        """Sends a request."""
         self.exchange = exchange
         exchange.carrier = self
         exchange.fresh_connection = not self.used
@@ -37,17 +37,17 @@ class Connection(asyncio.Protocol):
             self.transport.write(exchange.data)
 
     def data_received(self, data: bytes) -> None:
-        """Hand bytes to the exchange; once it is complete, free the connection."""
+        """Passes bytes to the exchange; frees the connection once it is complete."""
         exchange = self.exchange
         if exchange is None:
-            self.drop()  # bytes nobody asked for
+            self.drop()  # unexpected bytes
         elif exchange.feed(data, self._pool.gaps):
             self.exchange = None
             self._pool.release(self, exchange.keep_alive)
             self._pool.finished(exchange)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """An exchange still under way is cut off, or sent again if it never left a stale connection."""
+        """Ends an exchange that is in flight; sends it again if it was lost on a stale connection before any answer."""
         self.gone = True
         self._pool.lost(self)
         exchange, self.exchange = self.exchange, None
@@ -65,13 +65,13 @@ class Connection(asyncio.Protocol):
         self._pool.finished(exchange)
 
     def drop(self) -> None:
-        """Close without waiting for anything."""
+        """Closes without waiting."""
         if self.transport is not None:
             self.transport.abort()
 
 
 class Pool:
-    """Opens connections as they are needed, up to `limit`, reuses the one used last, and queues what does not fit."""
+    """Opens connections as needed, up to `limit`, reuses the one used last, and queues further exchanges."""
 
     def __init__(
         self,
@@ -102,11 +102,11 @@ class Pool:
 
     @property
     def waiting(self) -> int:
-        """Exchanges held back because `limit` connections are busy."""
+        """Number of exchanges waiting because `limit` connections are busy."""
         return len(self._queue)
 
     def submit(self, exchange: Exchange) -> None:
-        """Send now if a connection is free or may be opened; otherwise as soon as one is."""
+        """Sends now if a connection is free or may be opened; otherwise as soon as one is."""
         if self._idle:
             exchange.begun_s = exchange.begun_s or exchange.taken_s
             self._idle.pop().send(exchange)
@@ -120,7 +120,7 @@ class Pool:
             self._queue.append(exchange)
 
     def release(self, connection: Connection, keep_alive: bool) -> None:
-        """A connection has done its work."""
+        """Frees a connection whose exchange has ended."""
         if not keep_alive or self._closed:
             connection.drop()
             return
@@ -133,21 +133,21 @@ class Pool:
         self._idle.append(connection)
 
     def lost(self, connection: Connection) -> None:
-        """A connection is gone: another may be opened in its place."""
+        """Forgets a closed connection; another may be opened in its place."""
         self._all.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
         self._refill()
 
     def give_up(self, exchange: Exchange) -> None:
-        """Break off an exchange that was ended from outside (timeout, end of the run)."""
+        """Aborts an exchange that was ended from outside (timeout, end of the run)."""
         connection = exchange.carrier
         if isinstance(connection, Connection) and connection.exchange is exchange:
             connection.exchange = None
             connection.drop()
 
     def close(self) -> None:
-        """Drop every connection, made or in the making."""
+        """Drops every connection, open or opening."""
         self._closed = True
         for task in list(self._openers):
             task.cancel()

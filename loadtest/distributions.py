@@ -1,8 +1,8 @@
-"""Small written-down distributions, such as `lognormal:120,0.6`, for lengths and for delays.
+"""Distributions as short texts, such as `lognormal:120,0.6`, for lengths and for delays.
 
     fixed:X (or just X) · uniform:LOW,HIGH · normal:MEAN,SD · lognormal:MEDIAN,SIGMA · exp:MEAN
 
-It refuses to know what the numbers count; draws are never negative.
+Draws are never negative.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ARITY = {"fixed": 1, "uniform": 2, "normal": 2, "lognormal": 2, "exp": 1}
 
 @dataclass(frozen=True)
 class Distribution:
-    """A named shape and its one or two numbers."""
+    """A kind of distribution with its one or two parameters."""
 
     kind: str
     first: float
@@ -24,7 +24,7 @@ class Distribution:
 
     @property
     def is_zero(self) -> bool:
-        """True where every draw is 0."""
+        """Whether every draw is 0."""
         return self.kind == "fixed" and self.first == 0.0
 
     def draw(self, rng: random.Random) -> float:
@@ -49,7 +49,7 @@ class Distribution:
 
 
 def parse_distribution(text: str) -> Distribution:
-    """Read `kind:a,b` or a bare number.
+    """Reads `kind:a,b` or a bare number.
 
     Raises ValueError naming the text and what would be right.
     """

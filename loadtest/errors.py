@@ -1,23 +1,23 @@
-"""What can stop a load test before or while it runs; each message names the thing, its value and what would be right."""
+"""Errors that stop a load test; each message names the thing, its value and what would be right."""
 
 from __future__ import annotations
 
 
 class LoadError(Exception):
-    """Base of everything the load tool tells its user in one sentence."""
+    """Base of the errors that the load tool reports in one sentence."""
 
 
 class BadTrace(LoadError):
-    """A trace or workload file that cannot be read as what it claims to be."""
+    """A trace or workload file cannot be read as its format."""
 
 
 class EndpointError(LoadError):
-    """The endpoint is dead, refuses us, or does not speak OpenAI's API."""
+    """The endpoint is down, refuses us, or does not speak OpenAI's API."""
 
 
 class WorkerDied(LoadError):
-    """A client process ended without handing in its results."""
+    """A client process ended without returning its results."""
 
 
 class GeneratorTooSlow(LoadError):
-    """The generator was the bottleneck: its figures would describe itself, not the endpoint."""
+    """The generator was the bottleneck: the figures would describe it, not the endpoint."""

@@ -1,7 +1,7 @@
-"""Reads an OpenAI answer, streamed or whole, far enough to measure it: first token, tokens, usage, how it ended.
+"""Reads an OpenAI answer, streamed or whole, as far as its measurement needs: first token, tokens, usage, how it ended.
 
-Every event is parsed (about 1 microsecond): only then are comments, role-only openings and usage chunks not mistaken
-for tokens. It refuses to know about sockets.
+Every event is parsed (about 1 microsecond): otherwise comments, role-only openings and usage chunks would be mistaken for
+tokens. Knows nothing of sockets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TEXT_FIELDS = (
 
 
 class StreamReader:
-    """Feed it the body of a streamed answer. `tokens_seen` counts events that carry content."""
+    """Reads the body of a streamed answer. `tokens_seen` counts events with content."""
 
     __slots__ = (
         "_keep_text",
@@ -48,7 +48,7 @@ class StreamReader:
         self._tail = b""
 
     def feed(self, data: bytes) -> int:
-        """Take body bytes; return how many events with content became whole."""
+        """Takes body bytes; returns the number of complete new events with content."""
         data = self._tail + data if self._tail else data
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
@@ -99,7 +99,7 @@ class StreamReader:
 
     @property
     def complete(self) -> bool:
-        """Whether the stream said itself that it was at its end."""
+        """Whether the stream has sent its terminal event."""
         return self.saw_done or self.saw_finish
 
 

@@ -1,4 +1,4 @@
-"""One request's way through time, from when it was due to how it ended. Pure bookkeeping: no sockets, no schedule."""
+"""One request's times and outcome, from when it was due to how it ended. No sockets, no schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CACHE_HEADERS = (b"x-cache", b"x-litellm-cache-hit", b"x-cache-status")
 
 
 class Exchange:
-    """A request and its answer so far. `due_s`, `taken_s` and the rest are `time.monotonic()` instants."""
+    """A request and its answer so far. `due_s`, `taken_s` and the rest are `time.monotonic()` values."""
 
     __slots__ = (
         "_body",
@@ -63,7 +63,7 @@ class Exchange:
 
     @property
     def nothing_read(self) -> bool:
-        """Whether not one byte of an answer has come."""
+        """Whether no byte of an answer has arrived."""
         return not self._reader.started
 
     @property
@@ -72,11 +72,11 @@ class Exchange:
         return self._reader.keep_alive and self._reader.done
 
     def start_over(self) -> None:
-        """Forget that it was sent: a kept-alive connection turned out to be closed. Its due time stays."""
+        """Resets the answer, since a kept-alive connection turned out to be closed. The due time stays."""
         self._reader = ResponseReader()
 
     def feed(self, data: bytes, gaps: array[float]) -> bool:
-        """Take bytes from the wire; True once the answer is complete. Gaps between tokens (s) go to `gaps`."""
+        """Takes bytes from the connection; True once the answer is complete. Gaps between tokens (s) go to `gaps`."""
         reader = self._reader
         instant = now()
         try:
@@ -114,7 +114,7 @@ class Exchange:
         self._last_s = instant
 
     def peer_closed(self) -> None:
-        """The connection ended: that completes the answer, or cuts it off."""
+        """The connection was closed, which completes the answer or truncates it."""
         if self._reader.end():
             self._conclude()
         elif self._stream is not None and self._stream.error:
@@ -125,13 +125,13 @@ class Exchange:
             self.end("connection closed without an answer")
 
     def forget(self) -> None:
-        """Let go of everything but the times: it may stay on a timeout list for a while."""
+        """Drops everything but the times: it may stay on a timeout list for a while."""
         self.data = self._body = b""
         self.carrier = self._stream = None
         self._pieces = []
 
     def end(self, outcome: str) -> None:
-        """Conclude with a failure."""
+        """Ends the exchange with a failure."""
         self.outcome = outcome
         self.done_s = now()
         self.ended = True
@@ -172,6 +172,7 @@ class Exchange:
         if isinstance(usage, dict):
             tokens_in = _number(usage.get("prompt_tokens"))
             tokens_out = _number(usage.get("completion_tokens"))
+        # NaN is not equal to itself: then the endpoint gave no count, and its events are counted instead.
         counted = tokens_out if tokens_out == tokens_out and tokens_out > 1 else float(tokens)
         tpot = (
             (self._last_s - self.first_s) / (counted - 1)
@@ -210,7 +211,7 @@ def _number(value: object) -> float:
 
 
 def _cache_status(reader: ResponseReader) -> str:
-    """`hit`, `miss`, `bypass` or "": RFC 9211's Cache-Status where there is one, else the usual X- headers."""
+    """`hit`, `miss`, `bypass` or "": from RFC 9211's Cache-Status if present, else from the usual X- headers."""
     said = reader.header(b"cache-status")
     if said is not None:
         parts = [part.strip() for part in said.split(b",")[-1].split(b";")]

@@ -1,8 +1,8 @@
-"""Reads one HTTP/1.1 response from bytes, by hand.
+"""Reads one HTTP/1.1 response from bytes, without a general HTTP client.
 
-A general client costs some hundreds of microseconds a request; a generator that must offer 3,000 requests/s on one core
-and still be on time has 330 for everything, so it would measure itself. This reader does the little that is needed
-(status, a few headers, content-length, chunked, read-to-close) in a few. It holds no socket and knows nothing of OpenAI.
+A general client costs some hundreds of microseconds a request. A generator that must offer 3,000 requests/s on one core, and
+be on time, has 330 for everything, so it would measure itself. This reader does what is needed (status, a few headers,
+content-length, chunked, read-to-close) in a few. Knows nothing of sockets and of OpenAI.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class ProtocolError(Exception):
 
 
 class ResponseReader:
-    """Feed it bytes; it gives back body bytes as they become known.
+    """Takes a response's bytes and returns its body bytes as they are decoded.
 
     After the head: `status`, `head` (lower-cased header block). At the end: `done`, and `keep_alive` says whether the
     connection may be used again. `started` is True from the first byte on.
@@ -34,9 +34,9 @@ class ResponseReader:
         self._mode = "head"
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes from the wire; return body bytes freed by them.
+        """Takes bytes from the connection; returns the body bytes they contain.
 
-        Raises ProtocolError where the bytes cannot be an HTTP/1.1 response.
+        Raises ProtocolError if the bytes are not an HTTP/1.1 response.
         """
         self.started = True
         if self._mode == "head":
@@ -58,7 +58,7 @@ class ResponseReader:
         return data
 
     def end(self) -> bool:
-        """The peer closed: True where that completes the answer (no length was announced)."""
+        """The peer closed the connection: True if that completes the answer (no length was announced)."""
         if self._mode == "close":
             self.done = True
             self.keep_alive = False
@@ -118,7 +118,7 @@ class ResponseReader:
             self._mode, self.keep_alive = "close", False
 
     def _read_chunks(self, data: bytes) -> bytes:
-        """`_left` is what is missing of the current chunk with its CRLF, or 0 where a size line comes next."""
+        """`_left` is what is missing of the current chunk with its CRLF, or 0 if a size line comes next."""
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""

@@ -1,4 +1,4 @@
-"""What is seen while a run goes on: a table and a bar on a terminal, a line every few seconds anywhere else."""
+"""Shows a run's progress: a table and a bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from loadtest.plan import LoadPlan
-from loadtest.tally import Tally
+from loadtest.totals import Totals
 
 _LINE_EVERY_S = 5.0
 
 
 class LiveView:
-    """Shows a tally's progress. A context manager; call `update` a few times a second."""
+    """Shows a run's totals as they grow. A context manager; call `update` a few times a second."""
 
-    def __init__(self, plan: LoadPlan, tally: Tally, console: Console, quiet: bool = False) -> None:
+    def __init__(self, plan: LoadPlan, totals: Totals, console: Console, quiet: bool = False) -> None:
         self._plan = plan
-        self._tally = tally
+        self._totals = totals
         self._console = console
         self._quiet = quiet
         self._last_line_s = 0.0
@@ -51,10 +51,10 @@ class LiveView:
             self._live.stop()
 
     def update(self, elapsed_s: float, stopping: bool) -> None:
-        """Show the state `elapsed_s` after the start."""
+        """Shows the state `elapsed_s` after the start."""
         if self._quiet:
             return
-        answered = self._tally.done + self._tally.warm_requests
+        answered = self._totals.done + self._totals.warm_requests
         before_s, before = self._before
         if elapsed_s - before_s >= 1.0:
             self._rate = (answered - before) / (elapsed_s - before_s)
@@ -77,15 +77,15 @@ class LiveView:
             self._console.print(f"{elapsed_s:6.1f} s  {figures}", highlight=False)
 
     def _figures(self) -> list[tuple[str, str]]:
-        tally = self._tally
+        totals = self._totals
         figures = [
-            ("sent", str(tally.launched)),
+            ("sent", str(totals.launched)),
             ("requests/s", f"{self._rate:.1f}"),
-            ("errors", str(tally.done - tally.ok)),
-            ("in flight", str(tally.in_flight)),
+            ("errors", str(totals.done - totals.ok)),
+            ("in flight", str(totals.in_flight)),
         ]
         for label, metric in (("latency", "latency"), ("TTFT", "ttft"), ("gap", "gap"), ("late", "late")):
-            hist: Any = tally.hist[metric]
+            hist: Any = totals.hist[metric]
             if hist.total_count:
                 p50, p99 = (hist.get_value_at_percentile(p) / 1e3 for p in (50, 99))
                 figures.append((label, f"{p50:.1f}/{p99:.1f} ms"))

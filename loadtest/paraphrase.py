@@ -1,7 +1,7 @@
 """Rewords a question without a model: frames around it, a few synonyms, a changed beginning.
 
-Good enough to make different bytes with the same meaning; it is no measure of how well a semantic cache understands
-English. For that, give rows with their own `paraphrases`.
+This makes different bytes with the same meaning; it does not measure how well a semantic cache understands English. For
+that, give rows with their own `paraphrases`.
 """
 
 from __future__ import annotations

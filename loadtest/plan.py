@@ -1,4 +1,4 @@
-"""The whole of a load test as one value: what is asked of whom, when, for how long. It travels to the client processes."""
+"""A load test as one value: target, workload, arrivals and limits. It is sent to the client processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEADY = Arrivals()
 
 @dataclass(frozen=True)
 class Target:
-    """Where requests go. `headers` may hold a key: it is never printed (`repr=False`) nor put in a report."""
+    """The endpoint under test. `headers` may hold a key: it is never printed (`repr=False`) nor put in a report."""
 
     base_url: str
     endpoint: str = "chat"
@@ -75,13 +75,13 @@ class Target:
 
     @property
     def label(self) -> str:
-        """What to call it in tables."""
+        """Its name in tables."""
         return self.name or self.host_header
 
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """What is asked. Lengths are in tokens (about one short English word each)."""
+    """The requests to send. Lengths are in tokens (about one short English word each)."""
 
     model: str = ""
     stream: bool = True
@@ -113,7 +113,7 @@ class WorkloadSpec:
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """One run, whole."""
+    """One run of a load test."""
 
     target: Target
     workload: WorkloadSpec = field(default_factory=WorkloadSpec)

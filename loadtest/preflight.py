@@ -1,4 +1,4 @@
-"""One request before the load, so that a dead or wrong endpoint is told apart in one sentence instead of 10,000 errors."""
+"""Sends one request before the load, so that a dead or wrong endpoint gives one sentence instead of 10,000 errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from loadtest.asker import tls_context
+from loadtest.client import tls_context
 from loadtest.errors import EndpointError
 from loadtest.events import StreamReader, read_message
 from loadtest.plan import LoadPlan
@@ -20,9 +20,9 @@ _WAIT_S = 30.0
 
 
 def find_model(plan: LoadPlan) -> LoadPlan:
-    """The plan with a model: the one given, else the first that /v1/models lists.
+    """The plan with a model: the configured one, else the first that /v1/models lists.
 
-    Raises EndpointError where the endpoint is dead, or lists no model and none was given.
+    Raises EndpointError if the endpoint is down, or lists no model and none is configured.
     """
     if plan.workload.model:
         return plan
@@ -39,7 +39,7 @@ def find_model(plan: LoadPlan) -> LoadPlan:
 
 
 def check(plan: LoadPlan) -> None:
-    """Ask once, as the run will. Raises EndpointError saying what is wrong with the endpoint."""
+    """Sends one request of the run. Raises EndpointError with what is wrong with the endpoint."""
     workload = Workload(plan)
     body = workload.build(workload.choose()).data
     status, kind, answer = ask(plan, "POST", plan.target.path, body)
@@ -53,7 +53,7 @@ def check(plan: LoadPlan) -> None:
             f"{where} answers HTTP 404 ({_excerpt(answer)}): it has no such path, or no model {plan.workload.model!r}"
         )
     if status == 429 or status >= 500:
-        return  # it is there, and busy or ill: that is for the run to measure
+        return  # it is there, and busy or failing: that is for the run to measure
     if status != 200:
         raise EndpointError(f"{where} answers HTTP {status}: {_excerpt(answer)}")
     if "text/event-stream" in kind:
@@ -70,7 +70,7 @@ def check(plan: LoadPlan) -> None:
 
 
 def ask(plan: LoadPlan, method: str, path: str, body: bytes | None) -> tuple[int, str, bytes]:
-    """(status, content-type, body) of one plain request. Raises EndpointError where none comes back."""
+    """(status, content-type, body) of one plain request. Raises EndpointError if no answer comes."""
     target = plan.target
     wait_s = min(plan.timeout_s, _WAIT_S)
     connection: http.client.HTTPConnection

@@ -1,4 +1,4 @@
-"""What answers cost: dollars per million tokens, per model or for all."""
+"""Prices of answers: dollars per million tokens, per model or for all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars per million tokens, prompt and answer; `model` "" is the price of every model not named."""
+    """Dollars per million tokens, of prompts and answers; `model` "" is the price of every model not named."""
 
     model: str
     per_million_in_usd: float
@@ -15,7 +15,7 @@ class Price:
 
 
 def parse_price(text: str) -> Price:
-    """Read `IN,OUT` or `MODEL=IN,OUT`. Raises ValueError naming what would be right."""
+    """Reads `IN,OUT` or `MODEL=IN,OUT`. Raises ValueError naming what would be right."""
     model, equals, numbers = text.rpartition("=")
     try:
         per_in, per_out = (float(part) for part in numbers.split(","))

@@ -1,6 +1,7 @@
-"""What is kept of each request: one row of numbers, and names interned to numbers. Rows travel as raw doubles.
+"""The measurements of each request: one row of numbers, with names as numbers. Rows are sent as raw doubles.
 
-Client processes need only this; numpy, which takes a while to import, is for those who add up (`loadtest.rows`).
+Client processes need only this module; numpy, which takes a while to import, is used where rows are added up
+(loadtest.rows).
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ OK = 0  # the outcome "ok" has this number in every process
 
 
 class Names:
-    """Strings to small numbers and back; within one process."""
+    """Numbers strings in order of appearance, within one process."""
 
     def __init__(self) -> None:
         self.texts: list[str] = ["ok", ""]
         self._numbers: dict[str, int] = {"ok": OK, "": 1}
 
     def number(self, text: str) -> int:
-        """The number of a text, a new one if it is new."""
+        """The number of a text; a new one for a new text."""
         known = self._numbers.get(text)
         if known is None:
             known = self._numbers[text] = len(self.texts)
@@ -48,7 +49,7 @@ class Names:
 
 @dataclass(slots=True)
 class Batch:
-    """What one client process has to tell since it last did. Times of day are `time.monotonic()`."""
+    """What a client process has measured since its last batch. Times are `time.monotonic()` values."""
 
     worker: int
     rows: bytes = b""
@@ -67,5 +68,5 @@ class Batch:
 
 
 def new_doubles(values: Any = ()) -> array[float]:
-    """An array that collects doubles cheaply."""
+    """An array of doubles."""
     return array("d", values)

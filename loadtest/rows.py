@@ -1,4 +1,4 @@
-"""The rows of a batch as numpy tables, for those who add them up."""
+"""The rows of a batch as numpy arrays."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Rows = NDArray[np.float64]
 
 
 def rows_of(data: bytes) -> Rows:
-    """The table in a batch: one request a line, columns as in `records.COLUMNS`."""
+    """The rows in a batch: one request each, columns as in `records.COLUMNS`."""
     return np.frombuffer(data, dtype=np.float64).reshape(-1, WIDTH)
 
 
 def doubles_of(data: bytes) -> NDArray[np.float64]:
-    """The plain list of numbers in a batch."""
+    """The numbers in a batch, as one array."""
     return np.frombuffer(data, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Carries a plan out and returns its report; Ctrl-C ends it early and still returns one."""
+"""Runs a plan and returns its report; Ctrl-C ends it early and still returns one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.console import Console
 
+from loadtest.client_processes import ClientProcesses
 from loadtest.errors import WorkerDied
-from loadtest.fleet import Fleet
 from loadtest.live import LiveView
 from loadtest.plan import LoadPlan
 from loadtest.prices import Price
@@ -21,7 +21,7 @@ from loadtest.records import Batch
 from loadtest.report.summary import summarise
 from loadtest.rows import Rows
 from loadtest.slo import Slo
-from loadtest.tally import Tally
+from loadtest.totals import Totals
 
 _SHOW_EVERY_S = 0.25
 
@@ -36,42 +36,42 @@ async def run_plan(
     max_lateness_ms: float = 2.0,
     each: Callable[[Rows, list[str]], None] | None = None,
 ) -> dict[str, Any]:
-    """Run a plan and sum it up (see `report.summary.summarise` for the shape).
+    """Runs a plan and returns its report (see `report.summary.summarise` for the shape).
 
-    `each` gets the rows of measured requests as they end. A process that dies is told in the report's `failure`
-    where others have results; otherwise WorkerDied is raised. SIGINT and SIGTERM stop the run early.
+    `each` is called with the rows of measured requests as they end. A process that dies is named in the report's
+    `failure` if others have results; otherwise WorkerDied is raised. SIGINT and SIGTERM stop the run early.
     """
-    tally = Tally(plan.warmup_s, plan.duration_s, plan.processes, slo, prices)
+    totals = Totals(plan.warmup_s, plan.duration_s, plan.processes, slo, prices)
 
     def take(batch: Batch) -> None:
-        rows = tally.add(batch)
+        rows = totals.add(batch)
         if each is not None and len(rows):
             each(rows, batch.names)
 
-    fleet = Fleet(plan, take)
+    clients = ClientProcesses(plan, take)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     interrupted, failure = False, ""
 
     def stop() -> None:
         nonlocal interrupted
         interrupted = True
-        fleet.stop()
+        clients.stop()
 
-    view = LiveView(plan, tally, console or Console(stderr=True), quiet)
+    view = LiveView(plan, totals, console or Console(stderr=True), quiet)
     with _signals(stop), view:
         try:
             async with asyncio.TaskGroup() as group:
-                asking = group.create_task(fleet.run(), name="client processes")
-                showing = group.create_task(_show(fleet, view, lambda: interrupted), name="live view")
+                asking = group.create_task(clients.run(), name="client processes")
+                showing = group.create_task(_show(clients, view, lambda: interrupted), name="live view")
                 await asyncio.wait([asking])
                 showing.cancel()
         except* WorkerDied as deaths:
             failure = "; ".join(str(death) for death in deaths.exceptions)
-            if not tally.done:
+            if not totals.done:
                 raise WorkerDied(failure) from None
     return summarise(
         plan,
-        tally,
+        totals,
         started_at=started_at,
         interrupted=interrupted,
         failure=failure,
@@ -79,11 +79,11 @@ async def run_plan(
     )
 
 
-async def _show(fleet: Fleet, view: LiveView, stopping: Callable[[], bool]) -> None:
-    await fleet.started.wait()
+async def _show(clients: ClientProcesses, view: LiveView, stopping: Callable[[], bool]) -> None:
+    await clients.started.wait()
     while True:
         await asyncio.sleep(_SHOW_EVERY_S)
-        view.update(time.monotonic() - fleet.start_s, stopping())
+        view.update(time.monotonic() - clients.start_s, stopping())
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 def round_runner(
     slo: Slo | None, prices: tuple[Price, ...], max_lateness_ms: float
 ) -> Callable[[LoadPlan], Awaitable[dict[str, Any]]]:
-    """A function that runs one plan without a live view: a round of a comparison, a probe of a sweep."""
+    """A function that runs one plan without a live view: a round of a comparison, or a probe of a sweep."""
 
     async def run_round(plan: LoadPlan) -> dict[str, Any]:
         return await run_plan(plan, slo=slo, prices=prices, quiet=True, max_lateness_ms=max_lateness_ms)

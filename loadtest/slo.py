@@ -1,4 +1,4 @@
-"""What counts as a good answer, as in `ttft<=500ms,latency<=2s,tpot<=50ms`. Goodput is the rate of those that meet it."""
+"""Service level objectives, such as `ttft<=500ms,latency<=2s,tpot<=50ms`. Goodput is the rate of answers that meet one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Slo:
     tpot_s: float = float("inf")
 
     def met(self, rows: Rows) -> NDArray[np.bool_]:
-        """Which requests were answered well and in time. An answer of one token has no time per token to miss."""
+        """Which requests were answered completely and in time. An answer of one token has no time per token to miss."""
         good = rows[:, AT["outcome"]] == OK
         good &= rows[:, AT["latency_s"]] <= self.latency_s
         if self.ttft_s != float("inf"):
@@ -40,7 +40,7 @@ class Slo:
 
 
 def parse_slo(text: str) -> Slo:
-    """Read clauses with commas between them. Raises ValueError naming the clause and what would be right."""
+    """Reads clauses separated by commas. Raises ValueError naming the clause and what would be right."""
     limits: dict[str, float] = {}
     for clause in text.split(","):
         found = _CLAUSE.match(clause.strip())

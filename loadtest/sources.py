@@ -1,7 +1,7 @@
-"""Where the text of requests comes from: fixed, synthetic, a trace's lengths, or a JSONL file.
+"""Sources of the requests' text: fixed, synthetic, a trace's lengths, or a JSONL file.
 
-A "token" of synthetic text is one short, common English word, which is one token in the usual vocabularies to within a
-few per cent. It refuses to know about repeats, times and the wire.
+A "token" of synthetic text is one short, common English word, which is one token in the usual vocabularies to within a few
+per cent. Repeats, times and encoding are decided elsewhere.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Ask:
 
 
 class Source(Protocol):
-    """Gives the k-th fresh request, the same whenever it is asked."""
+    """Gives the k-th fresh request, always the same for the same k."""
 
     def ask(self, k: int) -> Ask:
         """The k-th fresh request."""
 
 
 class WordStock:
-    """A long run of random words that any text is a slice of: a prompt of 80,000 tokens costs one copy."""
+    """A long sequence of random words that every text is a slice of: a prompt of 80,000 tokens costs one copy."""
 
     def __init__(self, seed: int) -> None:
         words = random.Random(f"words {seed}").choices(_WORDS.split(), k=_STOCK_WORDS)
@@ -56,7 +56,7 @@ class WordStock:
             self._starts.append(self._starts[-1] + len(word) + 1)
 
     def text(self, tokens: int, place: int) -> str:
-        """`tokens` words, beginning at the `place`-th word of the stock."""
+        """`tokens` words, starting with the `place`-th word."""
         if tokens <= 0:
             return ""
         place %= _STOCK_WORDS
@@ -77,12 +77,12 @@ class Fixed:
         self._messages = [{"role": "user", "content": spec.prompt}]
 
     def ask(self, k: int) -> Ask:
-        """The one question."""
+        """The question."""
         return Ask(self._messages, self._spec.tokens_out.draw_count(random.Random(k)))
 
 
 class Synthetic:
-    """Random words of a wished-for length, behind one of a few shared system prompts."""
+    """Random words of a drawn length, after one of a few shared system prompts."""
 
     def __init__(self, spec: WorkloadSpec, seed: int) -> None:
         self._spec = spec
@@ -97,7 +97,7 @@ class Synthetic:
         ]
 
     def ask(self, k: int) -> Ask:
-        """The k-th text; its number in front keeps it different from all others."""
+        """The k-th text; its number at the front makes it unique."""
         rng = random.Random((self._seed << 32) + k)
         words = self._spec.tokens_in.draw_count(rng)
         text = f"Question {k}: {self._stock.text(words - 3, rng.randrange(_STOCK_WORDS))}"
@@ -108,7 +108,7 @@ class Synthetic:
 
 
 class TraceLengths:
-    """Prompts as long as the trace says; equal prefix blocks in the trace become equal prefixes of text."""
+    """Prompts with the lengths of a trace; equal prefix blocks in the trace become equal prefixes of text."""
 
     def __init__(self, rows: Sequence[TraceRow], scale: float, seed: int) -> None:
         self._rows = rows
@@ -116,7 +116,7 @@ class TraceLengths:
         self._stock = WordStock(seed)
 
     def ask(self, k: int) -> Ask:
-        """The text of row k; after the last row it starts over."""
+        """The text of row k; starts over after the last row."""
         row = self._rows[k % len(self._rows)]
         wanted = max(1, round(row.tokens_in * self._scale))
         block = max(1, round(MOONCAKE_BLOCK_TOKENS * self._scale))
@@ -134,7 +134,7 @@ class TraceLengths:
 
 
 class FromFile:
-    """Requests from a JSONL file, over and over.
+    """Requests from a JSONL file, repeated from the start after the last line.
 
     A line holds `messages` (or `prompt`, `text`), and optionally `max_tokens`, `expect` (or `gold`), `paraphrases`
     (or `paraphrase`).
@@ -148,7 +148,7 @@ class FromFile:
             raise BadTrace(f"{path} is empty: it needs at least one line with messages or a prompt")
 
     def ask(self, k: int) -> Ask:
-        """The k-th line; after the last it starts over."""
+        """The k-th line; starts over after the last."""
         return self._asks[k % len(self._asks)]
 
 
@@ -170,7 +170,7 @@ def _ask_of(line: str, path: Path, number: int, spec: WorkloadSpec) -> Ask:
 
 
 def make_source(spec: WorkloadSpec, seed: int) -> Source:
-    """The source a spec asks for. Raises BadTrace for a file that cannot be read."""
+    """The source that a spec describes. Raises BadTrace for a file that cannot be read."""
     if spec.messages_file is not None:
         return FromFile(spec.messages_file, spec)
     if spec.trace_file is not None:

@@ -1,8 +1,7 @@
-"""Finds the knee: the highest rate at which an endpoint still meets an SLO. And walks a dial, for the frontier of
-quality, latency and cost.
+"""Finds the highest rate at which an endpoint still meets an SLO, or the frontier of quality, latency and cost of a dial.
 
-The rate doubles until the SLO is missed and is then bisected, on a log scale. A probe in which the generator was late
-says nothing about the endpoint: the search stops there and says so.
+The rate is doubled until the SLO is missed and then bisected, on a log scale. A probe in which the generator was late says
+nothing about the endpoint: the search then stops and says so.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ Probe = Callable[[LoadPlan], Awaitable[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Dial:
-    """Something a request can say to trade quality for speed or money: a header or a field of the body."""
+    """A header or a field of the body by which a request trades quality for speed or money."""
 
     place: str
     name: str
     values: tuple[str, ...]
 
     def set(self, plan: LoadPlan, value: str) -> LoadPlan:
-        """The plan with the dial at a value."""
+        """The plan with the dial set to a value."""
         if self.place == "header":
             others = tuple(pair for pair in plan.target.headers if pair[0].lower() != self.name.lower())
             return replace(plan, target=replace(plan.target, headers=(*others, (self.name, value))))
@@ -41,7 +40,7 @@ class Dial:
 
 
 def parse_dial(text: str) -> Dial:
-    """Read `header:NAME=v1,v2,...` or `body:FIELD=v1,v2,...`. Raises ValueError naming what would be right."""
+    """Reads `header:NAME=v1,v2,...` or `body:FIELD=v1,v2,...`. Raises ValueError naming what would be right."""
     place, colon, rest = text.partition(":")
     name, equals, values = rest.partition("=")
     found = tuple(value.strip() for value in values.split(",") if value.strip())
@@ -58,12 +57,12 @@ async def find_knee(
     max_rate: float,
     need_share: float,
     precision: float,
-    say: Callable[[str], None],
+    report_line: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Search from `start_rate` up to `max_rate` requests/s.
+    """Searches from `start_rate` up to `max_rate` requests/s.
 
-    A probe passes where at least `need_share` of its requests meet the SLO. Returns the knee (None: not even the lowest
-    rate passed), whether the search was cut short and why, and every probe.
+    A probe passes if at least `need_share` of its requests meet the SLO. Returns the knee (None: not even the lowest rate
+    passed), whether the search was cut short and why, and every probe.
     """
     probes: list[dict[str, Any]] = []
     low, high, why = 0.0, math.inf, ""
@@ -75,7 +74,7 @@ async def find_knee(
         good = report["goodput"] or {"share": 0.0, "slo": ""}
         passed = good["share"] >= need_share and report["requests"]["measured"] > 0
         probes.append(_line(report, rate=rate, met_share=good["share"], passed=passed))
-        say(
+        report_line(
             f"{rate:9.1f}/s  met {good['share']:7.2%}  p50 {_ms(report, 'p50')}  p99 {_ms(report, 'p99')}"
             f"  {'passes' if passed else 'FAILS'}"
         )
@@ -104,14 +103,16 @@ async def find_knee(
     return {"format": 1, "knee_per_s": round(low, 3) or None, "stopped_because": why, "probes": probes}
 
 
-async def walk_dial(plan: LoadPlan, dial: Dial, probe: Probe, say: Callable[[str], None]) -> dict[str, Any]:
-    """One run per value of the dial, at the plan's rate; marks the settings no other is better than in everything."""
+async def walk_dial(
+    plan: LoadPlan, dial: Dial, probe: Probe, report_line: Callable[[str], None]
+) -> dict[str, Any]:
+    """Runs the plan once per value of the dial, at the plan's rate, and marks the values on the frontier."""
     points: list[dict[str, Any]] = []
     for value in dial.values:
         report = await probe(dial.set(plan, value))
         points.append(_line(report, value=value))
         cost = points[-1]["cost_usd_per_1000"]
-        say(
+        report_line(
             f"{dial.name} = {value:<8} quality {_or_dash(points[-1]['quality'])}  p50 {_ms(report, 'p50')}"
             f"  p99 {_ms(report, 'p99')}  cost/1000 {_or_dash(cost)}"
         )
@@ -122,7 +123,7 @@ async def walk_dial(plan: LoadPlan, dial: Dial, probe: Probe, say: Callable[[str
 
 
 def mark_frontier(points: Sequence[dict[str, Any]]) -> None:
-    """Set `on_frontier`: no other point is at least as good in quality, latency and cost and better in one of them."""
+    """Sets `on_frontier`: no other point is at least as good in quality, latency and cost and better in one of them."""
 
     def losses(point: dict[str, Any]) -> tuple[float, float, float]:
         return (-(point["quality"] or 0.0), point["p50_ms"] or math.inf, point["cost_usd_per_1000"] or 0.0)

@@ -1,11 +1,9 @@
-"""Recorded arrivals: reads traces of several makes, plain or gzipped, into one kind of row.
+"""Recorded arrivals: reads traces of several formats, plain or gzipped, as rows of one type.
 
-    CSV   t_s,tokens_in,tokens_out                                   seconds from the start
-    CSV   TIMESTAMP,ContextTokens,GeneratedTokens                    Azure LLM inference traces 2023 and 2024
-    CSV   Timestamp,Model,Request tokens,Response tokens,...         BurstGPT
-    JSONL {"t_ms" | "timestamp": ms, "tokens_in" | "input_length", "tokens_out" | "output_length", "hash_ids"}  Mooncake
-
-It refuses to know what is sent at those times.
+CSV   t_s,tokens_in,tokens_out                                   seconds from the start
+CSV   TIMESTAMP,ContextTokens,GeneratedTokens                    Azure LLM inference traces 2023 and 2024
+CSV   Timestamp,Model,Request tokens,Response tokens,...         BurstGPT
+JSONL {"t_ms" | "timestamp": ms, "tokens_in" | "input_length", "tokens_out" | "output_length", "hash_ids"}  Mooncake
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ MOONCAKE_BLOCK_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """One recorded request: when (seconds from the first), how long, and which prefix blocks it shares."""
+    """One recorded request: its time (seconds after the first), its lengths, and the prefix blocks it shares."""
 
     t_s: float
     tokens_in: int
@@ -35,7 +33,7 @@ class TraceRow:
 
 
 def open_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, gzipped or not. Raises BadTrace where it cannot be read."""
+    """The lines of a text file, gzipped or not. Raises BadTrace if it cannot be read."""
     try:
         with path.open("rb") as probe:
             zipped = probe.read(2) == b"\x1f\x8b"
@@ -48,7 +46,7 @@ def open_lines(path: Path) -> Iterator[str]:
 def read_trace(path: Path) -> list[TraceRow]:
     """Every row, sorted by time, with the first at 0 s.
 
-    Raises BadTrace naming the file, the line and what is wrong with it.
+    Raises BadTrace naming the file, the line and the fault.
     """
     lines = open_lines(path)
     first = next(lines, "")

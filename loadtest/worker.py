@@ -1,6 +1,6 @@
-"""A client process: takes a plan over its socket, asks, and sends batches of results back. Started by `loadtest.fleet`.
+"""A client process: gets a plan over its socket, sends requests, and returns batches of results.
 
-It leaves when its socket closes, so it never outlives the process that started it.
+Started by loadtest.client_processes. It ends when its socket is closed, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import uvloop
 
-from loadtest.asker import Asker
+from loadtest.client import LoadClient
 from loadtest.plan import LoadPlan
 from loadtest.records import Batch
 
@@ -31,13 +31,13 @@ def frame(message: object) -> bytes:
 
 
 class Frames:
-    """Cuts a byte stream back into messages."""
+    """Splits a byte stream into messages."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
     def feed(self, data: bytes) -> list[Any]:
-        """The messages that have become whole."""
+        """The messages completed by `data`."""
         self._buffer += data
         whole = []
         while len(self._buffer) >= 4:
@@ -49,8 +49,8 @@ class Frames:
         return whole
 
 
-class _Line(asyncio.Protocol):
-    """The socket to the parent."""
+class _ParentConnection(asyncio.Protocol):
+    """The socket to the parent process."""
 
     def __init__(self) -> None:
         self.messages: asyncio.Queue[Any] = asyncio.Queue()
@@ -70,53 +70,55 @@ class _Line(asyncio.Protocol):
         self.messages.put_nowait(("gone",))
 
     async def close(self) -> None:
-        """Send what is still to be sent, then close."""
+        """Sends what is buffered, then closes."""
         if self.transport is not None:
             self.transport.close()
         await self.gone.wait()
 
-    def tell(self, batch: Batch) -> None:
+    def send(self, batch: Batch) -> None:
         if self.transport is not None:
             self.transport.write(frame(batch))
 
 
 async def _work(sock: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    _, line = await loop.create_connection(_Line, sock=sock)
-    plan, index = cast("tuple[LoadPlan, int]", (await line.messages.get())[1:])
+    _, parent = await loop.create_connection(_ParentConnection, sock=sock)
+    plan, index = cast("tuple[LoadPlan, int]", (await parent.messages.get())[1:])
     try:
         found = await loop.getaddrinfo(plan.target.host, plan.target.port, type=socket.SOCK_STREAM)
-        asker = Asker(plan, index, line.tell)
+        client = LoadClient(plan, index, parent.send)
         gc.collect()
         gc.freeze()
-        gc.set_threshold(50_000, 50, 1_000)  # a full collection in mid-run would make requests late
-        line.tell(Batch(worker=index))
-        word = await line.messages.get()
+        gc.set_threshold(50_000, 50, 1_000)  # a full collection during the run would make requests late
+        parent.send(Batch(worker=index))
+        word = await parent.messages.get()
         if word[0] == "go":
-            await _ask_until_done(asker, line, (found[0][4][0], plan.target.port), word[1])
+            await _run_until_done(client, parent, (found[0][4][0], plan.target.port), word[1])
     except Exception as error:
-        line.tell(Batch(worker=index, final=True, failure=f"{type(error).__name__}: {error}"))
+        parent.send(Batch(worker=index, final=True, failure=f"{type(error).__name__}: {error}"))
         traceback.print_exc()
-    await line.close()
+    await parent.close()
 
 
-async def _ask_until_done(asker: Asker, line: _Line, address: tuple[Any, int], start_s: float) -> None:
+async def _run_until_done(
+    client: LoadClient, parent: _ParentConnection, address: tuple[Any, int], start_s: float
+) -> None:
     async with asyncio.TaskGroup() as group:
-        asking = group.create_task(asker.run((str(address[0]), address[1]), start_s), name="asker")
+        running = group.create_task(client.run((str(address[0]), address[1]), start_s), name="client")
 
-        async def obey() -> None:
-            while (await line.messages.get())[0] not in ("stop", "gone"):
+        async def stop_when_told() -> None:
+            while (await parent.messages.get())[0] not in ("stop", "gone"):
                 pass
-            asker.stop()
+            client.stop()
 
-        obeying = group.create_task(obey(), name="orders from the parent")
-        await asking
-        obeying.cancel()
+        stopping = group.create_task(stop_when_told(), name="orders from the parent")
+        await running
+        stopping.cancel()
 
 
 def main() -> None:
-    """`python -m loadtest.worker FD`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    """`python -m loadtest.worker FD`: runs on the socket with this file descriptor."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     sock = socket.socket(fileno=int(sys.argv[1]))
     sock.setblocking(False)
     uvloop.run(_work(sock))

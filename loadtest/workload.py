@@ -1,7 +1,6 @@
-"""What is asked: request bodies, repeatable from a seed, with repeats, paraphrases, shared prefixes and conversations.
+"""Builds request bodies, repeatable from a seed, with repeats, paraphrases, shared prefixes and conversations.
 
-Every process walks the same sequence of choices (cheap) and builds bodies only for its own share of them.
-It refuses to know when anything is sent.
+Every process makes the same sequence of choices (cheap) and builds bodies only for its own share of them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _MEMORY = 20_000  # how far back a repeat may reach, in fresh requests
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which request: the `origin`-th fresh one, and how often reworded (0: as it is)."""
+    """Which request: the `origin`-th fresh one, reworded as `variant` (0: unchanged)."""
 
     origin: int
     variant: int = 0
@@ -30,7 +29,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Bytes to post; `expect` is text a right answer holds ("" where unknown); `after` are a conversation's next turns."""
+    """Bytes to send; `expect` is text that a right answer contains ("" if unknown); `after`: a conversation's next turns."""
 
     data: bytes
     expect: str = ""
@@ -38,7 +37,7 @@ class Body:
 
 
 class Workload:
-    """Choices in order, and bodies for them."""
+    """The sequence of choices, and the bodies for them."""
 
     def __init__(self, plan: LoadPlan) -> None:
         self.spec = plan.workload
@@ -108,6 +107,6 @@ def _reworded(ask: Ask, variant: int) -> list[dict[str, Any]]:
 
 
 def _turns(messages: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Every beginning of the conversation that ends in a user's turn; the recorded answers stay in between."""
+    """Every beginning of the conversation that ends in a user's turn; recorded answers stay in between."""
     ends = [k + 1 for k, message in enumerate(messages) if message.get("role") == "user"]
     return [messages[:end] for end in ends] or [messages]

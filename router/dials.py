@@ -1,4 +1,4 @@
-"""The few dials of deciding that may be turned while requests are being answered."""
+"""The router's settings that an operator may change while requests are being answered."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Dials:
-    """None leaves a dial as it was configured."""
+    """Values that replace configured ones; None leaves a setting as it was configured."""
 
     preference: float | None = None
-    """0 (cheapest) to 1 (best), for requests and keys that have none of their own."""
+    """0 (cheapest) to 1 (best quality), for requests and keys that set no preference of their own."""
     theta: float | None = None
-    """Cosine from which a past request is near: the rule, until a router was learnt."""
+    """Cosine from which a past request counts as near, for the rule that decides until a bandit has learnt enough."""
     m: int | None = None
-    """How many near ones the rule wants."""
+    """Number of near past requests that this rule needs."""
     max_examples: int | None = None
-    """Most examples that are sent along."""
+    """Largest number of examples that are sent."""
 
     def turned(self) -> dict[str, float | int]:
-        """Those that are turned, by name."""
+        """The values that are set, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}

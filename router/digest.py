@@ -1,4 +1,4 @@
-"""From messages to the texts that stand for them: what is embedded, what an example is about, and where it may be used."""
+"""Texts that stand for a request: what is embedded, and the instructions under which an example applies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from engines.chat import ChatRequest, message_text
 
 _SYSTEM = ("system", "developer")
 _EARLIER_CHARACTERS = 240
-"""How much of the conversation before the last turn is kept: enough to say what "it" refers to."""
+"""Characters of the conversation before the last turn that are kept: enough to say what "it" refers to."""
 
 
 def question(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The last user turn; in a conversation, preceded by a short digest of the turns before it.
+    """The last user turn; in a conversation, followed by a short digest of the turns before it.
 
-    The same text is embedded and, should the answer be remembered, becomes the example's question: a follow-up such as
-    "and in winter?" means nothing without what it follows.
+    This text is embedded, and becomes the example's question if the answer is remembered: a follow-up such as "and in
+    winter?" means nothing without the turns before it.
     """
     turns = [m for m in messages if m.get("role") not in _SYSTEM]
     last = next((i for i in range(len(turns) - 1, -1, -1) if turns[i].get("role") == "user"), None)
@@ -36,14 +36,14 @@ def _one_line(message: Mapping[str, Any]) -> str:
 
 
 def instructions(chat: ChatRequest) -> str:
-    """What must be equal for an example to apply, as JSON: the texts of the system messages, and the form of the answer."""
+    """System messages and response format as JSON: an example applies only where these are equal."""
     texts = [message_text(m.get("content")) for m in chat.messages if m.get("role") in _SYSTEM]
     form = chat.fields.get("response_format")
     return json.dumps([texts, form], sort_keys=True, separators=(",", ":"), default=str)
 
 
 def scope(chat: ChatRequest) -> str:
-    """A fingerprint of `instructions`.
+    """Hash of `instructions`: only examples of the same scope are used.
 
     The same question under "answer in French" and under "answer in German" has different right answers.
     """
@@ -51,16 +51,16 @@ def scope(chat: ChatRequest) -> str:
 
 
 def scope_of(instructions: str) -> str:
-    """The fingerprint of what `instructions` gave."""
+    """The scope that belongs to the result of `instructions`."""
     return hashlib.blake2b(instructions.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 NO_INSTRUCTIONS = "[[],null]"
-"""What `instructions` gives for a request without any."""
+"""The result of `instructions` for a request without any."""
 
 
 def asked_under(instructions: str, question: str) -> dict[str, Any]:
-    """The fields of a request that asks an example's question again, under what `instructions` gave for it."""
+    """The fields of a request that asks `question` again, under the result of `instructions`."""
     texts, form = json.loads(instructions)
     messages = [
         *({"role": "system", "content": text} for text in texts),
@@ -70,7 +70,7 @@ def asked_under(instructions: str, question: str) -> dict[str, Any]:
 
 
 def is_plain_text(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every message is words only: no images, audio, files, and no calling of tools."""
+    """Whether every message is text only: no images, audio or files, and no tool calls."""
     for message in messages:
         if (
             message.get("role") in ("tool", "function")

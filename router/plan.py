@@ -1,10 +1,10 @@
-"""The nouns of deciding: what is asked, what could be sent along, and what was decided."""
+"""The values of routing: the request as a policy sees it, the examples, the decision, and the policy's interface."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engines.chat import ChatRequest
 from store.records import Example, Vector
@@ -23,35 +23,35 @@ class Ask:
     max_examples: int | None = None
     """The client's own limit; 0 forbids examples."""
     key_id: str | None = None
-    """The key it came by: exploration is budgeted per key."""
+    """The client's API key; exploration is budgeted per key."""
     preference: float | None = None
-    """The client's dial, 0 (cheapest) to 1 (best); None: the key's, or the model's."""
+    """The client's preference, 0 (cheapest) to 1 (best quality); None: that of the key or the model."""
     forced: bool = False
-    """The client named its engine: nothing is explored."""
+    """Whether the client named the engine; then nothing is explored."""
 
 
-# Twenty are made for every request that is scored: nobody writes to one, but frozen ones take three times as long to make.
+# About twenty are made per scored request: nothing changes one, but frozen ones take three times as long to make.
 @dataclass(slots=True)
 class Candidate:
-    """An example that might help, and how near its question is."""
+    """An example that might help, and how near its question is to the request."""
 
     example: Example
     similarity: float
     """Cosine, -1 to 1."""
     vector: Vector | None = None
-    """Of the example's question, where the scorer asked for it."""
+    """Embedding of the example's question, if the retriever was asked for it."""
     answer_vector: Vector | None = None
-    """Of the example's answer, where it is known."""
+    """Embedding of the example's answer, if known."""
     gain: float | None = None
-    """By how much it is expected to raise the small engine's quality here, -1 to 1; None: not scored."""
+    """Expected change of the small engine's quality by this example alone, -1 to 1; None: not scored."""
     effect: tuple[float, float] | None = None
-    """Shares, 0 to 1, of what goes wrong without it that it mends and of what goes right that it spoils, where the scorer
-    tells them apart; None: `gain` is all that is known."""
+    """Shares, 0 to 1: of the errors without it that it mends, and of the right answers that it spoils; None: the scorer
+    gives `gain` alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One engine to ask, and what to ask it. None for `messages` sends the request as it came."""
+    """One engine to ask, and the messages to send; None sends those of the request unchanged."""
 
     engine: str
     messages: Sequence[Mapping[str, Any]] | None = None
@@ -68,46 +68,47 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """An action as it was weighed. What any other policy is evaluated with, so nothing here may be known only afterwards."""
+    """An action with its probability and expected outcome. Holds nothing known only afterwards: other policies are
+    evaluated with it."""
 
     action: Action
     probability: float
-    """With which it was taken, everything considered."""
+    """Probability that it was taken."""
     probability_without_load: float
-    """The same, had every engine been idle."""
+    """Probability that it would have been taken had every engine been idle."""
     quality: float
-    """Expected, 0 to 1."""
+    """Expected quality, 0 to 1."""
     cost_usd: float
-    """Expected."""
+    """Expected cost."""
     latency_s: float
-    """Expected to the last token, at the present load."""
+    """Expected time to the last token, at the present load."""
     reward: float
-    """Expected, by router.choosing.reward, load included."""
+    """Expected reward (router.choosing.reward), load bias included."""
     features: Mapping[str, float]
-    """Action-dependent features by name (router.choosing.features)."""
+    """Action features by name (router.choosing.features)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the router weighed when it chose an engine: kept with the decision (store.decisions.choices)."""
+    """The actions that were weighed and the one that was drawn; logged with the decision (store.decisions.choices)."""
 
     weighed: tuple[Weighed, ...]
     chosen: int
-    """Index into `weighed`: what was drawn."""
+    """Index into `weighed` of the action that was drawn."""
     chosen_without_load: int
-    """What the same draw gives when every engine is idle."""
+    """Index of the action that the same draw gives when every engine is idle."""
     features_version: str
     context: Mapping[str, float]
-    """Features of the request, its examples and the dials, by name."""
+    """Features of the request, its examples and the preference, by name."""
     explored: bool
-    """Whether another action than the best was drawn for learning's sake."""
+    """Whether another action than the best was drawn, to learn from it."""
     floored: bool = False
-    """Whether the quality floor sent it to the reference."""
+    """Whether the quality floor moved the request to the reference."""
 
 
 @dataclass(frozen=True, slots=True)
-class Helped:
-    """How the examples were chosen: kept with the decision, so that their helpfulness can be learnt."""
+class ExampleSelection:
+    """How examples were selected: logged with the decision, so that their helpfulness can be learnt."""
 
     scorer: str
     """Version of the scorer; "prior" before any training, "" when it was bypassed."""
@@ -115,42 +116,53 @@ class Helped:
     considered: tuple[Candidate, ...]
     """Scored candidates, best first."""
     features: npt.NDArray[np.float32] | None
-    """Scalars of `considered`, [candidates, router.examples.features.NAMES]."""
+    """Features of `considered`, [candidates, router.examples.features.NAMES]."""
     quality_alone: float
     """Expected quality of the small engine without examples, 0 to 1."""
     quality_with: float
-    """Expected with the chosen ones."""
+    """Expected quality of the small engine with the chosen examples, 0 to 1."""
     most: int
-    """The cap on their number that was in force: 0, 1, 2, 3, 5 or 8."""
+    """Largest number of examples allowed: 0, 1, 2, 3, 5 or 8."""
     explored: str = ""
-    """"drop", "swap" or "count" where the choice was changed to learn from it; else ""."""
+    """"drop", "swap" or "count" where the selection was changed to learn from it; else ""."""
     probability: float = 1.0
-    """Of what was sent, given that examples were sent at all."""
+    """Probability of the set that was sent, given that examples were sent at all."""
     left_out: Mapping[int, str] = field(default_factory=dict)
-    """Why candidates were not chosen, by the example's id: router.examples.combiner.LeftOut."""
+    """Why each other candidate was not chosen, by the example's id: router.examples.combiner.LeftOut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision. Its first attempt is what was chosen; the others stand in should an engine fail before its first chunk."""
+    """A decision: the first attempt is the choice; the others are tried if an engine fails before its first chunk."""
 
     attempts: tuple[Attempt, ...]
     policy: str
     policy_version: str
     reason: str
-    """A short code, stable across versions: why this engine."""
+    """Why this engine: a short code, stable across versions."""
     probability: float = 1.0
-    """With which this choice was made; what off-policy evaluation needs."""
+    """Probability of this choice, as off-policy evaluation needs it."""
     embedded_text: str = ""
     vector: Vector | None = None
-    """The request's embedding, when there was time for one."""
+    """The request's embedding, if it was ready in time."""
     neighbours: tuple[Candidate, ...] = ()
     """Nearest candidates, best first, chosen or not."""
     stages_s: dict[str, float] = field(default_factory=dict)
-    """Seconds by stage of deciding."""
+    """Seconds by stage of the decision."""
     bypassed: tuple[str, ...] = ()
-    """Stages that were late or broken and were gone without."""
+    """Stages that were skipped because they were late or broken, as "stage:error"."""
     choice: Choice | None = None
-    """Of a policy that weighs; None for one that follows a rule."""
-    helped: Helped | None = None
-    """Of a policy that scores examples."""
+    """None for a policy that weighs no actions."""
+    helped: ExampleSelection | None = None
+    """None for a policy that scores no examples."""
+
+
+class Policy(Protocol):
+    """Decides which engine answers a request, and with which examples."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def decide(self, ask: Ask) -> Plan:
+        """Returns a plan and never raises: a stage that is late or broken is skipped and named in Plan.bypassed."""
+        ...

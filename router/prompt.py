@@ -1,4 +1,4 @@
-"""Chosen examples and the request become the messages that are sent."""
+"""Adds the chosen examples to a request's messages, and estimates the tokens they take."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _STABLE = ("system", "developer")
 def with_examples(
     messages: Sequence[Mapping[str, Any]], examples: Sequence[Candidate]
 ) -> list[Mapping[str, Any]]:
-    """The conversation with `examples` as user/assistant turns, in the given order.
+    """The messages with `examples` as user/assistant turns, in the given order.
 
-    They stand after the client's leading system messages and before its conversation: inside the system prompt they could
-    pass for instructions, and before it they would spoil the engine's prefix cache.
+    They follow the client's leading system messages and precede its conversation: inside the system prompt they could
+    be read as instructions, and before it they would break the engine's prefix cache.
     """
     lead = 0
     while lead < len(messages) and messages[lead].get("role") in _STABLE:
@@ -30,16 +30,16 @@ def with_examples(
 
 
 def example_tokens(candidate: Candidate) -> int:
-    """Tokens an example adds to a prompt, estimated, with a few for the turns around it."""
+    """Estimated tokens an example adds to a prompt, including its two turns."""
     return estimated_tokens(candidate.example.question) + estimated_tokens(candidate.example.answer) + 8
 
 
 _ANSWER_TOKENS = 512
-"""Room kept for an answer whose length the client did not bound."""
+"""Tokens reserved for an answer whose length the client does not limit."""
 
 
 def tokens_needed(chat: ChatRequest) -> int:
-    """Tokens the request and its answer take without examples, estimated."""
+    """Estimated tokens of the request and its answer, without examples."""
     prompt = sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages)
     bound = chat.fields.get("max_completion_tokens") or chat.fields.get("max_tokens")
     return prompt + (bound if isinstance(bound, int) else _ANSWER_TOKENS)

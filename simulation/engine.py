@@ -1,8 +1,7 @@
-"""An engine without a model: answers questions about the simulated world, at a modelled pace, and says so in every reply.
+"""A simulated engine: answers questions about the simulated world with modelled delays, and is marked in every reply.
 
-Each reply carries the header `x-simulated: true` and `"system_fingerprint": "simulated"`. What is said comes from
-simulation.minds, simulated_judge or simulated_generator; here are the wire, the pace and the queue. It knows nothing
-of policies, memory or who asks.
+Each reply carries the header `x-simulated: true` and `"system_fingerprint": "simulated"`. The texts come from
+simulation.minds, simulation.judge or simulation.generator; this module holds the wire format, the delays and the queue.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from simulation.world import World, seeded
 
 FINGERPRINT = "simulated"
 TOKENS_PER_MESSAGE = 4
-"""What the framing of one message costs, as chat templates have it."""
+"""Tokens that the framing of one message adds, as chat templates do."""
 _PIECE = re.compile(r"\s*\S+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """One choice, cut to the asked length, in the pieces it streams in."""
+class _Choice:
+    """One choice of an answer, cut to the requested length, in the pieces it is streamed in."""
 
     pieces: tuple[str, ...]
     finish_reason: str
@@ -49,7 +48,8 @@ class _Said:
 
 
 class SimulatedEngine:
-    """Lead, understudy, judge or generator. Words depend on (seed, messages); times are modelled, times `pace`."""
+    """Lead, understudy, judge or generator. The text depends on (seed, messages); delays are modelled and scaled by
+    `pace`."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class SimulatedEngine:
         jitter: float = 0.15,
     ) -> None:
         """`ttft_ms` and `token_ms`: time to first token and per further token; a prompt adds `prefill_ms_per_ktok` per
-        thousand of its tokens. `capacity`: answers at once, the rest queue in order of arrival. `jitter`: times vary by this
-        share either way, by request. Raises ValueError.
+        thousand of its tokens. `capacity`: concurrent answers; further requests queue in order of arrival. `jitter`: delays
+        vary by up to this share, by request. Raises ValueError.
         """
         if capacity < 1:
             raise ValueError(f"engine {info.name}: capacity must be at least 1, not {capacity}")
@@ -94,22 +94,22 @@ class SimulatedEngine:
         return self._info
 
     def load(self) -> EngineLoad:
-        """Busy slots, and requests waiting for one."""
+        """Slots in use, and requests waiting for one."""
         return EngineLoad(self._in_flight, self._queued, self._capacity)
 
     async def health(self) -> bool:
-        """Always: there is nothing that could be down."""
+        """Always True: nothing can be down."""
         return True
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing: there is nothing to close."""
 
     @asynccontextmanager
     async def stream(self, request: EngineRequest) -> AsyncIterator[EngineReply]:
         """Answers `POST /chat/completions` and `GET /models`; anything else gets OpenAI's 404.
 
-        Waits for a free slot, then for the first token (of a stream) or the last (otherwise). Leaving gives the slot
-        back at once.
+        Waits for a free slot, then for the first token (of a stream) or the last (otherwise). Leaving the context frees
+        the slot at once.
         """
         path = request.target.partition("?")[0].rstrip("/")
         if request.method == "GET" and path.endswith("/models"):
@@ -179,7 +179,7 @@ class SimulatedEngine:
             self._ttft_ms + self._prefill_ms_per_ktok * prompt_tokens / 1000
         ), scale * self._token_ms
 
-    def _say(self, fields: dict[str, Any], messages: list[dict[str, Any]]) -> list[_Said]:
+    def _say(self, fields: dict[str, Any], messages: list[dict[str, Any]]) -> list[_Choice]:
         wanted = fields.get("n")
         choices = wanted if isinstance(wanted, int) and 1 <= wanted <= 128 else 1
         limit = fields.get("max_completion_tokens", fields.get("max_tokens"))
@@ -194,7 +194,7 @@ class SimulatedEngine:
         return reply(self._world, self._role, self._seed, messages, choice)
 
     async def _events(
-        self, fields: dict[str, Any], said: list[_Said], prompt_tokens: int, per_token_s: float
+        self, fields: dict[str, Any], said: list[_Choice], prompt_tokens: int, per_token_s: float
     ) -> AsyncIterator[bytes]:
         head = self._head(fields, "chat.completion.chunk")
         options = fields.get("stream_options")
@@ -218,7 +218,7 @@ class SimulatedEngine:
             yield event([], usage=_usage(prompt_tokens, said))
         yield b"data: [DONE]\n\n"
 
-    def _completion(self, fields: dict[str, Any], said: list[_Said], prompt_tokens: int) -> dict[str, Any]:
+    def _completion(self, fields: dict[str, Any], said: list[_Choice], prompt_tokens: int) -> dict[str, Any]:
         choices = [
             {
                 "index": i,
@@ -266,7 +266,7 @@ class SimulatedEngine:
 
 
 def count_prompt_tokens(messages: list[dict[str, Any]]) -> int:
-    """Tokens of a prompt, by the rule of thumb of engines.chat."""
+    """Tokens of a prompt, estimated as engines.chat does."""
     return sum(TOKENS_PER_MESSAGE + estimated_tokens(message_text(m.get("content"))) for m in messages)
 
 
@@ -282,19 +282,19 @@ def _fields(request: EngineRequest) -> dict[str, Any] | None:
     return fields if isinstance(fields, dict) else None
 
 
-def _cut(text: str, limit: int | None) -> _Said:
+def _cut(text: str, limit: int | None) -> _Choice:
     pieces: list[str] = []
     used = 0
     for piece in _pieces(text):
         used += estimated_tokens(piece)
         if limit is not None and used > limit:
-            return _Said(tuple(pieces), "length")
+            return _Choice(tuple(pieces), "length")
         pieces.append(piece)
-    return _Said(tuple(pieces), "stop")
+    return _Choice(tuple(pieces), "stop")
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Words with the space before them: what a chunk of a stream carries."""
+    """Words with the space before them: the content of each chunk of a stream."""
     return (m[0] for m in _PIECE.finditer(text))
 
 
@@ -302,7 +302,7 @@ def _delta(index: int, delta: dict[str, Any], finish_reason: str | None = None) 
     return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
 
 
-def _usage(prompt_tokens: int, said: list[_Said]) -> dict[str, int]:
+def _usage(prompt_tokens: int, said: list[_Choice]) -> dict[str, int]:
     completion = sum(s.tokens for s in said)
     return {
         "prompt_tokens": prompt_tokens,

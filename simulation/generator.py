@@ -1,11 +1,11 @@
-"""The fourth simulated role, a generator: writes variations of a request about the simulated world, some of them useless.
+"""The simulated generator: writes variations of a request about the simulated world, some of them useless.
 
-It reads prompts of one format: a request between lines `<<<REQUEST code>>>` and `<<<END REQUEST code>>>`, the code told in
-the system message, and answers with lines `VARIATION code: text`. learning.replay.expand writes such prompts and
+It reads prompts of one format: a request between lines `<<<REQUEST code>>>` and `<<<END REQUEST code>>>`, with the code
+in the system message, and answers with lines `VARIATION code: text`. learning.replay.expand writes such prompts and
 documents the same format; neither imports the other.
 
-What it writes: the same fact asked in other words, or another fact about the same name. Stated and not fitted to anything:
-how often it wanders off to another subject, and how often it merely repeats the request.
+A variation asks the same fact in other words, or another fact about the same name. How often it asks about something else,
+and how often it merely repeats the request, are stated parameters, not fitted to anything.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _NOT_A_REQUEST = (
 
 @dataclass(frozen=True, slots=True)
 class Wandering:
-    """How often a variation is of no use; probabilities."""
+    """How often a variation is useless; probabilities."""
 
     repeats: float = 0.05
-    """The request to the letter."""
+    """The request, unchanged."""
     drifts: float = 0.05
-    """A question about something else altogether."""
+    """A question about another subject."""
     other_words: float = 0.5
-    """Of the rest, those that ask the same fact in other words; the others ask another fact about the same name."""
+    """Share of the rest that asks the same fact in other words; the others ask another fact about the same name."""
 
 
 def variations(
     world: World, seed: int, messages: Messages, choice: int = 0, wandering: Wandering | None = None
 ) -> str:
-    """The whole text of one reply. Pure: it hangs on (seed, request, number wanted, choice), not on the code."""
+    """The text of one reply. Pure: it depends on (seed, request, number wanted, choice), not on the code."""
     prompt = coded_prompt(messages, _FORM)
     request = prompt.part("REQUEST") if prompt else None
     if prompt is None or request is None:

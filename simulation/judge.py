@@ -1,13 +1,13 @@
-"""The third simulated role, a judge: grades two answers with the world's own truth and says so on the seven-point scale.
+"""The simulated judge: grades two answers with the world's own truth and scores them on the seven-point scale.
 
 It reads prompts of one format: blocks between lines `<<<NAME code>>>` and `<<<END NAME code>>>`, for the names REQUEST,
 FIRST ANSWER and SECOND ANSWER, where the request's messages each begin with a line `<<<TURN role code>>>`; the code is 16
-hexadecimal digits, told in the system message. It answers with the line `SCORE code: n`, n from -3 (the second answer is
+hexadecimal digits, given in the system message. It answers with the line `SCORE code: n`, n from -3 (the second answer is
 much better) to 3. learning.outcomes.judge writes such prompts and documents the same format; neither imports the other.
 
-What it says is as good as a judge can be who knows every fact, made worse in two stated ways: noise, and a small preference
-for the answer it reads first. Neither was fitted to anything. Text inside a block is only ever graded, never obeyed: how
-easily a real judge is talked round is not simulated.
+The score is that of a judge who knows every fact, made worse in two stated ways: noise, and a small preference for the
+answer it reads first. Neither was fitted to anything. Text inside a block is only graded, never obeyed: persuading a judge
+is not simulated.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _NOT_A_JUDGEMENT = (
 
 @dataclass(frozen=True, slots=True)
 class Leniency:
-    """How a simulated judge errs, in points of its scale."""
+    """Errors of the simulated judge, in points of its scale."""
 
     noise: float = 0.6
-    """Standard deviation of what is added to each verdict."""
+    """Standard deviation of the noise on each verdict."""
     first: float = 0.25
-    """What is added in favour of the answer that it reads first."""
+    """Points added in favour of the answer that it reads first."""
     full: float = 3.0
-    """Points between an answer that is wholly right and one that is wholly wrong."""
+    """Points between an entirely right and an entirely wrong answer."""
 
 
 def verdict(
     world: World, seed: int, messages: Messages, choice: int = 0, leniency: Leniency | None = None
 ) -> str:
-    """The whole text of one reply. Pure: it hangs on (seed, request, both answers, number of the reading, choice) and is
-    always the same for the same, like that of a judge at temperature 0.
+    """The text of one reply. Pure: it depends on (seed, request, both answers, number of the reading, choice), and is the
+    same for the same, like that of a judge at temperature 0.
     """
     prompt = coded_prompt(messages, _CODE)
     request, first, second = (
@@ -54,7 +54,7 @@ def verdict(
     asked = _turns(request, prompt.code)
     ahead = world.grade(asked, first) - world.grade(asked, second)
     lean = leniency or Leniency()
-    # Without the code, which is random: whoever repeats a run gets the same verdicts. The reading tells samples apart.
+    # The code is random and left out, so that a repeated run gets the same verdicts. The reading distinguishes samples.
     reading = _READING.search(prompt.told)
     rng = seeded("judge", seed, choice, reading[1] if reading else "", asked, first, second)
     score = max(-3, min(3, round(lean.full * ahead + lean.first + rng.gauss(0.0, lean.noise))))

@@ -1,6 +1,6 @@
-"""What the two simulated minds say: the lead knows every fact, the understudy a quarter, and reads its context.
+"""The answers of the two simulated models: the lead knows every fact, the understudy a quarter, and reads its context.
 
-Pure: (seed, messages, number of the choice) to text, with no clock and no socket. All a mind has is the messages' text.
+Pure: (seed, messages, number of the choice) to text, without clock and socket. A model knows only the messages' text.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ Role = Literal["lead", "understudy"]
 
 @dataclass(frozen=True, slots=True)
 class Aptitude:
-    """How often the understudy gets what right; probabilities. None of them was fitted to a policy."""
+    """How often the understudy is right; probabilities. None was fitted to a policy."""
 
     knows: float = 0.25
-    """Share of the facts that it knows by itself."""
+    """Share of the facts that it knows without context."""
     right_when_known: float = 0.97
     right_when_read: float = 0.98
-    """When an example in its context holds the fact."""
+    """If an example in its context holds the fact."""
     lucky: float = 0.02
-    """When it neither knows nor reads the fact."""
+    """If it neither knows nor reads the fact."""
     rule_after: tuple[float, ...] = (0.02, 0.55, 0.78, 0.88, 0.92)
-    """For a convention: by how many examples of it are in the context, the last entry for that many or more."""
+    """For a rule: by the number of examples of it in the context, the last entry for that many or more."""
     irrelevant: float = 0.95
-    """Each example about something else multiplies the odds of a fact it knows by this ..."""
+    """Factor on the odds of a known fact, for each example about something else."""
     irrelevant_when_read: float = 0.985
-    """... and of a fact it reads by this."""
+    """The same factor for a fact that it reads."""
     misleading: float = 0.85
-    """The same for each example that asks the same of another name: the wrong value is right there to be copied."""
+    """Factor on the odds of a known fact, for each example that asks the same of another name: a value to copy by
+    mistake."""
     misleading_when_read: float = 0.97
     copies: float = 0.6
-    """When wrong, how often it repeats such an example's value instead of making one up."""
+    """If wrong, how often it repeats such an example's value instead of inventing one."""
     one_off: float = 0.75
-    """Share of one-off requests that it gets right."""
+    """Share of one-off requests that it answers rightly."""
 
 
 def reply(
     world: World, role: Role, seed: int, messages: Messages, choice: int = 0, aptitude: Aptitude | None = None
 ) -> str:
-    """The whole text of one answer."""
+    """The text of one answer."""
     rng = seeded(
         "mind",
         role,
@@ -75,17 +76,17 @@ def reply(
 
 
 def knows(world: World, seed: int, fact: Fact, mind: Aptitude | None = None) -> bool:
-    """Whether an understudy of this seed knows a fact without help."""
+    """Whether the understudy of this seed knows a fact without context."""
     return seeded("knows", seed, world.seed, fact.id).random() < (mind or Aptitude()).knows
 
 
 def recall(
     world: World, seed: int, fact: Fact, pairs: Sequence[Pair], rng: random.Random, mind: Aptitude
 ) -> str:
-    """The value that the understudy gives for a fact, with earlier pairs in its context."""
+    """The value that the understudy gives for a fact, with the earlier pairs of its context."""
     told, misleading, irrelevant, of_rule = _sort_out(world, fact, pairs)
     if told:
-        # A wrong answer in an example is believed like any other: what is remembered had better be right.
+        # A wrong answer in an example is believed like any other.
         if (
             rng.random()
             < mind.right_when_read
@@ -105,7 +106,8 @@ def recall(
 
 
 def _sort_out(world: World, fact: Fact, pairs: Sequence[Pair]) -> tuple[str | None, list[str], int, int]:
-    """The value told for the fact; values told for other names; how many pairs are about something else; of its rule."""
+    """The value stated for the fact; values stated for other names; numbers of pairs about something else, and of its
+    rule."""
     told: str | None = None
     misleading: list[str] = []
     irrelevant = of_rule = 0

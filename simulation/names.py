@@ -1,7 +1,7 @@
-"""Invented names for the simulated world: nothing here exists, and no name is the same as another's.
+"""Invents names for the simulated world: nothing here exists, and no two names are the same.
 
-A share of the names of every kind are *siblings*: one edit, one digit or one word away from a name already there, as
-product lines, namesakes and twin towns are. It knows nothing of facts or questions.
+A share of the names of every kind are *siblings*: one edit, one digit or one word away from an existing name, as in product
+lines, namesakes and twin towns. Knows nothing of facts or questions.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def sibling(rng: random.Random, name: str) -> str:
-    """A near-identical other name: one digit, one vowel, one first name or one trailing mark away."""
+    """A nearly identical name: one digit, vowel, first name or trailing mark differs."""
     digits = [i for i, c in enumerate(name) if c.isdigit()]
     if digits:
         at = rng.choice(digits)
@@ -190,7 +190,7 @@ def sibling(rng: random.Random, name: str) -> str:
 def names(
     rng: random.Random, kind: str, count: int, *, sibling_share: float, taken: set[str]
 ) -> list[tuple[str, int]]:
-    """`count` names of a kind with the family each belongs to; siblings share a family. Adds to `taken` (folded names)."""
+    """`count` names of a kind, each with its family; siblings share a family. Adds the folded names to `taken`."""
     made: list[tuple[str, int]] = []
     family = 0
     while len(made) < count:
@@ -212,10 +212,10 @@ _TOKEN = re.compile(r"\w+(?:[.\-]\w+)*")
 
 
 def tokens(text: str) -> list[str]:
-    """Lower-cased words of a text; `QX-410` and `2.3` are one word, a possessive 's is dropped, punctuation is not kept."""
+    """Lower-cased words of a text; `QX-410` and `2.3` are one word, a possessive 's and punctuation are dropped."""
     return _TOKEN.findall(text.casefold().replace("’", "'").replace("'s", " "))
 
 
 def folded(name: str) -> str:
-    """How two spellings of the same name compare."""
+    """The form in which two spellings of a name are equal."""
     return " ".join(tokens(name))

@@ -1,7 +1,7 @@
 """Requests of the simulated world that no example answers: sums, sorting, short letters, small talk.
 
-Each is worded from a template with its own numbers and names, so two of them look alike and share no answer. What is
-right can be computed from the question alone.
+Each is made from a template with its own numbers and names, so two of them look alike and share no answer. The right answer
+can be computed from the question alone.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ _LETTER_READER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class OneOff:
-    """A request that stands alone. `pieces` are what a good answer must hold, in order for a sort."""
+    """A one-off request. `pieces` are what a good answer must contain, in order for a sort."""
 
     kind: str
     """sum | sort | letter | small talk"""
     pieces: tuple[str, ...]
 
     def grade(self, answer: str) -> float:
-        """How good an answer is, 0 to 1, from its text."""
+        """The quality of an answer's text, 0 to 1."""
         if self.kind == "small talk":
             return float(bool(answer.strip()))
         if self.kind == "sort":
@@ -104,7 +104,7 @@ def make(rng: random.Random) -> str:
 
 
 def read(text: str) -> OneOff | None:
-    """The one-off a text asks for, or None."""
+    """The one-off request that a text makes, or None."""
     if text.strip() in SMALL_TALK:
         return OneOff("small talk", ())
     for reader in _SUM_READERS:
@@ -118,5 +118,5 @@ def read(text: str) -> OneOff | None:
 
 
 def templates() -> tuple[str, ...]:
-    """Every template, for those who must know the words in them."""
+    """Every template, for readers that must know the words in them."""
     return (*SMALL_TALK, *_SUMS, *_SORTS, *_LETTERS)

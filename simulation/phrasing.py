@@ -1,6 +1,6 @@
-"""How people in the simulated world put a question: synonyms, frames, politeness, a story around it, typing slips.
+"""Words questions as people in the simulated world do: synonyms, frames, politeness, a story around it, typing slips.
 
-It turns facts into text and knows nothing of who will answer. Every choice comes from the generator it is handed.
+Turns facts into text; every choice comes from the random generator it is given.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FRAMES: tuple[tuple[str, int], ...] = (
     ("{e} - {n}?", 2),
     ("Give me {e}'s {n}.", 2),
 )
-"""Ways to ask for a noun of a name, with how common each is."""
+"""Ways to ask for a noun of a name, with their relative frequency."""
 
 PAIRED = (
     "What are the {n} and the {m} of {e}?",
@@ -96,7 +96,7 @@ SYSTEM_PROMPTS = {
         "person",
     ),
 }
-"""Applications that talk to the engines, by the kinds they are asked about: an application sends the same one every time."""
+"""System prompts of applications, with the kinds of names they are asked about: an application always sends the same one."""
 CARELESS = (
     ("What is", "Whats"),
     ("What is the", "What is"),
@@ -111,16 +111,16 @@ CARELESS = (
     ("How ", "how "),
     ("Wh", "wh"),
 )
-"""Small differences in how the same words are put down: what is there, and what stands there instead."""
+"""Small differences in writing the same words: the original and its replacement."""
 TAKES_AN_ARTICLE = frozenset({"device", "ship", "route", "species", "festival"})
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How often people do what when they write; probabilities, independent of each other."""
+    """How often people write in which way; probabilities, independent of each other."""
 
     own_form: float = 0.3
-    """A question of the relation's own instead of a frame around a noun."""
+    """Uses a question of the relation's own instead of a frame around a noun."""
     opener: float = 0.1
     closer: float = 0.1
     story: float = 0.04
@@ -129,12 +129,12 @@ class Habits:
     lower_case: float = 0.3
     unpunctuated: float = 0.3
     careless: float = 0.3
-    """Writes the same words a little differently: `whats`, `??`, a missing `the`."""
+    """Writes the same words slightly differently: `whats`, `??`, a missing `the`."""
     typo: float = 0.06
 
 
 def with_article(fact: Fact) -> str:
-    """The name as it stands in a sentence: `the QX-410`, but `Verdania`."""
+    """The name as it is used in a sentence: `the QX-410`, but `Verdania`."""
     has_own = fact.entity.casefold().startswith("the ")
     return f"the {fact.entity}" if fact.kind in TAKES_AN_ARTICLE and not has_own else fact.entity
 
@@ -145,7 +145,7 @@ def _fill(template: str, fact: Fact, noun: str, other_noun: str = "") -> str:
 
 
 def _mostly_the_first(rng: random.Random, options: Sequence[str]) -> str:
-    """Synonyms are not used alike: each is named a third as often as the one listed before it."""
+    """Draws a synonym: each is a third as frequent as the one before it."""
     return rng.choices(options, [3.0**-i for i in range(len(options))])[0]
 
 
@@ -162,7 +162,7 @@ def core(rng: random.Random, facts: Sequence[Fact], habits: Habits) -> str:
 
 
 def follow_up(rng: random.Random, fact: Fact, *, same_name: bool) -> str:
-    """A question that needs the conversation before it: the name, or what is asked of it, is left out."""
+    """A question that needs the conversation before it: it leaves out the name, or what is asked about it."""
     return _fill(
         rng.choice(FOLLOW_SAME_NAME if same_name else FOLLOW_OTHER_NAME),
         fact,
@@ -171,7 +171,7 @@ def follow_up(rng: random.Random, fact: Fact, *, same_name: bool) -> str:
 
 
 def dress(rng: random.Random, question: str, habits: Habits, distraction: str | None = None) -> str:
-    """The bare question with politeness, a story, sloppiness around it. Slips of the finger are `slip`."""
+    """The question with politeness, a story and careless writing around it. Typing slips are made by `slip`."""
     if rng.random() < habits.careless:
         old, new = rng.choice(CARELESS)
         question = question.replace(old, new, 1)
@@ -189,7 +189,7 @@ def dress(rng: random.Random, question: str, habits: Habits, distraction: str | 
 
 
 def slip(rng: random.Random, text: str) -> str:
-    """One slip of the finger in one word of four letters or more: swapped, dropped, doubled or wrong letter."""
+    """One typing slip in one word of four letters or more: a swapped, dropped, doubled or wrong letter."""
     words = text.split(" ")
     able = [i for i, w in enumerate(words) if len(w) >= 4 and w.isalpha()]
     if not able:
@@ -209,7 +209,7 @@ def slip(rng: random.Random, text: str) -> str:
 
 
 def plain_words() -> set[str]:
-    """Every word that people use around a question, so that a reader never takes one for a misspelt name."""
+    """Every word that people use around a question, so that a reader takes none for a misspelt name."""
     texts = [f for f, _ in FRAMES]
     for group in (PAIRED, FOLLOW_SAME_NAME, FOLLOW_OTHER_NAME, OPENERS, CLOSERS, STORIES, DISTRACTIONS):
         texts.extend(group)

@@ -1,6 +1,7 @@
-"""Prompts that simulated roles are given: parts between marker lines with a code, which the system message tells.
+"""Reads the prompts of simulated roles: parts between marker lines with a code that the system message gives.
 
-router.learning writes such prompts, so that text inside a part cannot end it; see there. Nothing is imported from there.
+learning.outcomes.judge and learning.replay.expand write such prompts, so that text inside a part cannot end it; nothing
+is imported from there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from simulation.reading import Messages
 
 @dataclass(frozen=True, slots=True)
 class CodedPrompt:
-    """What a role reads of its messages."""
+    """A prompt with a code."""
 
     told: str
     """The system message."""
@@ -23,13 +24,13 @@ class CodedPrompt:
     """The last message, with the parts."""
 
     def part(self, name: str) -> str | None:
-        """What stands between a part's markers; None where they do not both stand on lines of their own, exactly once."""
+        """The text between a part's markers; None unless both stand on lines of their own, exactly once."""
         pieces = re.split(rf"^<<<(?:END )?{name} {self.code}>>>$", self.shown, flags=re.MULTILINE)
         return pieces[1].strip("\n") if len(pieces) == 3 else None
 
 
 def coded_prompt(messages: Messages, telling: re.Pattern[str]) -> CodedPrompt | None:
-    """`telling` finds the code, as its first group, in the first message; None for messages that tell none."""
+    """The prompt, whose code `telling` finds as its first group in the first message; None for messages without a code."""
     texts = [message_text(m.get("content")) for m in messages]
     found = telling.search(texts[0]) if texts else None
     if found is None:

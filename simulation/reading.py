@@ -1,7 +1,7 @@
-"""Finds, in plain text, which fact of the simulated world is meant: the only way anything in it learns what was asked.
+"""Finds which fact of the simulated world a text asks for; nothing else in the simulation learns what was asked.
 
-It reads as a careful person would: the last name mentioned is the one meant, a slip of the finger in a word is seen
-through when only one word could have been meant, and what a follow-up leaves out is taken from the turns before it.
+Reads as a careful person would: the last name mentioned is the one meant, a typing slip is corrected when only one word can
+have been meant, and what a follow-up leaves out is taken from the turns before it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from simulation.phrasing import plain_words
 from simulation.topics import TOPICS, Fact, Relation
 
 _RECOUNTED = re.compile(r"\n\(earlier: (.*)\)\s*$", re.IGNORECASE | re.DOTALL)
-"""A last line in brackets that recounts what was said before, as people and programs put it when they quote a follow-up."""
+"""A last line in brackets that repeats what was said before, as people and programs write when they quote a follow-up."""
 
 Messages = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a conversation's last user turn asks for: facts, or a one-off, or nothing that this world knows of."""
+    """What a conversation's last user turn asks for: facts, a one-off request, or nothing known to this world."""
 
     facts: tuple[Fact, ...] = ()
     one_off: OneOff | None = None
@@ -35,7 +35,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An earlier user turn with its answer: an example, or history; nothing in the messages tells which."""
+    """An earlier user turn with its answer: an example or history, which the messages do not distinguish."""
 
     facts: tuple[Fact, ...]
     answer: str
@@ -44,7 +44,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class _Sight:
-    """One text as seen by itself. `rest` is its words without the names."""
+    """One text read without context. `rest` is its words without the names."""
 
     entity: str | None
     rest: tuple[str, ...]
@@ -77,7 +77,7 @@ class Reader:
         self.sight = lru_cache(maxsize=20_000)(self._sight)
 
     def read(self, messages: Messages) -> Reading:
-        """What the last user turn asks for, in the light of the turns before it."""
+        """What the last user turn asks for, given the turns before it."""
         turns = [(str(m.get("role")), message_text(m.get("content"))) for m in messages]
         last = next((i for i in reversed(range(len(turns))) if turns[i][0] == "user"), None)
         if last is None:
@@ -89,7 +89,7 @@ class Reader:
         return Reading(self._facts(text, before[::-1]))
 
     def pairs(self, messages: Messages) -> list[Pair]:
-        """Every user turn that was answered before the last one, oldest first, with the facts it is about."""
+        """Every answered user turn before the last one, oldest first, with the facts it is about."""
         found: list[Pair] = []
         before: list[str] = []
         asked: str | None = None
@@ -107,7 +107,7 @@ class Reader:
         return found
 
     def _facts(self, text: str, before: Sequence[str]) -> tuple[Fact, ...]:
-        """Facts meant by `text`; `before` holds the texts to fall back on, nearest first."""
+        """Facts meant by `text`; `before` holds the earlier texts to fall back on, nearest first."""
         if recounted := _RECOUNTED.search(text):
             text, before = text[: recounted.start()], [recounted[1], *before]
         sight = self.sight(text)
@@ -166,7 +166,7 @@ class Reader:
         return _Sight(entity, tuple(rest))
 
     def _meant(self, word: str) -> str:
-        """The word itself, or the one known word a single slip away from it."""
+        """The word itself, or the one known word that differs from it by a single slip."""
         if word in self._known or len(word) < 3:
             return word
         near = {t for shape in _shapes(word) for t in self._near.get(shape, ())}
@@ -174,13 +174,13 @@ class Reader:
 
 
 def _phrases(relation: Relation) -> list[tuple[tuple[str, ...], bool]]:
-    """Word sequences that give a relation away; True where the words must stand together."""
+    """Word sequences that identify a relation; True where the words must be adjacent."""
     nouns = [(tuple(tokens(n)), True) for n in relation.nouns]
     return nouns + [(tuple(tokens(c)), False) for c in relation.cues]
 
 
 def _places(phrase: tuple[str, ...], words: tuple[str, ...], *, together: bool) -> tuple[int, ...]:
-    """Where the words of a phrase stand, in order; empty when they do not."""
+    """The positions of a phrase's words, in order; empty if they do not all appear."""
     if together:
         for i in range(len(words) - len(phrase) + 1):
             if words[i : i + len(phrase)] == phrase:
@@ -194,7 +194,7 @@ def _places(phrase: tuple[str, ...], words: tuple[str, ...], *, together: bool) 
 
 
 def _shapes(word: str) -> set[str]:
-    """The word and the word with any one letter left out: two words a slip apart share one of these."""
+    """The word and the word with any one letter left out: two words that differ by a slip share one of these."""
     return {word} | {word[:i] + word[i + 1 :] for i in range(len(word))}
 
 

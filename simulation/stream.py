@@ -1,8 +1,8 @@
-"""What people ask of the simulated world, request after request: a seeded generator of conversations.
+"""Generates the requests that people make of the simulated world, from a seed.
 
-Popularity follows Zipf's law; people repeat themselves to the letter, paraphrase each other, ask the same thing of
-something that is nearly called the same, follow up, chat, and take up new topics as time goes by. Whoever answers sees
-the messages only: the other fields of an `Ask` are for reports.
+Popularity follows Zipf's law; people repeat requests exactly, paraphrase each other, ask the same about a nearly identical
+name, follow up, chat, and take up new topics over time. An engine sees the messages only: the other fields of an `Ask` are
+for reports.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from simulation.world import World, seeded
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The parameters of the stream. Shares are of all requests; what is left over asks a popular fact in a new wording."""
+    """The parameters of the stream. Shares are of all requests; the rest asks a popular fact in a new wording."""
 
     zipf_exponent: float = 1.1
-    """Of the popularity of facts: the fact of rank r = 1, 2, ... is asked in proportion to r ** -zipf_exponent."""
+    """Exponent of the popularity of facts: the fact of rank r = 1, 2, ... is asked in proportion to r ** -zipf_exponent."""
     exact_repeat: float = 0.08
-    """The same conversation again, to the byte: a retry, a shared link, a button that sends a fixed question."""
+    """The same conversation again, byte for byte: a retry, a shared link, a button that sends a fixed question."""
     look_alike: float = 0.08
     """The wording of a recent question, about another name of the same kind."""
     near_name: float = 0.5
-    """Of the look-alikes, those about a near-identical name, where there is one."""
+    """Share of the look-alikes about a nearly identical name, where there is one."""
     one_off: float = 0.08
-    """Sums, sorting, letters: answerable, but by no example."""
+    """Sums, sorting, letters: answerable, but not from examples."""
     small_talk: float = 0.02
     follow_up: float = 0.07
     compound: float = 0.03
     """Two facts of one name in one question."""
     recent: int = 400
-    """How far back repeats and look-alikes reach."""
+    """Number of requests that repeats and look-alikes reach back."""
     by_application: float = 0.9
     """Share of the questions about an application's kinds that come through it, with its system prompt."""
     habits: Habits = field(default_factory=Habits)
@@ -47,7 +47,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request."""
+    """One request, with what it asks for."""
 
     number: int
     messages: tuple[dict[str, str], ...]
@@ -140,7 +140,7 @@ class Stream:
         return Ask(number, self._say(rng, text, facts[0]), kind, facts)
 
     def _look_alike(self, rng: random.Random, number: int, model: Ask) -> Ask | None:
-        """The model's very words about another name; None where the model does not lend itself to it."""
+        """The model request's words about another name; None where they cannot be reused."""
         if len(model.facts) != 1 or model.kind == "follow_up":
             return None
         fact = model.facts[0]
@@ -155,7 +155,7 @@ class Stream:
         return Ask(number, (*model.messages[:-1], {"role": "user", "content": text}), "look_alike", (other,))
 
     def _follow_up(self, rng: random.Random, number: int, fact: Fact) -> Ask:
-        """A second turn that leaves out the name, or what is asked of it; its first turn was answered rightly."""
+        """A second turn that leaves out the name, or what is asked about it; its first turn was answered rightly."""
         same_name = rng.random() < 0.5
         pool = self._of_entity[fact.entity] if same_name else self._kin[fact.kind, fact.relation.key]
         earlier = rng.choice([f for f in pool if f is not fact] or [fact])

@@ -1,7 +1,7 @@
-"""What the simulated world has facts about: the table in topics.yaml, read and checked.
+"""The topics of the simulated world: reads and checks the table in topics.yaml.
 
-A relation is something one can ask of every name of a kind. Most are facts to look up; a few are *rules*, conventions
-whose value follows from the name alone, so that examples about other names teach them.
+A relation is something that can be asked about every name of a kind. Most relations are facts to look up; a few are *rules*,
+conventions whose value follows from the name alone, so that examples about other names teach them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Draw = Callable[[random.Random], str]
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One thing one can ask of every name of a kind."""
+    """Something that can be asked about every name of a kind."""
 
     key: str
     nouns: tuple[str, ...]
-    """What it is called; each is also a cue by which a reader recognises it."""
+    """Its names; each is also a cue by which a reader recognises it."""
     forms: tuple[str, ...]
     """Whole questions of its own, `{e}` being the name."""
     cues: tuple[str, ...]
-    """Further phrases that give it away."""
+    """Further phrases that identify it."""
     draw: Draw | None
     """Draws a value; None for a rule."""
     rule: Callable[[str], str] | None
-    """For a convention: the value, from the name."""
+    """For a rule: computes the value from the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,18 @@ class Topic:
     arrives_at: float
     """When people begin to ask about it, as a fraction of the stream."""
     breadth: int
-    """How many times more names than an ordinary kind: conventions are asked about many names, each seldom."""
+    """Factor on the number of names: rules are asked about many names, each seldom."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that is so in the simulated world."""
+    """A fact of the simulated world."""
 
     id: int
     entity: str
     kind: str
     family: int
-    """Names of a kind with the same family number are near-identical."""
+    """Names of a kind with the same family number are nearly identical."""
     relation: Relation
     value: str
 
@@ -67,7 +67,7 @@ class Fact:
 
 
 def _drawer(spec: str) -> Draw:
-    """`year LOW HIGH`, `amount LOW HIGH STEP UNIT`, or one of the plain drawers by name."""
+    """A function that draws values: `year LOW HIGH`, `amount LOW HIGH STEP UNIT`, or one of _DRAWERS by name."""
     if spec in _DRAWERS:
         return _DRAWERS[spec]
     name, *arguments = spec.split()

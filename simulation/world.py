@@ -1,4 +1,4 @@
-"""The simulated world: a few thousand invented facts, what it means to be right about them, and nothing about who answers.
+"""The simulated world: a few thousand invented facts, and the grading of answers about them.
 
 Seeded and without a clock: the same seed and size give the same world anywhere. See
 docs/explanation/simulated-world.md for the model.
@@ -15,17 +15,17 @@ from simulation.reading import Messages, Reader, Reading
 from simulation.topics import TOPICS, Fact
 
 SIBLING_SHARE = 0.3
-"""How many names are made as near-identical siblings of another."""
+"""Share of the names that are made as nearly identical siblings of another."""
 
 
 def seeded(*parts: object) -> random.Random:
-    """A generator that depends on the parts' text only, alike on every machine and in every process."""
+    """A random generator that depends on the parts' text only, the same on every machine and in every process."""
     text = "\x1f".join(str(p) for p in parts)
     return random.Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()))
 
 
 class World:
-    """About `facts` facts (never fewer than two names of each kind). Build it once: it takes a tenth of a second."""
+    """About `facts` facts, at least two names of each kind. Build it once: it takes a tenth of a second."""
 
     def __init__(self, seed: int = 7, facts: int = 3000) -> None:
         self.seed = seed
@@ -55,7 +55,7 @@ class World:
         self._patterns = {key: _any_of(values) for key, values in self._values.items()}
 
     def read(self, question: str | Messages) -> Reading:
-        """What a question asks for; a conversation is read in the light of its earlier turns."""
+        """What a question asks for; a conversation's last turn is read with its earlier turns."""
         return self.reader.read(
             [{"role": "user", "content": question}] if isinstance(question, str) else question
         )
@@ -66,15 +66,15 @@ class World:
         return {m.casefold() for m in self._patterns[fact.kind, fact.relation.key].findall(said)}
 
     def plausible_error(self, fact: Fact, rng: random.Random) -> str:
-        """A wrong value that looks right: the value of another name, in the same relation."""
+        """A wrong value that looks right: another name's value of the same relation."""
         others = [v for v in self._values[fact.kind, fact.relation.key] if v != fact.value]
         return rng.choice(others)
 
     def grade(self, question: str | Messages, answer: str) -> float:
-        """How right an answer is, 0 to 1.
+        """The quality of an answer, 0 to 1.
 
-        Of a fact: 1 for its value alone, 1/2 for its value beside another of the same relation, 0 otherwise; a question
-        about several facts gets their mean. Of a one-off: what it asks for. A question this world does not know of: 0.
+        For a fact: 1 for its value alone, 1/2 for its value beside another of the same relation, 0 otherwise; a question
+        about several facts gets their mean. For a one-off: see OneOff.grade. For a question this world does not know: 0.
         """
         reading = self.read(question)
         if reading.one_off is not None:
@@ -92,7 +92,7 @@ class World:
 
 
 def _any_of(values: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches any of the values as a whole word or phrase; the longest first, so that no value is found inside another."""
+    """Matches any of the values as a whole word or phrase, the longest first, so that no value is found inside another."""
     return re.compile(
         r"(?<!\w)(?<!\d[,.])(?:" + "|".join(re.escape(v) for v in values) + r")(?!\w)", re.IGNORECASE
     )

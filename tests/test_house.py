@@ -65,7 +65,6 @@ TESTED_BY = {
     # Seams: nothing to run.
     "gateway/handlers/handler.py": "gateway/serving.py",
     "engines/engine.py": "simulation/test_engine.py",
-    "router/policy.py": "router/policies/test_few_shot.py",
 }
 
 

@@ -25,8 +25,8 @@ from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
 from gateway.routes import RouteTable
 from gateway.websocket import with_upgrades
+from router.plan import Policy
 from router.policies.fixed import Fixed
-from router.policy import Policy
 from store.people.secret import tenant_id
 from understudy.settings.config import Config, ModelSettings
 from understudy.settings.memory import MemorySettings
@@ -36,9 +36,9 @@ from understudy.setup.keepers import keepers, keepers_at_once
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
     from learning.outcomes.judging import Judging
-    from learning.training.dial_follower import DialFollower, Turn
+    from learning.training.artifact_follower import ArtifactFollower
+    from learning.training.dial_follower import Apply, DialFollower
     from learning.training.metrics import LearningMetrics
-    from learning.training.published import LearnedFollower
     from understudy.memory import Memory
     from understudy.processes.engine_watch import EngineWatch
     from understudy.processes.load_report import LoadReporter
@@ -69,8 +69,8 @@ class Gateway:
         self._keys = self._gatekeeper(tenants)
         self._semantic = self._make_semantic()
         self._learning_metrics: LearningMetrics | None = None
-        self._followers: list[LearnedFollower] = []
-        self._turns: dict[str, Turn] = {}
+        self._followers: list[ArtifactFollower] = []
+        self._turns: dict[str, Apply] = {}
         self._engine_watch = self._make_engine_watch()
         self._policies = {name: self._policy(name, model) for name, model in config.models.items()}
         self._dials = self._make_dials()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from admin.hands import Hands, NotDone, Reply, Verdict
+from admin.actions import NotDone, OperatorActions, OperatorFeedback, Reply
 from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.engine import Engine
 from engines.errors import RequestError
@@ -46,13 +46,13 @@ class AdminHands:
         self._embedder: Embedder | None = None
         self._lock = threading.Lock()
 
-    def hands(self) -> Hands:
+    def hands(self) -> OperatorActions:
         """What this configuration can do."""
         memory = self._config.memory
         assert memory is not None, "without memory there are no admin pages"
         keeps_examples = memory.examples.enabled
-        return Hands(
-            say=self._say if self._config.feedback.enabled else None,
+        return OperatorActions(
+            give_feedback=self._say if self._config.feedback.enabled else None,
             ask=self._ask if self._config.engines else None,
             embed=self._embed if keeps_examples else None,
             embedding_version=self._version,
@@ -73,7 +73,7 @@ class AdminHands:
 
     # ---- feedback
 
-    async def _say(self, verdict: Verdict) -> str:
+    async def _say(self, verdict: OperatorFeedback) -> str:
         fields: dict[str, Any] = {"decision_id": verdict.request_id, "user": f"admin:{verdict.by}"}
         told = {
             "score": verdict.score,
@@ -110,7 +110,7 @@ class AdminHands:
             corrections=self._example_store(),
             secret=store.secret,
             window_s=float("inf"),
-            known=known_quality(store, self._config),
+            on_outcomes=known_quality(store, self._config),
         )
 
     def _example_store(self) -> ExampleStore | None:

@@ -1,4 +1,4 @@
-"""Audit: who did what on these pages, when, and from where."""
+"""Audit page: who did what on these pages, when, and from where."""
 
 from __future__ import annotations
 

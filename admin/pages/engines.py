@@ -1,4 +1,4 @@
-"""Engines: load, breakers, errors, prices, pace; drain and restore."""
+"""Engines page: load, breakers, errors, prices, speed; drain and restore."""
 
 from __future__ import annotations
 

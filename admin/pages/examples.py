@@ -1,11 +1,11 @@
-"""Examples: the bank, one example in full, and what may be done to it."""
+"""Examples pages: the bank, its map, one example in full, and the actions on it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from urllib.parse import quote
 
-from admin.hands import NotDone
+from admin.actions import NotDone
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
 from admin.roles import Content
 from admin.sources import Sources
@@ -20,28 +20,28 @@ _MOST_CHARACTERS = 50_000
 
 
 def edit(sources: Sources, asked: Asked) -> Done:
-    """Form fields: `question` and `answer`. By the rules about secrets and private data that every example meets."""
+    """Changes an example's `question` and `answer` (form fields), by the admission rules about secrets and private data."""
     found = find(sources, asked)
     question = asked.text("question", longest=_MOST_CHARACTERS)
     answer = asked.text("answer", longest=_MOST_CHARACTERS)
     if not question or not answer:
         raise BadParameter("an example needs a question and an answer; delete it if it is worth nothing")
-    hands = sources.given.hands
-    if hands.admission is None:
+    actions = sources.gateway.actions
+    if actions.admission is None:
         raise ActionFailed("This gateway keeps no examples: memory.examples.enabled is off.")
-    verdict = hands.admission.screened(question, answer)
+    verdict = actions.admission.screened(question, answer)
     if not verdict.admitted:
         raise ActionFailed(
             f"Not changed: it holds what looks like {_WHAT.get(verdict.reason or '', 'that')}."
         )
-    text = cut(verdict.question, hands.admission.settings.embedded_characters)
+    text = cut(verdict.question, actions.admission.settings.embedded_characters)
     vector: Vector | None = None
     version = found.embedding_version
-    if hands.embed is not None:
+    if actions.embed is not None:
         try:
-            vector, version = hands.embed(text), hands.embedding_version()
+            vector, version = actions.embed(text), actions.embedding_version()
         except NotDone:
-            # A worker gives it one in the background.
+            # A worker embeds it in the background.
             vector = None
     _changed(
         sources.store.examples.rewrite(
@@ -59,7 +59,7 @@ def edit(sources: Sources, asked: Asked) -> Done:
 
 
 def pin(sources: Sources, asked: Asked) -> Done:
-    """Form field: `pinned`, yes or no."""
+    """Pins an example or unpins it. Form field: `pinned`, yes or no."""
     found = find(sources, asked)
     pinned = asked.choice("pinned", ("yes", "no"), "yes") == "yes"
     _changed(sources.store.examples.pin(found.tenant, found.id, pinned=pinned).result(_WAIT_S))
@@ -67,7 +67,7 @@ def pin(sources: Sources, asked: Asked) -> Done:
 
 
 def hold(sources: Sources, asked: Asked) -> Done:
-    """Form field: `hold`, yes or no."""
+    """Quarantines an example or releases it. Form field: `hold`, yes or no."""
     found = find(sources, asked)
     edits = sources.store.examples
     if asked.choice("hold", ("yes", "no"), "yes") == "yes":
@@ -78,7 +78,7 @@ def hold(sources: Sources, asked: Asked) -> Done:
 
 
 def delete(sources: Sources, asked: Asked) -> Done:
-    """Form field: `really`, yes; without it only what would go is told."""
+    """Deletes an example. Form field: `really`, yes; without it only what would be deleted is shown."""
     found = find(sources, asked)
     if asked.choice("really", ("", "yes"), "") != "yes":
         return Done(
@@ -117,7 +117,7 @@ _WHAT = {"secrets": "a credential", "private_data": "private data that may not b
 
 
 def draw_map(sources: Sources, asked: Asked) -> Done:
-    """Form field: `tenant`. Begins; the map's page tells when it is there."""
+    """Starts drawing a tenant's map. Form field: `tenant`."""
     tenant = asked.text("tenant", longest=200)
     if not sources.store.examples.totals(tenant).examples:
         raise BadParameter(f"tenant is {tenant[:60]!r}, which has no examples")

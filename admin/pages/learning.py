@@ -1,4 +1,4 @@
-"""Learning: versions of what was learnt, their figures; roll back, freeze."""
+"""Learning page: versions of what was learnt and their figures; roll back, freeze."""
 
 from __future__ import annotations
 

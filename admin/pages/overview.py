@@ -1,4 +1,4 @@
-"""Overview: how much, how good, how fast, and what it saved."""
+"""Overview page: how much, how good, how fast, and what it saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay: plan, run now, progress, history, what each job bought."""
+"""Replay pages: plan, run now, progress, history, and what each step brought."""
 
 from __future__ import annotations
 

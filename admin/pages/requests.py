@@ -1,11 +1,11 @@
-"""Requests: the log, one request in full, and what may be done about its answer."""
+"""Requests pages: the log, one request in full, and the actions on its answer."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
-from admin.hands import NotDone, Reply, Verdict
+from admin.actions import NotDone, OperatorFeedback, Reply
 from admin.page import Action, ActionFailed, Asked, BadParameter, Done, NotThere, Page
 from admin.roles import Content
 from admin.sources import Sources
@@ -18,30 +18,33 @@ _MOST_CORRECTION = 20_000
 
 
 async def feedback(sources: Sources, asked: Asked) -> Done:
-    """Form fields: `thumb`, or `score` from 0 to 1; `comment`."""
+    """Stores the operator's feedback. Form fields: `thumb`, or `score` from 0 to 1; `comment`."""
     record = await asyncio.to_thread(_record, sources, asked)
     thumb = asked.choice("thumb", ("", "up", "down"), "")
     score = asked.number("score", None, least=0.0, most=1.0)
     comment = asked.text("comment", longest=4000)
     if not thumb and score is None and not comment:
         raise BadParameter("say whether it was good: a thumb, a score or a comment")
-    await _say(
+    await _give(
         sources,
-        Verdict(record.tenant, record.id, asked.viewer.name, score=score, thumb=thumb, comment=comment),
+        OperatorFeedback(
+            record.tenant, record.id, asked.viewer.name, score=score, thumb=thumb, comment=comment
+        ),
     )
     detail = {"thumb": thumb} if thumb else {"score": score} if score is not None else {}
     return Done("Feedback kept.", f"/requests/{record.id}", target=record.id, detail=detail)
 
 
 async def correct(sources: Sources, asked: Asked) -> Done:
-    """Form field: `correction`, which becomes a demonstration together with what was asked."""
+    """Stores a correction, which becomes a demonstration with the request's messages. Form field: `correction`."""
     record = await asyncio.to_thread(_record, sources, asked)
     text = asked.text("correction", longest=_MOST_CORRECTION)
     if not text:
         raise BadParameter("correction is empty; write what the answer should have been")
     messages = await asyncio.to_thread(conversation, sources, record)
-    made = await _say(
-        sources, Verdict(record.tenant, record.id, asked.viewer.name, correction=text, messages=messages)
+    made = await _give(
+        sources,
+        OperatorFeedback(record.tenant, record.id, asked.viewer.name, correction=text, messages=messages),
     )
     return Done(
         "Corrected: other requests may now be answered with this.",
@@ -52,13 +55,13 @@ async def correct(sources: Sources, asked: Asked) -> Done:
 
 
 async def ask(sources: Sources, asked: Asked) -> Done:
-    """Form fields: `engine`, and `with_examples` for those that were sent along."""
-    hands = sources.given.hands
+    """Asks an engine the request again. Form fields: `engine`, and `with_examples` to send the same examples."""
+    actions = sources.gateway.actions
     record = await asyncio.to_thread(_record, sources, asked)
     engine = asked.text("engine", longest=200)
     with_examples = asked.choice("with_examples", ("", "yes"), "") == "yes"
     messages = await asyncio.to_thread(conversation, sources, record, with_examples=with_examples)
-    if hands.ask is None or messages is None:
+    if actions.ask is None or messages is None:
         raise ActionFailed("What was asked is not kept in full, so that it cannot be asked again.")
     at_s = time.time()
 
@@ -78,7 +81,7 @@ async def ask(sources: Sources, asked: Asked) -> Done:
         sources.store.jobs.operator_asks.note(row).result(30)
 
     try:
-        reply = await hands.ask(engine, messages)
+        reply = await actions.ask(engine, messages)
     except NotDone as error:
         if error.cost_usd:
             await asyncio.to_thread(noted, error.cost_usd, None)
@@ -105,12 +108,12 @@ async def ask(sources: Sources, asked: Asked) -> Done:
     )
 
 
-async def _say(sources: Sources, verdict: Verdict) -> str:
-    say = sources.given.hands.say
-    if say is None:
+async def _give(sources: Sources, feedback: OperatorFeedback) -> str:
+    give = sources.gateway.actions.give_feedback
+    if give is None:
         raise ActionFailed("This gateway takes no feedback: feedback.enabled is off.")
     try:
-        return await say(verdict)
+        return await give(feedback)
     except NotDone as error:
         raise ActionFailed(str(error)) from error
 

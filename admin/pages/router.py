@@ -1,4 +1,4 @@
-"""Router: who answers and why; what other dials would have brought; and turning them, there and back."""
+"""Router pages: who answers and why, what other dials would have brought, and changing the dials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WAIT_S = 30.0
 
 
 def turn(sources: Sources, asked: Asked) -> Done:
-    """Form fields: `model`, and the dials by name; those that are as configured are left so."""
+    """Puts dials in force. Form fields: `model`, and the dials by name; values equal to the configured ones are ignored."""
     model = _model(sources, asked)
     configured = {row["name"]: row["configured"] for row in dials(sources, model)["rows"]}
     given = {
@@ -57,7 +57,7 @@ def turn(sources: Sources, asked: Asked) -> Done:
 
 
 def take_back(sources: Sources, asked: Asked) -> Done:
-    """Form field: `model`."""
+    """Takes the last change of the dials back. Form field: `model`."""
     model = _model(sources, asked)
     if not sources.store.dials.take_back(model, asked.viewer.name).result(_WAIT_S):
         raise ActionFailed("No dial of this model is turned: all is as configured.")
@@ -66,7 +66,7 @@ def take_back(sources: Sources, asked: Asked) -> Done:
 
 def _model(sources: Sources, asked: Asked) -> str:
     model = asked.text("model", longest=200)
-    if model not in {each.name for each in sources.given.models}:
+    if model not in {each.name for each in sources.gateway.models}:
         raise BadParameter(f"model is {model[:60]!r}, which is not served here")
     return model
 

@@ -1,4 +1,4 @@
-"""Settings: what is in force, where it comes from; check a file before it is used."""
+"""Settings page: the settings in force and where they come from; checks a file before it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants and keys: make a key, revoke one, see what was used."""
+"""Tenants page: tenants and their keys; make and revoke keys; see their use."""
 
 from __future__ import annotations
 

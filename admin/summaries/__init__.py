@@ -1,1 +1,1 @@
-"""One file per page: from the sources to a dictionary, from which the page and its JSON twin are both made."""
+"""One file per page: reads the sources into a dictionary, from which the page and its JSON twin are both made."""

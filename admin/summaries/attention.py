@@ -1,4 +1,4 @@
-"""What an operator should look at first: what is wrong right now, or waits for somebody; each with where to go."""
+"""What an operator should look at first: what is wrong now or waits for somebody, each with a link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from admin.page import Summary
 from admin.sources import Sources
 
 MUCH_FAILS = 0.05
-"""Share of requests from which failing is worth a word."""
+"""Share of failed requests above which it is reported."""
 
 
 def attention(
@@ -24,8 +24,8 @@ def attention(
 ) -> list[dict[str, Any]]:
     """{"state": wrong or waits, "says", "href"}, the worst first; empty when all is well.
 
-    `engines` and `floors` as admin.summaries.engine_load and admin.summaries.quality give them; `failed_at`: the page that
-    lists what failed.
+    `engines` and `floors` as admin.summaries.engine_load and admin.summaries.quality return them; `failed_at`: the page
+    that lists failed requests.
     """
     found = []
 
@@ -57,6 +57,6 @@ def attention(
             )
     if saved_usd < 0:
         waits("Judging, replay and asking by hand cost more than was saved", "/settings?q=share")
-    if sources.given.settings_news():
+    if sources.gateway.settings_news():
         waits("The configuration file was changed since the gateway started", "/settings")
     return found

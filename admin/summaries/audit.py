@@ -9,7 +9,7 @@ _ROWS = 100
 
 
 def audit(sources: Sources, asked: Asked) -> Summary:
-    """Filters: `user`, `action`; `before`, an id, for the page after this one."""
+    """Filters: `user`, `action`; `before`, an id, for the next page."""
     user, action = asked.text("user", longest=64), asked.text("action", longest=100)
     before = asked.whole("before", 0)
     rows = sources.store.audit.page(before_id=before or None, user=user, action=action, limit=_ROWS + 1)

@@ -10,10 +10,10 @@ from store.learned.dials import TurnedDials
 
 
 def dials(sources: Sources, model: str) -> dict[str, Any]:
-    """What is configured, what is in force, and how it came about."""
+    """The configured dials, those in force, and the history of changes."""
     log = sources.store.dials
     turned = log.in_force(model)
-    configured = sources.given.hands.dials.get(model, Dials())
+    configured = sources.gateway.actions.dials.get(model, Dials())
     rows = []
     for name, says in _DIALS:
         own, now = getattr(configured, name), getattr(turned, name) if turned else None
@@ -26,7 +26,7 @@ def dials(sources: Sources, model: str) -> dict[str, Any]:
         "turned": turned is not None,
         "by": turned.user if turned else None,
         "at_s": turned.at_s if turned else None,
-        "history": [_turn(row) for row in log.history(model)],
+        "history": [_change(row) for row in log.history(model)],
     }
 
 
@@ -38,7 +38,7 @@ _DIALS = (
 )
 
 
-def _turn(row: TurnedDials) -> dict[str, Any]:
+def _change(row: TurnedDials) -> dict[str, Any]:
     return {
         "id": row.id,
         "at_s": row.at_s,

@@ -1,4 +1,4 @@
-"""How engines stand right now, over all workers: what is in flight, how full they are, breakers, failures."""
+"""The present state of engines over all workers: requests in flight, utilisation, breakers, failures."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from store.jobs.engine_states import EngineStateRow
 
 
 def engine_load(sources: Sources, now_s: float) -> list[Summary]:
-    """One entry per configured engine, and per engine a worker speaks of."""
-    said: dict[str, list[EngineStateRow]] = {}
+    """One entry per configured engine, and per engine that a worker reports."""
+    reported: dict[str, list[EngineStateRow]] = {}
     for row in sources.store.jobs.engine_states.now(now_s):
-        said.setdefault(row.engine, []).append(row)
+        reported.setdefault(row.engine, []).append(row)
     drained = {one.engine: one for one in sources.store.jobs.engine_states.drained()}
-    names = [engine.name for engine in sources.given.engines]
-    names += sorted(set(said) - set(names))
+    names = [engine.name for engine in sources.gateway.engines]
+    names += sorted(set(reported) - set(names))
     found = []
     for name in names:
-        rows = said.get(name, [])
+        rows = reported.get(name, [])
         by_operator = drained.get(name)
         found.append(
             {
@@ -25,7 +25,7 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
                 "workers": len(rows),
                 "in_flight": sum(row.in_flight for row in rows),
                 "queued": sum(row.queued for row in rows),
-                # Each worker has limits of its own: the fullest one is where requests wait.
+                # Each worker has its own limits: requests wait at the fullest one.
                 "utilisation": max((row.utilisation for row in rows), default=None),
                 "breakers": {
                     state: sum(row.breaker == state for row in rows)

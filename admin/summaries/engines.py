@@ -1,4 +1,4 @@
-"""Engines: what they cost, how fast they were, how they stand right now, and which an operator has drained."""
+"""Engines: their prices, past speed and present state, and which of them an operator has drained."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _WRITE_S = 30.0
 
 
 def engines(sources: Sources, asked: Asked) -> Summary:
-    """For `span`: over which time latencies and failures are counted."""
+    """For `span`: the time over which latencies and failures are counted."""
     span = asked.choice("span", tuple(_SPANS), "day")
     seconds, width_s = _SPANS[span]
     since_s = (asked.now_s - seconds) // width_s * width_s
     sources.rollups.catch_up()
     rows = sources.rollups.requests(width_s, since_s, by_time=False)
     latencies = sources.rollups.latencies(width_s, since_s)
-    facts = {engine.name: engine for engine in sources.given.engines}
+    facts = {engine.name: engine for engine in sources.gateway.engines}
     found = []
     for load in engine_load(sources, asked.now_s):
         name = load["name"]
@@ -38,8 +38,8 @@ def engines(sources: Sources, asked: Asked) -> Summary:
                 "output_usd_per_mtok": fact.output_usd_per_mtok if fact else None,
                 "context_tokens": fact.context_tokens if fact else None,
                 "max_in_flight": fact.max_in_flight if fact else None,
-                "serves": [model.name for model in sources.given.models if name in model.engines],
-                "reference_of": [model.name for model in sources.given.models if name == model.engines[-1]],
+                "serves": [model.name for model in sources.gateway.models if name in model.engines],
+                "reference_of": [model.name for model in sources.gateway.models if name == model.engines[-1]],
                 "requests": requests,
                 "failed_requests": failed,
                 "failed_share": failed / requests if requests else None,
@@ -57,7 +57,7 @@ def engines(sources: Sources, asked: Asked) -> Summary:
 
 
 def drain(sources: Sources, asked: Asked) -> Done:
-    """Nothing new is asked of `engine`, by any worker within a second, until it is restored."""
+    """Drains `engine`: within a second no worker sends it new requests, until it is restored."""
     engine = _named(sources, asked)
     reason = asked.text("reason", longest=200)
     if not sources.store.jobs.engine_states.drain(engine, asked.viewer.name, reason).result(_WRITE_S):
@@ -70,7 +70,7 @@ def drain(sources: Sources, asked: Asked) -> Done:
 
 
 def restore(sources: Sources, asked: Asked) -> Done:
-    """Let `engine` be asked again."""
+    """Restores `engine`: workers send it requests again."""
     engine = asked.text("engine", longest=200)
     if not sources.store.jobs.engine_states.restore(engine).result(_WRITE_S):
         raise ActionFailed(f"{engine} was not drained.")
@@ -79,7 +79,7 @@ def restore(sources: Sources, asked: Asked) -> Done:
 
 def _named(sources: Sources, asked: Asked) -> str:
     engine = asked.text("engine", longest=200)
-    if engine not in {one.name for one in sources.given.engines}:
+    if engine not in {one.name for one in sources.gateway.engines}:
         raise ActionFailed(f"There is no engine {engine!r} in this gateway's configuration.")
     return engine
 

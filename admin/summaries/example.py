@@ -1,4 +1,4 @@
-"""One example: its texts, where it came from, where it was used, and what came of that."""
+"""One example: its texts, its origin, where it was used, and the outcomes."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def example(sources: Sources, asked: Asked) -> Summary:
         "used_since_s": uses.looked_back_to_s,
         "more_uses": uses.next is not None,
         "near": _near(sources, found),
-        "can_edit": sources.given.hands.admission is not None,
+        "can_edit": sources.gateway.actions.admission is not None,
     }
 
 
 def find(sources: Sources, asked: Asked) -> Example:
-    """The example that the path names, whoever's it is. Raises NotThere."""
+    """The example that the path names, of whatever tenant. Raises NotThere."""
     text = asked.path["id"]
     id = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
     tenant = sources.store.examples.tenant_of(id)
@@ -74,7 +74,7 @@ def find(sources: Sources, asked: Asked) -> Example:
 
 
 def _near(sources: Sources, found: Example) -> list[dict[str, Any]]:
-    """The tenant's other examples about the same."""
+    """The tenant's other examples with similar questions."""
     search = sources.store.examples.search
     known = search.vector(found.id)
     if known is None:

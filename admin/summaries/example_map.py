@@ -1,4 +1,4 @@
-"""A tenant's bank as a map: examples about the same stand together, coloured by engine, gain or age."""
+"""A tenant's bank as a map: similar examples stand together, coloured by engine, gain or age."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from store.examples.accounting import decayed
 from store.examples.places import Place
 
 SHOWN = 3_000
-"""Points that a browser draws without a stutter: as shapes: plotly's WebGL needs what our security policy forbids."""
+"""Number of points that a browser draws smoothly as SVG: plotly's WebGL needs what our security policy forbids."""
 COLOURS = ("engine", "gain", "age")
 _SCALE = [[0.0, "series-8"], [0.5, "series-1"], [1.0, "series-4"]]
-"""From little to much; every step of it stands out from the ground in both themes."""
+"""From low to high; every colour of it is visible on the background in both themes."""
 
 
 def example_map(sources: Sources, asked: Asked) -> Summary:
-    """For one tenant: `tenant`; `colour`: engine, gain or age."""
+    """The map of one tenant. Query: `tenant`; `colour`: engine, gain or age."""
     colour = asked.choice("colour", COLOURS, "engine")
     names = sources.tenant_names()
     counts = sorted(sources.store.examples.tenants().items(), key=lambda each: (-each[1], each[0]))
@@ -42,8 +42,8 @@ def example_map(sources: Sources, asked: Asked) -> Summary:
 
 
 def shared(sources: Sources) -> MapMaker:
-    """The one that all pages ask."""
-    return sources.lasting("map", lambda: MapMaker(sources.store))
+    """The map maker that all pages share."""
+    return sources.shared("map", lambda: MapMaker(sources.store))
 
 
 def _chart(rows: list[Place], colour: str, now_s: float) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _trace(rows: list[Place], name: str, marker: dict[str, Any]) -> dict[str, An
         "x": [round(row.x, 4) for row in rows],
         "y": [round(row.y, 4) for row in rows],
         "customdata": [row.example_id for row in rows],
-        # Plotly reads a little HTML in hover texts.
+        # Plotly interprets some HTML in hover texts.
         "text": Content([row.question.replace("<", "‹").replace(">", "›") for row in rows]),
         "hovertemplate": "%{customdata}: %{text}<extra>%{fullData.name}</extra>",
         "marker": {"size": 7, "opacity": 0.75, **marker},

@@ -1,11 +1,11 @@
-"""A tenant's bank of examples: found by words or by likeness, sorted by gain, use or age."""
+"""A tenant's bank of examples: found by words or by similarity, sorted by gain, use or age."""
 
 from __future__ import annotations
 
 from typing import Any
 from urllib.parse import urlencode
 
-from admin.hands import NotDone
+from admin.actions import NotDone
 from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.roles import Content
 from admin.sources import Sources
@@ -32,7 +32,7 @@ _PREVIEW_CHARACTERS = 240
 
 
 def examples(sources: Sources, asked: Asked) -> Summary:
-    """Filters: `tenant`, `q` for words, `near` for a text to be near to, `which`, `sort`; `skip` for the next page."""
+    """Filters: `tenant`, `q` for words, `near` for a text to compare with, `which`, `sort`; `skip` for the next page."""
     tenants = _tenants(sources)
     tenant = asked.text("tenant", longest=200) or (tenants[0]["id"] if tenants else "")
     words, near = asked.text("q", longest=200), asked.text("near", longest=2000)
@@ -68,7 +68,7 @@ def examples(sources: Sources, asked: Asked) -> Summary:
         "next": None
         if found.next is None
         else urlencode({name: value for name, value in kept.items() if value} | {"skip": found.next}),
-        "can_be_near": sources.given.hands.embed is not None,
+        "can_be_near": sources.gateway.actions.embed is not None,
     }
 
 
@@ -96,7 +96,7 @@ def shown(example: Example, now_s: float) -> dict[str, Any]:
 
 
 def held(example: Example, now_s: float) -> str:
-    """Whether it is quarantined: "by hand", "new" (its contributor is), or not: nothing."""
+    """Whether it is quarantined: "by hand", "new" (its contributor is), or empty."""
     if example.served_from_s <= now_s:
         return ""
     return "by hand" if example.held_back_by_hand else "new"
@@ -107,11 +107,11 @@ def _found(sources: Sources, tenant: str, words: str, near: str, sort: Sort, ask
     which = next(w for w in WHICH if w == asked.text("which"))
     skip = asked.whole("skip", 0, most=10_000)
     if near:
-        hands = sources.given.hands
-        if hands.embed is None:
+        actions = sources.gateway.actions
+        if actions.embed is None:
             raise ActionFailed("This gateway keeps no examples: memory.examples.enabled is off.")
         try:
-            vector, version = hands.embed(near), hands.embedding_version()
+            vector, version = actions.embed(near), actions.embedding_version()
         except NotDone as error:
             raise ActionFailed(str(error)) from error
         return search.nearest(tenant, vector, version, which=which, limit=ROWS)
@@ -121,7 +121,7 @@ def _found(sources: Sources, tenant: str, words: str, near: str, sort: Sort, ask
 
 
 def _tenants(sources: Sources) -> list[dict[str, Any]]:
-    """Those with the most examples first."""
+    """Tenants with their number of examples, the largest first."""
     names = sources.tenant_names()
     counts = sorted(sources.store.examples.tenants().items(), key=lambda each: (-each[1], each[0]))
     return [

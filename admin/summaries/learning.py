@@ -1,4 +1,4 @@
-"""What was learnt: versions of every artifact, their figures, and which are in use; going back, and holding still."""
+"""What was learnt: the versions of every artifact, their figures, and which are in use; rolling back and freezing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OPERATOR = "operator"
 
 
 def learning(sources: Sources, asked: Asked) -> Summary:
-    """Filters: `kind`; `tenant`, an id, or "operator" for what came of labels of the operator's own."""
+    """Filters: `kind`; `tenant`, an id, or "operator" for versions trained on the operator's own labels."""
     kind = asked.choice("kind", ("", *KINDS), "")
     tenant = asked.text("tenant", longest=64)
     whose = "" if tenant == _OPERATOR else tenant
@@ -59,7 +59,7 @@ def learning(sources: Sources, asked: Asked) -> Summary:
 
 
 def roll_back(sources: Sources, asked: Asked) -> Done:
-    """Back to the version that served before the one in use; before the first, to the built-in prior or rule."""
+    """Takes the version into use that was used before; before the first, the built-in prior or rule."""
     slot = _slot(asked)
     if sources.store.artifacts.active(*slot) is None:
         raise ActionFailed("Nothing learnt is in use there: there is nothing to go back from.")
@@ -73,7 +73,7 @@ def roll_back(sources: Sources, asked: Asked) -> Done:
 
 
 def use(sources: Sources, asked: Asked) -> Done:
-    """Take `version` into use, whatever its state: a person wants it."""
+    """Takes `version` into use, whatever its state."""
     version = asked.whole("version", 0)
     record = sources.store.artifacts.get(version)
     if record is None:
@@ -91,14 +91,14 @@ def use(sources: Sources, asked: Asked) -> Done:
 
 
 def freeze(sources: Sources, asked: Asked) -> Done:
-    """New versions are kept beside the one in use, and not used."""
+    """Freezes the version in use: new versions are stored, and not used."""
     slot = _slot(asked)
     sources.store.artifacts.freeze(*slot)
     return Done("Frozen: new versions are kept, and not taken into use.", target="/".join(slot))
 
 
 def unfreeze(sources: Sources, asked: Asked) -> Done:
-    """Let the next version be taken into use."""
+    """Unfreezes: the next accepted version is taken into use."""
     slot = _slot(asked)
     if not sources.store.artifacts.unfreeze(*slot):
         raise ActionFailed("It was not frozen.")

@@ -1,4 +1,4 @@
-"""What happened lately, and what it came to: requests, hits, offloading, quality, cost, latency by stage, load."""
+"""Recent requests and their results: hits, offloading, quality, cost, latency by stage, load."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from admin.summaries.quality import floors, quality
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
 
 SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
-"""Name to seconds, and the width of a bar."""
+"""Seconds by name, and the width of a bar in seconds."""
 _KINDS = (("memory", "series-3"), ("offloaded", "series-1"), ("reference", "series-2"), ("failed", "bad"))
 _STAGES = ("exact", "replay", "semantic", "embed", "nearest", "score", "combine", "choose")
-"""In the order of a request's way."""
+"""In the order in which a request passes them."""
 
 
 def overview(sources: Sources, asked: Asked) -> Summary:
@@ -29,14 +29,14 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     rollups = sources.rollups
     rollups.catch_up()
     rows = rollups.requests(width_s, since_s, tenant)
-    references = {model.name: model.engines[-1] for model in sources.given.models}
+    references = {model.name: model.engines[-1] for model in sources.gateway.models}
     kinds = {kind: sum(r.requests for r in rows if _kind(r, references) == kind) for kind, _ in _KINDS}
     answered = kinds["offloaded"] + kinds["reference"]
     judged = sources.store.outcomes.judged(since_s, tenant)
     feedback_count, feedback_mean = sources.store.outcomes.feedback_mean(since_s, tenant)
     names = sources.tenant_names()
-    # Of all tenants, whoever was chosen: see store.decisions.rollups.
-    # A week of them is read by days, whole ones: their pictures say the same as by hours, in a tenth of the time.
+    # Of all tenants, whichever was selected: see store.decisions.rollups.
+    # A week is read by whole days: the figures are the same as by hours, in a tenth of the time.
     wide_s = DAY_S if span == "week" else width_s
     wide_since_s = since_s // wide_s * wide_s
     everyone = rollups.requests(wide_s, wide_since_s, by_time=False)
@@ -67,8 +67,8 @@ def overview(sources: Sources, asked: Asked) -> Summary:
             saved_usd=money["saved_usd"],
             failed_at=f"/requests?way=failed&within={span}" + (f"&tenant={quote(tenant)}" if tenant else ""),
         ),
-        "quality": quality(judged, sources.given.models, kinds["offloaded"], answered),
-        "judging": sources.given.judged,
+        "quality": quality(judged, sources.gateway.models, kinds["offloaded"], answered),
+        "judging": sources.gateway.judged,
         "feedback": {"count": feedback_count, "mean": feedback_mean},
         "floors": promises,
         "money": money,
@@ -110,7 +110,7 @@ def _tenants(sources: Sources, names: dict[str, str], since_s: float) -> list[Su
 
 
 def _money(sources: Sources, rows: Sequence[RequestSums], since_s: float, tenant: str | None) -> Summary:
-    """Against a gateway that sends everything to the reference engine; only of requests for which that was reckoned."""
+    """Costs compared with sending everything to the reference engine, of the requests for which that is known."""
     paid = sum(row.cost_usd for row in rows)
     reckoned = paid - sum(row.unreckoned_usd for row in rows)
     always_large = sum(row.reference_cost_usd for row in rows)
@@ -141,7 +141,7 @@ def _histogram(latencies: Sequence[LatencyCount], measure: str) -> list[tuple[in
 
 
 def _stages(rows: Sequence[RequestSums], stages: Sequence[StageSums]) -> list[Summary]:
-    """Mean milliseconds by who answered: our own stages, what else is ours, and the engine's part."""
+    """Mean milliseconds by engine: the gateway's stages, the rest of its overhead, and the engine's part."""
     found = []
     for engine in sorted({row.engine for row in rows}):
         mine = [row for row in rows if row.engine == engine and row.outcome in ("hit", "answered")]
@@ -149,7 +149,7 @@ def _stages(rows: Sequence[RequestSums], stages: Sequence[StageSums]) -> list[Su
         if not requests:
             continue
         own = {s.stage: s.sum_ms / max(1, s.requests) for s in stages if s.engine == engine}
-        # A stage that not every request goes through is weighed by how many do.
+        # A stage that not every request passes is weighted by the share of those that do.
         share = {s.stage: min(1.0, s.requests / requests) for s in stages if s.engine == engine}
         parts = {name: own[name] * share[name] for name in sorted(own, key=_place)}
         overhead = sum(row.overhead_ms for row in mine) / requests
@@ -177,7 +177,7 @@ def _place(stage: str) -> tuple[int, str]:
 def _traffic(
     rows: Sequence[RequestSums], references: dict[str, str], since_s: float, now_s: float, width_s: int
 ) -> list[Summary]:
-    """Requests by kind, bar by bar, empty ones too."""
+    """Requests by kind, bar by bar, including empty bars."""
     starts = range(int(since_s), int(now_s) + 1, width_s)
     counts = {start: dict.fromkeys((kind for kind, _ in _KINDS), 0) for start in starts}
     for row in rows:

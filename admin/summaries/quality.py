@@ -1,4 +1,4 @@
-"""How good answers were, as far as anybody looked: from sampled judgements, with an interval, and the floors' accounts."""
+"""Quality of answers, from sampled judgements, with an interval; and the accounts of the quality floors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from admin.page import Summary
 from admin.sources import ServedFacts
-from learning.evaluation.intervals import Ratio, bootstrap, few
+from learning.evaluation.intervals import Ratio, bootstrap, widened
 from router.choosing.floor import FloorSettings, QualityFloor
 from store.decisions.outcomes import JudgedAnswer
 from store.learned.quality_floors import FloorRow
@@ -23,8 +23,8 @@ def quality(
 ) -> Summary | None:
     """Mean quality of all answers, 0 to 1, where 1 is as good as the reference engine's own.
 
-    Offloaded answers are judged with known probabilities and weighed by their inverse (Hájek 1971). The reference's own are
-    1 by definition; answers from memory are taken to be like the others. None for too few judgements.
+    Offloaded answers are judged with known probabilities and weighted by their inverse (Hájek 1971). The reference's own
+    are 1 by definition; answers from memory are assumed to be like the others. None for too few judgements.
     """
     references = {model.name: model.engines[-1] for model in models}
     seen = [j for j in judged if j.model in references and j.engine != references[j.model]]
@@ -37,7 +37,7 @@ def quality(
     qualities = np.array([j.quality for j in seen])
     ((value, interval),) = bootstrap([Ratio(weights * qualities, weights)], resamples=_RESAMPLES)
     effective = float(weights.sum() ** 2 / (weights**2).sum())
-    low, high = few(interval, value, effective, (0.0, 1.0))
+    low, high = widened(interval, value, effective, (0.0, 1.0))
     return {
         "value": 1.0 - share * (1.0 - value),
         "low": 1.0 - share * (1.0 - low),
@@ -48,7 +48,7 @@ def quality(
 
 
 def floors(rows: Sequence[FloorRow], names: Mapping[str, str], now_s: float) -> list[Summary]:
-    """The accounts of every quality floor."""
+    """The account of every quality floor."""
     found = []
     for row in rows:
         account = _account(row.state)

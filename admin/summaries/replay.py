@@ -1,4 +1,4 @@
-"""Replay: what runs there were, how far one is, what each bought and cost; planning, starting, stopping, taking back."""
+"""Replay: its runs, their progress, results and cost; planning, starting, stopping and taking back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from admin.hands import NotDone
+from admin.actions import NotDone
 from admin.page import ActionFailed, Asked, BadParameter, Done, NotThere, Summary
 from admin.sources import Sources
 from store.jobs.replay_records import ReplayBudget, ReplayRun, ReplayStep
@@ -18,11 +18,11 @@ _WRITE_S = 30.0
 
 
 def replay(sources: Sources, asked: Asked) -> Summary:
-    """Every run lately, newest first; `tenant`, an id, for one tenant's only."""
+    """The latest runs, newest first; `tenant`, an id, for those of one tenant."""
     tenant = asked.text("tenant", longest=64)
     names = sources.tenant_names()
     runs = sources.store.jobs.replay.runs(limit=_RUNS, tenant=tenant or None)
-    facts = sources.given.replay
+    facts = sources.gateway.replay
     week = sources.store.jobs.replay.spend(since_s=asked.now_s - _WEEK_S, tenant=tenant or None)
     return {
         "tenant": tenant,
@@ -30,7 +30,7 @@ def replay(sources: Sources, asked: Asked) -> Summary:
         "schedule": facts.schedule,
         "lacks": facts.lacks,
         "budget": {"usd": facts.budget.usd, "tokens": facts.budget.tokens, "seconds": facts.budget.seconds},
-        "can_plan": sources.given.hands.plan_replay is not None,
+        "can_plan": sources.gateway.actions.plan_replay is not None,
         "tenants": sorted(
             ({"id": of, "name": names.get(of) or of} for of in sources.store.examples.tenants()),
             key=lambda one: one["name"],
@@ -45,7 +45,7 @@ def replay(sources: Sources, asked: Asked) -> Summary:
 
 
 def replay_run(sources: Sources, asked: Asked) -> Summary:
-    """One run in full. Raises NotThere."""
+    """One run with its steps. Raises NotThere."""
     run = _run_named(sources, asked)
     names = sources.tenant_names()
     steps = sources.store.jobs.replay.steps(run.id)
@@ -71,8 +71,8 @@ def replay_run(sources: Sources, asked: Asked) -> Summary:
 
 
 def start(sources: Sources, asked: Asked) -> Done:
-    """Ask for a run with a budget: the replayer takes it up within seconds, when traffic is low."""
-    facts = sources.given.replay
+    """Requests a run with a budget: the replayer takes it up within seconds, when traffic is low."""
+    facts = sources.gateway.replay
     if not facts.enabled:
         raise ActionFailed(
             "Nothing would take it up: set replay.enabled and restart, or use `understudy replay`."
@@ -88,8 +88,8 @@ def start(sources: Sources, asked: Asked) -> Done:
 
 
 async def plan(sources: Sources, asked: Asked) -> Done:
-    """What a run would do, and what that is expected to cost. Asks no engine."""
-    make = sources.given.hands.plan_replay
+    """Plans a run and its expected cost. Asks no engine."""
+    make = sources.gateway.actions.plan_replay
     if make is None:
         raise ActionFailed("This installation keeps no examples: there is nothing to plan.")
     budget, tenant = _budget(sources, asked), _tenant(sources, asked)
@@ -128,7 +128,7 @@ async def plan(sources: Sources, asked: Asked) -> Done:
 
 
 def stop(sources: Sources, asked: Asked) -> Done:
-    """Have a run stop before its next request to an engine."""
+    """Stops a run before its next request to an engine."""
     run = _run_named(sources, asked)
     if not sources.store.jobs.replay.ask_to_stop(run.id).result(_WRITE_S):
         raise ActionFailed(f"Run {run.id} does not go on: it is {run.state}.")
@@ -136,9 +136,9 @@ def stop(sources: Sources, asked: Asked) -> Done:
 
 
 async def take_back(sources: Sources, asked: Asked) -> Done:
-    """Undo all that a run did to the bank; what a person changed since stays."""
+    """Undoes what a run did to the bank; what a person changed since stays."""
     run = _run_named(sources, asked)
-    undo = sources.given.hands.take_back_replay
+    undo = sources.gateway.actions.take_back_replay
     if undo is None:
         raise ActionFailed("This installation keeps no examples: there is nothing to take back.")
     try:
@@ -181,7 +181,7 @@ def _run(sources: Sources, run: ReplayRun, names: dict[str, str]) -> Summary:
 
 
 def _bought(steps: list[ReplayStep], costs: dict[int, float]) -> list[Summary]:
-    """By kind and result: how often, at what cost, and how much gain was in it."""
+    """By kind and result: number of steps, cost and expected effect."""
     counts: Counter[tuple[str, str]] = Counter()
     usd: Counter[tuple[str, str]] = Counter()
     effect: Counter[tuple[str, str]] = Counter()
@@ -248,7 +248,7 @@ def _tenant(sources: Sources, asked: Asked) -> str:
 
 
 def _budget(sources: Sources, asked: Asked) -> ReplayBudget:
-    """No more than the configuration lets one run spend."""
-    most = sources.given.replay.budget
+    """The requested budget, at most what the configuration lets one run spend."""
+    most = sources.gateway.replay.budget
     usd = asked.number("usd", most.usd, least=0.0, most=most.usd if most.usd is not None else 1e6)
     return ReplayBudget(usd, most.tokens, most.seconds)

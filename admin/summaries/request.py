@@ -1,4 +1,4 @@
-"""One request: the way it went, what was weighed, what was sent and answered, and what people and judges said of it."""
+"""One request: its stages, what was weighed, what was sent and answered, and its feedback and judgements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def request(sources: Sources, asked: Asked) -> Summary:
         "choice": None if choice is None else _choice(choice),
         "candidates": [] if choice is None else _candidates(choice, examples),
         "texts": None if texts is None else _texts(texts, examples, record.id),
-        "texts_kept": sources.given.hands.texts_kept,
+        "texts_kept": sources.gateway.actions.texts_kept,
         "feedback": [
             {
                 "at_s": given.at_s,
@@ -51,15 +51,18 @@ def request(sources: Sources, asked: Asked) -> Summary:
         ],
         "outcomes": [_outcome(outcome) for outcome in store.outcomes.of(record.tenant, record.id)],
         "example": None if made is None else made.id,
-        # Whoever asks again wants to hear another one.
-        "engines": sorted((e.name for e in sources.given.engines), key=lambda name: name == record.engine),
-        "can": {
-            "give": sources.given.hands.say is not None and record.outcome in ("answered", "aborted", "hit"),
-            "correct": sources.given.hands.say is not None
-            and record.outcome in ("answered", "aborted", "hit"),
-            "ask": sources.given.hands.ask is not None and texts is not None and not texts.left_out,
-        },
+        # An operator who asks again probably wants another engine, so the one that answered comes last.
+        "engines": sorted((e.name for e in sources.gateway.engines), key=lambda name: name == record.engine),
+        "can": _can(sources, record, texts),
     }
+
+
+def _can(sources: Sources, record: RequestRecord, texts: RequestTexts | None) -> dict[str, bool]:
+    """Which actions are possible."""
+    actions = sources.gateway.actions
+    judge = actions.give_feedback is not None and record.outcome in ("answered", "aborted", "hit")
+    whole = texts is not None and not texts.left_out
+    return {"give": judge, "correct": judge, "ask": actions.ask is not None and whole}
 
 
 def _facts(record: RequestRecord, sources: Sources) -> dict[str, Any]:
@@ -75,7 +78,7 @@ def _facts(record: RequestRecord, sources: Sources) -> dict[str, Any]:
 
 
 def _stages(record: RequestRecord) -> dict[str, Any]:
-    """Milliseconds by stage, in the order in which they came; what the engine took, and the rest of our own."""
+    """Milliseconds by stage, in order; then the rest of our own, and the engine's part."""
     told: dict[str, float] = json.loads(record.stages_ms)
     rows = [{"name": name, "says": STAGES.get(name, name), "ms": ms} for name, ms in told.items()]
     own = record.overhead_ms - sum(told.values())
@@ -103,7 +106,7 @@ def _stages(record: RequestRecord) -> dict[str, Any]:
             }
         ],
         "layout": {
-            # A few milliseconds of our own beside the engine's seconds: on a plain scale they could not be seen.
+            # On a linear scale a few milliseconds of our own would be invisible beside the engine's seconds.
             "xaxis": {"type": "log", "title": {"text": "milliseconds (log scale)"}, "dtick": 1},
             "yaxis": {"autorange": "reversed", "type": "category"},
             "margin": {"l": 90, "r": 16, "t": 8, "b": 44},
@@ -189,7 +192,7 @@ def _texts(texts: RequestTexts, examples: Mapping[int, Example], id: str) -> dic
 def _sent(
     texts: RequestTexts, messages: Sequence[Mapping[str, Any]], examples: Mapping[int, Example]
 ) -> list[dict[str, Any]]:
-    """The conversation as it left for the engine, message by message; `added` is what the client had not sent."""
+    """The conversation as it was sent to the engine, message by message; `added`: not sent by the client."""
     rows: list[dict[str, Any]] = [
         {"role": message["role"], "text": Content(message["text"]), "also": message.get("also", [])}
         | {"added": False, "example": None, "note": ""}
@@ -239,11 +242,11 @@ def _outcome(outcome: OutcomeRecord) -> dict[str, Any]:
 
 
 def _examples(sources: Sources, tenant: str, ids: Sequence[int]) -> list[Example]:
-    """Also those that another tenant lent: an operator of the installation may see them."""
+    """The examples with these ids, also those lent by another tenant: an operator may see them."""
     found = sources.store.examples.by_ids(tenant, ids, serving=False)
     missing = set(ids) - {example.id for example in found}
     if missing:
-        for lender in sources.given.hands.lenders.get(tenant, ()):
+        for lender in sources.gateway.actions.lenders.get(tenant, ()):
             found += sources.store.examples.by_ids(lender, sorted(missing), serving=False)
     return found
 
@@ -251,7 +254,7 @@ def _examples(sources: Sources, tenant: str, ids: Sequence[int]) -> list[Example
 def conversation(
     sources: Sources, record: RequestRecord, *, with_examples: bool = False
 ) -> list[dict[str, Any]] | None:
-    """What was asked as messages for an engine, with the examples as they are now, if wanted; None if not kept in full."""
+    """The request's messages for an engine, optionally with the examples as they are now; None if not stored in full."""
     texts = sources.store.decisions.texts.get(record.tenant, record.id)
     if texts is None or texts.messages is None or texts.left_out:
         return None

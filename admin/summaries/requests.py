@@ -1,4 +1,4 @@
-"""The log of requests, newest first: found by what they were and by their words, a page at a time."""
+"""The log of requests, newest first: filtered by their properties and by words, a page at a time."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ FILTERS = (
 
 
 def requests(sources: Sources, asked: Asked) -> Summary:
-    """Filters: see FILTERS. `before` goes on behind a page.
+    """Filters: see FILTERS. `before` continues after a page.
 
-    Words are looked for only for those who may read them: finding a request by a word tells that the word is in it.
+    Only those who may read content may search for words: finding a request by a word reveals that the word is in it.
     """
     words = asked.text("q", longest=200)
     if words and not asked.viewer.role.reads_content:
@@ -160,7 +160,7 @@ def _instant(asked: Asked, name: str) -> float | None:
 
 
 def _before(text: str) -> Place | int | None:
-    """A place as `_next` writes it."""
+    """Reads a position written by `_next`."""
     if not text:
         return None
     kind, _, rest = text.partition("-")
@@ -184,7 +184,7 @@ def _next(found: Found, asked: Asked) -> str | None:
 
 
 def _choices(sources: Sources) -> dict[str, Any]:
-    """What the filters offer."""
+    """The values that the filters offer."""
     names = sources.tenant_names()
     return {
         "tenants": [
@@ -194,7 +194,7 @@ def _choices(sources: Sources) -> dict[str, Any]:
             (key.id, f"{key.name} ({key.tenant_name})" if key.tenant_name else key.name)
             for key in sources.store.keys.list()
         ],
-        "models": [model.name for model in sources.given.models],
-        "engines": [engine.name for engine in sources.given.engines],
+        "models": [model.name for model in sources.gateway.models],
+        "engines": [engine.name for engine in sources.gateway.engines],
         "ways": list(WAYS.items()),
     }

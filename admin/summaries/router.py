@@ -1,4 +1,4 @@
-"""The router: who answered over time and why, how much is tried, how it drifts, and the dials that are in force."""
+"""The router: which engine answered over time and why, how much is explored, drift, and the dials in force."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _UNFAMILIAR = ("novel",)
 def router(sources: Sources, asked: Asked) -> Summary:
     """For one served model: `model`; `span`: hour, day or week."""
     span = asked.choice("span", tuple(SPANS), "hour")
-    names = [model.name for model in sources.given.models]
+    names = [model.name for model in sources.gateway.models]
     model = asked.text("model", longest=200) or (names[0] if names else "")
     if model and model not in names:
         raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
     prepare(sources, asked, model)
     length_s, step_s = SPANS[span]
     sums = [row for row in sources.rollups.requests(step_s, asked.now_s - length_s) if row.model == model]
-    served = next((each for each in sources.given.models if each.name == model), None)
+    served = next((each for each in sources.gateway.models if each.name == model), None)
     return {
         "span": span,
         "model": model,
@@ -52,7 +52,7 @@ def router(sources: Sources, asked: Asked) -> Summary:
 def _shares(
     sums: list[RequestSums], reference: str, since_s: float, now_s: float, step_s: float
 ) -> dict[str, Any]:
-    """Requests by who answered, over time; memory and the reference in the colours that the overview gives them."""
+    """Requests by who answered, over time; memory and the reference have the same colours as in the overview."""
     totals: Counter[str] = Counter()
     by_start: dict[float, Counter[str]] = {}
     for row in sums:
@@ -78,7 +78,7 @@ def _shares(
                     "x": [int(start * 1000) for start in starts],
                     "y": [by_start[start][who] for start in starts],
                     "marker": {"color": colours[who]},
-                    # Where there is a single bar plotly would take it for a moment's.
+                    # Without a width plotly draws a single bar as thin as a line.
                     "width": 850 * step_s,
                     "hovertemplate": "%{y} requests<extra>%{fullData.name}</extra>",
                 }
@@ -86,7 +86,7 @@ def _shares(
             ],
             "layout": {
                 "barmode": "stack",
-                # The whole period, as on the overview: a single bar would fill the picture otherwise.
+                # The whole period, as in the overview: a single bar would fill the picture otherwise.
                 "xaxis": {
                     "type": "date",
                     "fixedrange": True,
@@ -103,7 +103,7 @@ def _shares(
 
 
 def _reasons(sources: Sources, model: str, since_s: float) -> dict[str, Any]:
-    """Why the latest requests went where they went; the latest of the period, a bounded number."""
+    """The reasons of the latest requests of the period, a bounded number."""
     rows = sources.store.decisions.requests.latest_reasons(model, since_s=since_s, limit=_LATEST)
     counts = Counter(reason.removesuffix("+failover") for _, reason in rows)
     total = sum(counts.values())
@@ -119,7 +119,7 @@ def _reasons(sources: Sources, model: str, since_s: float) -> dict[str, Any]:
 
 
 def _drift(rows: list[tuple[float, str]]) -> dict[str, Any]:
-    """The same in blocks of equally many requests: how many were unlike anything seen, and how many were tried."""
+    """The same in blocks of equally many requests: the shares of unfamiliar and of explored ones."""
     rows = sorted(rows)
     size = max(1, -(-len(rows) // _BLOCKS))
     blocks = []
@@ -167,7 +167,7 @@ def _drift(rows: list[tuple[float, str]]) -> dict[str, Any]:
 
 
 def _learnt(sources: Sources, model: str) -> list[dict[str, Any]]:
-    """Per tenant what the router of this model has learnt, and from how much."""
+    """What the router of this model has learnt, by tenant, and from how many outcomes."""
     names = sources.tenant_names()
     counts: dict[str, int] = {}
     for (tenant, of, _), count in sources.store.outcomes.counts().items():

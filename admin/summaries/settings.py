@@ -9,10 +9,10 @@ _LONGEST = 500_000
 
 
 def settings(sources: Sources, asked: Asked) -> Summary:
-    """Filters: `q`, words of a key or its description; `set`: 1 only what somebody set, 0 all (the default with words)."""
+    """Filters: `q`, words of a key or its description; `set`: 1 only those that are set, 0 all (the default with words)."""
     words = asked.text("q", longest=200).lower().split()
     only_set = asked.choice("set", ("0", "1"), "0" if words else "1") == "1"
-    rows = sources.given.settings()
+    rows = sources.gateway.settings()
     shown = [
         row
         for row in rows
@@ -22,8 +22,8 @@ def settings(sources: Sources, asked: Asked) -> Summary:
     return {
         "q": " ".join(words),
         "set": "1" if only_set else "0",
-        "file": sources.given.config_file,
-        "news": list(sources.given.settings_news()),
+        "file": sources.gateway.config_file,
+        "news": list(sources.gateway.settings_news()),
         "total": len(rows),
         "settings": [
             {"key": row.key, "value": row.value, "source": row.source, "description": row.description}
@@ -33,9 +33,9 @@ def settings(sources: Sources, asked: Asked) -> Summary:
 
 
 def check(sources: Sources, asked: Asked) -> Done:
-    """Validate `text`, a configuration file. Nothing is changed by it."""
+    """Checks `text`, a configuration file. Changes nothing."""
     text = asked.text("text", longest=_LONGEST)
-    checked = sources.given.check(text)
+    checked = sources.gateway.check(text)
     return Done(
         "The pasted configuration was checked; nothing was changed.",
         detail={"problems": len(checked.problems), "changes": len(checked.changes)},

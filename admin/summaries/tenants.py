@@ -1,4 +1,4 @@
-"""Tenants and their keys: who may ask, how much they asked, making a key (shown once) and revoking one."""
+"""Tenants and their keys: their use, making a key (shown once) and revoking one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def tenants(sources: Sources, asked: Asked) -> Summary:
 
 
 def create_key(sources: Sources, asked: Asked) -> Done:
-    """A new key for `tenant`; its secret is shown this once."""
+    """Makes a key for `tenant`; its secret is shown this once."""
     tenant, name = asked.text("tenant", longest=200), asked.text("name", "unnamed", longest=200)
     first = not sources.store.keys.any_configured()
     try:
@@ -77,7 +77,7 @@ def create_key(sources: Sources, asked: Asked) -> Done:
 
 
 def revoke_key(sources: Sources, asked: Asked) -> Done:
-    """Take `key` out of use: workers refuse it within about a second."""
+    """Revokes `key`: workers refuse it within about a second."""
     id = asked.text("key", longest=100)
     try:
         key = sources.store.keys.revoke(id).result(_WRITE_S)

@@ -1,10 +1,10 @@
-"""What if: the dials moved on paper, and what they would have brought to the requests that were answered."""
+"""What if: what other dials would have brought to the requests that were answered."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from admin.computing import Computations, TooMuchAsked
+from admin.computing import Computations, ComputationState, TooMuchAsked
 from admin.page import ActionFailed, Asked, BadParameter, Summary
 from admin.sources import Sources
 from admin.summaries.dials import dials
@@ -15,22 +15,17 @@ from admin.what_if import NothingToLearnFrom, Question, what_ifs
 def what_if(sources: Sources, asked: Asked) -> Summary:
     """For one served model and tenant: `model`, `tenant`; dials: `preference`, `theta`, `m`, `max_examples`.
 
-    Answers at once with what is known: `state` is ready, computing (`progress` says how far; what was computed before may be
-    shown meanwhile) or nothing. What is not given is as it is in force.
+    Answers at once with the present state: `state` is ready, computing (`progress` says how far; an older result may be
+    shown meanwhile) or nothing. A dial that is not given is as it is in force.
     """
-    names = [model.name for model in sources.given.models]
+    names = [model.name for model in sources.gateway.models]
     model = asked.text("model", longest=200) or (names[0] if names else "")
     if model and model not in names:
         raise BadParameter(f"model is {model[:60]!r}; one of {', '.join(names)} is right")
     tenants = _tenants(sources, model)
     tenant = asked.text("tenant", longest=200) or (tenants[0] if tenants else "")
     now = _in_force(sources, model)
-    chosen = {
-        "preference": asked.number("preference", now.get("preference", 0.5), least=0.0, most=1.0),
-        "theta": asked.number("theta", now.get("theta", 0.8), least=-1.0, most=1.0),
-        "m": asked.whole("m", int(now.get("m", 3)), least=1, most=1000),
-        "max_examples": asked.whole("max_examples", int(now.get("max_examples", 8)), least=0, most=100),
-    }
+    chosen = _chosen(asked, now)
     tenant_names = sources.tenant_names()
     summary: dict[str, Any] = {
         "model": model,
@@ -51,35 +46,56 @@ def what_if(sources: Sources, asked: Asked) -> Summary:
     if not tenant:
         return summary | {"nothing": "no decision of this model is in the log yet"}
     question = _question(tenant, model, chosen)
+    return summary | _shown(_state(sources, asked, question), question)
+
+
+def _chosen(asked: Asked, now: dict[str, Any]) -> dict[str, Any]:
+    """The dials asked for; those not given are as they are in force, or have their defaults."""
+    return {
+        "preference": asked.number("preference", now.get("preference", 0.5), least=0.0, most=1.0),
+        "theta": asked.number("theta", now.get("theta", 0.8), least=-1.0, most=1.0),
+        "m": asked.whole("m", int(now.get("m", 3)), least=1, most=1000),
+        "max_examples": asked.whole("max_examples", int(now.get("max_examples", 8)), least=0, most=100),
+    }
+
+
+def _state(sources: Sources, asked: Asked, question: Question) -> ComputationState:
+    """The state of the question; a page opened by a person starts the computation. Raises ActionFailed."""
     computations = shared(sources)
     try:
-        known = computations.look(question, begin=not asked.by_itself)
-        if asked.by_itself and known.at_s is None and not known.computing:
-            # Pushed out by others' questions while its page still waits.
-            known = computations.look(question)
+        state = computations.state(question, begin=not asked.by_itself)
+        if asked.by_itself and state.at_s is None and not state.computing:
+            # The question was evicted from the cache while its page still waits.
+            state = computations.state(question)
     except TooMuchAsked as error:
         raise ActionFailed(str(error)) from error
-    if known.computing:
-        summary |= {"state": "computing", "progress": {"doing": known.doing, "done": known.done}}
-    if known.problem is not None and not known.computing:
-        if not isinstance(known.problem, NothingToLearnFrom):
-            raise known.problem
-        return summary | {"nothing": str(known.problem), "at_s": known.at_s}
-    if known.result is None:
-        return summary
-    result = known.result
+    return state
+
+
+def _shown(state: ComputationState, question: Question) -> dict[str, Any]:
+    """The part of the summary that depends on the computation. Raises what the computation raised unexpectedly."""
+    found: dict[str, Any] = {}
+    if state.computing:
+        found = {"state": "computing", "progress": {"doing": state.doing, "done": state.done}}
+    elif state.problem is not None:
+        if not isinstance(state.problem, NothingToLearnFrom):
+            raise state.problem
+        return {"nothing": str(state.problem), "at_s": state.at_s}
+    if state.result is None:
+        return found
+    result = state.result
     points = [_point(point, question) for point in result["points"]]
     caps = [{**cap, "asked": cap["most"] == question.max_examples} for cap in result["caps"]]
-    return summary | {
-        "state": "computing" if known.computing else "ready",
-        "at_s": known.at_s,
-        "result": {**{name: result[name] for name in _TOLD}, "points": points, "caps": caps},
+    return found | {
+        "state": "computing" if state.computing else "ready",
+        "at_s": state.at_s,
+        "result": {**{name: result[name] for name in _SHOWN}, "points": points, "caps": caps},
         "chart": frontier_chart(points, caps),
         "reward_chart": reward_chart(result["over_time"]),
     }
 
 
-_TOLD = (
+_SHOWN = (
     "requests",
     "judged",
     "level",
@@ -93,17 +109,17 @@ _TOLD = (
 
 
 def prepare(sources: Sources, asked: Asked, model: str) -> None:
-    """Have the dials in force computed if nothing else is: whoever looks at the router is likely to ask next."""
+    """Starts computing the dials in force if nothing else is computed: the router page's viewers often ask for it next."""
     tenants = [] if asked.by_itself or shared(sources).busy else _tenants(sources, model)
     if tenants:
         now = _in_force(sources, model)
         defaults = {"preference": 0.5, "theta": 0.8, "m": 3, "max_examples": 8}
-        shared(sources).look(_question(tenants[0], model, defaults | now))
+        shared(sources).state(_question(tenants[0], model, defaults | now))
 
 
 def shared(sources: Sources) -> Computations[Question]:
-    """The ones that all pages ask."""
-    return sources.lasting("what_if", lambda: what_ifs(sources.store))
+    """The computations that all pages share."""
+    return sources.shared("what_if", lambda: what_ifs(sources.store))
 
 
 def _tenants(sources: Sources, model: str) -> list[str]:
@@ -126,7 +142,7 @@ def _question(tenant: str, model: str, chosen: dict[str, Any]) -> Question:
 
 
 def _point(point: dict[str, Any], question: Question) -> dict[str, Any]:
-    """One policy at one dial, by the doubly robust estimate."""
+    """One policy at one dial, with its doubly robust estimates."""
     dial = point["dial"]
     name = point["policy"]
     return {
@@ -144,7 +160,7 @@ def _point(point: dict[str, Any], question: Question) -> dict[str, Any]:
 
 
 def _not_negative(told: dict[str, float | None]) -> dict[str, float | None]:
-    """Where little is known the estimator may fall below what a price or a time can be."""
+    """Where little is known the estimator may return a negative price or time, which is cut to 0."""
     return {name: value if value is None else max(0.0, value) for name, value in told.items()}
 
 

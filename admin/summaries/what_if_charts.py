@@ -1,4 +1,4 @@
-"""The pictures of *what if*: quality against cost with intervals, and how the log went over time."""
+"""The charts of *what if*: quality against cost with intervals, and the log over time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CAPS = "what was done, with at most k examples"
 def frontier_chart(points: list[dict[str, Any]], caps: list[dict[str, Any]]) -> dict[str, Any]:
     """Quality against cost, with intervals; one trace per policy, a line through its dials, and one through the caps.
 
-    The axes hold every point. An interval may leave the picture: the widest would shrink all the rest to a dot.
+    The axes hold every point. An interval may extend beyond them: the widest would shrink all the rest to a dot.
     """
     by_policy: dict[str, list[dict[str, Any]]] = {}
     for point in points:
@@ -33,7 +33,7 @@ def frontier_chart(points: list[dict[str, Any]], caps: list[dict[str, Any]]) -> 
     shown = [*(point for own in by_policy.values() for point in own), *reached]
     across = [1000 * point["cost_usd"]["value"] for point in shown]
     up = [point["quality"]["value"] for point in shown]
-    # What stands on a line must not vanish under it: single points are drawn last.
+    # Single points are drawn last, so that no line covers them.
     return {
         "traces": lines + single,
         "layout": {
@@ -98,6 +98,7 @@ def _bars(points: list[dict[str, Any]], figure: str, times: float, colour: str) 
 
 
 def reward_chart(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Reward, known and expected quality and familiarity, block by block of the log."""
     return {
         "traces": [
             {

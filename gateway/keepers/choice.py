@@ -11,7 +11,7 @@ from gateway.answer import Answer
 from gateway.journey import Journey
 from gateway.keepers.keeper import Keeping
 from learning.bank.contributor import contributor, user_of
-from router.plan import Action, Attempt, Candidate, Helped, Plan, Weighed
+from router.plan import Action, Attempt, Candidate, ExampleSelection, Plan, Weighed
 from store.records import ChoiceRecord
 
 _MAX_ID_CHARACTERS = 200
@@ -161,7 +161,7 @@ def _rules_actions(plan: Plan, engines: Sequence[str]) -> tuple[dict[str, Any], 
     )
 
 
-def _examples(plan: Plan, attempt: Attempt, helped: Helped | None) -> dict[str, Any]:
+def _examples(plan: Plan, attempt: Attempt, helped: ExampleSelection | None) -> dict[str, Any]:
     sent = {candidate.example.id for candidate in attempt.examples}
     left_out = helped.left_out if helped is not None else {}
 

@@ -1,24 +1,23 @@
-"""Gives a vector to the examples' answers, in the background and at a bounded pace: only requests' vectors are ever urgent.
+"""Embeds the examples' answers in the background at a bounded rate, since only requests are urgent.
 
-A thread of its own. What is left to do stands in the table, so it goes on where it was after any stop; among several workers
-only the one that holds the lock file works.
+Runs on its own thread. The table says which answers are left, so the work continues where it was after any stop; of several
+workers only the one that holds the lock file works.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
-from learning.bank.reembedding import BlockingEmbedder
-from store.examples.answer_vectors import WaitingAnswer
+from store.examples.answer_vectors import AnswerVectors, WaitingAnswer
 from store.jobs.exclusive import again_while_alone
-from store.records import Vector
+
+if TYPE_CHECKING:
+    from router.embedding.embedder import BlockingEmbedder
 
 log = structlog.get_logger(__name__)
 
@@ -26,33 +25,25 @@ _PAGE = 50
 _LOOK_AGAIN_S = 30.0
 
 
-class Answers(Protocol):
-    """What is needed of store.examples.answer_vectors.AnswerVectors."""
-
-    def missing(self, version: str, limit: int, after_id: int) -> Sequence[WaitingAnswer]: ...
-
-    def put(self, id: int, vector: Vector, version: str, answer: str) -> Future[Any]: ...
-
-
 class AnswerEmbedder:
-    """Owns its thread between `start` and `stop`. Does nothing until started."""
+    """Works on its own thread between `start` and `stop`."""
 
     def __init__(
         self,
-        answers: Answers,
+        answers: AnswerVectors,
         embedder: BlockingEmbedder,
         lock_file: Path,
         *,
         max_characters: int,
         share: float = 0.1,
     ) -> None:
-        """Answers are cut to `max_characters`: long ones cost most and tell little more. `share` of its time is spent, above
-        0 to 1; the rest is left to requests. Raises ValueError for other shares.
+        """Answers are cut to `max_characters`: longer ones cost most and add little. `share`, above 0 and at most 1, is
+        the share of time spent embedding; the rest is left to requests. Raises ValueError for other shares.
         """
         if not 0.0 < share <= 1.0:
             raise ValueError(f"a share of {share} of the embedder's time: above 0 and at most 1 is right")
         self.version = version_of(embedder.version, max_characters)
-        """Of the vectors it makes; what reads them must ask for this."""
+        """Version of the embeddings it makes; readers must ask for this one."""
         self._answers = answers
         self._embedder = embedder
         self._lock_file = lock_file
@@ -63,22 +54,22 @@ class AnswerEmbedder:
         self._going.set()
         self._thread = threading.Thread(target=self._run, name="answer-embedder", daemon=True)
         self.done = 0
-        """Answers embedded since the start."""
+        """Number of answers embedded since the start."""
 
     def start(self) -> None:
-        """Start the thread."""
+        """Starts the thread."""
         self._thread.start()
 
     def pause(self) -> None:
-        """Stop after the answer at hand, until `resume`: for when the machine is needed for requests."""
+        """Pauses after the present answer until `resume`, so that requests have the machine."""
         self._going.clear()
 
     def resume(self) -> None:
-        """Go on."""
+        """Continues after `pause`."""
         self._going.set()
 
     def stop(self) -> None:
-        """Stop after the answer at hand and wait for the thread to end. Harmless when it was never started."""
+        """Stops after the present answer and waits for the thread to end. Does nothing if it was never started."""
         self._stopping.set()
         self._going.set()
         if self._thread.ident is not None:
@@ -116,10 +107,10 @@ class AnswerEmbedder:
             vector = self._embedder.embed_blocking(row.answer[: self._max_characters])
             self.done += bool(self._answers.put(row.id, vector, self.version, row.answer).result())
         except Exception as error:
-            # One answer that cannot be embedded must not keep all behind it from theirs.
+            # One answer that cannot be embedded must not block those after it.
             log.warning("embedding_answer_failed", error=error, example=row.id)
 
 
 def version_of(embedding_version: str, max_characters: int) -> str:
-    """The version of answers' vectors that an embedder of that version makes of answers cut so."""
+    """The version of the answers' embeddings, given the embedder's version and the cut."""
     return f"{embedding_version}/answers:{max_characters}c"

@@ -1,6 +1,6 @@
-"""From a request and its right answer, given by a person or a file, to an example: the same digest as for served requests.
+"""Turns a request with its right answer, given by a person or a file, into an example, with the text that requests get.
 
-The one place where given pairs are admitted or refused, for the API and for imports. Embeds nothing and stores nothing.
+All given pairs are admitted or refused here, for the API and for imports. Embeds nothing and stores nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ID_CHARACTERS = 32
 
 
 class NotAdmitted(Exception):
-    """The pair may not become an example; `reason` is the code that store.admission gives, `detail` what kind was found."""
+    """The pair may not become an example; `reason` is the code of store.admission, `detail` the kind of content found."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(
@@ -32,18 +32,20 @@ class NotAdmitted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Digested:
-    """What an example is made of."""
+    """The parts of an example that come from the request and its answer."""
 
     scope: str
     question: str
     answer: str
     embedded_text: str
     prompt_tokens: int
+    """Estimated."""
     completion_tokens: int
-    """Both estimated."""
+    """Estimated."""
     served_from_s: float = 0.0
+    """Unix seconds before which the example is held back."""
     instructions: str = ""
-    """As of NewExample.instructions."""
+    """See NewExample.instructions."""
 
 
 def digested(
@@ -55,7 +57,7 @@ def digested(
     finish_reason: str = "stop",
     contributor: Contributor | None = None,
 ) -> Digested:
-    """Digest a given pair; what is kept may be redacted. Raises NotAdmitted. About a millisecond of CPU."""
+    """Checks a given pair and returns what is kept of it, possibly redacted. Raises NotAdmitted. About 1 ms of CPU."""
     verdict = admission.judge(
         Pair(
             offers_tools=carries_tools(chat),
@@ -97,7 +99,7 @@ def demonstration(
     embedding_version: str,
     pinned: bool = False,
 ) -> NewExample:
-    """The row of a pair that a person has given; it gets its vector when it is kept."""
+    """The row of a demonstration; it gets its embedding when it is stored."""
     return NewExample(
         tenant=tenant,
         scope=digest.scope,
@@ -119,7 +121,7 @@ def demonstration(
 
 
 def as_chat(fields: Mapping[str, Any]) -> ChatRequest:
-    """A request that nobody sends on: only its fields count."""
+    """A request that is never sent: only its fields count."""
     model = fields.get("model")
     return ChatRequest(
         b"",
@@ -132,7 +134,7 @@ def as_chat(fields: Mapping[str, Any]) -> ChatRequest:
 
 
 def content_id(secret: bytes, chat: ChatRequest, answer: str) -> str:
-    """A name for a request and its answer: the same for the same, telling nothing of either without the secret."""
+    """An opaque id of a request and its answer, the same for the same content."""
     turns = [[str(m.get("role")), message_text(m.get("content"))] for m in chat.messages]
     content = orjson.dumps([turns, chat.fields.get("response_format"), answer], option=orjson.OPT_SORT_KEYS)
     return derive(secret, "content of an example", content.decode())[:_ID_CHARACTERS]

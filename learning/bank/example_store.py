@@ -1,87 +1,58 @@
-"""A tenant's own examples, as they are given, found and kept: by the API, by corrections, and by operators. Blocks."""
+"""Stores demonstrations in a tenant's bank, for the API, for corrections and for operators. Blocks."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
 from engines.chat import ChatRequest
 from learning.bank.demonstrations import Digested, digested
 from store.admission import Admission, Contributor
+from store.examples.bank import ExampleBank
 from store.examples.contributors import Standing
-from store.records import Admitted, Example, Kind, NewExample, Vector
+from store.records import Admitted, Example, NewExample, Vector
+
+if TYPE_CHECKING:
+    from router.embedding.embedder import BlockingEmbedder
 
 log = structlog.get_logger(__name__)
 
 _NEIGHBOURS = 8
 
 
-class Bank(Protocol):
-    """What is needed of store.examples.bank.ExampleBank."""
-
-    def admit(self, new: NewExample) -> Future[Admitted]: ...
-
-    def update(
-        self,
-        tenant: str,
-        id: int,
-        *,
-        answer: str | None = ...,
-        kind: Kind | None = ...,
-        pinned: bool | None = ...,
-        served_from_s: float | None = ...,
-    ) -> Future[Example | None]: ...
-
-    def page(
-        self, tenant: str, *, after_id: int = ..., limit: int = ..., kind: Kind | None = ...
-    ) -> Sequence[Example]: ...
-
-    def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]: ...
-
-
-class Embedder(Protocol):
-    """What is needed of router.embedding.embedder.Embedder."""
-
-    @property
-    def version(self) -> str: ...
-
-    def embed_blocking(self, text: str) -> Vector: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ExampleStore:
-    """Gives demonstrations to the bank, by its rules."""
+    """Checks demonstrations by the admission rules and stores them."""
 
-    bank: Bank
+    bank: ExampleBank
     find: Callable[[str, str], Example | None]
-    """The tenant's example that stands for a request."""
+    """The tenant's example made from a request, by the request's id."""
     admission: Admission
-    embedder: Embedder
+    embedder: BlockingEmbedder
     nearest: Callable[[str, Vector, int], list[tuple[int, float]]]
     followed: Callable[[int], object]
-    """Waits until this process's index has followed the log up to a place."""
+    """Waits until this process's index has followed the log up to a sequence number."""
     standing: Callable[[str, str, float], Standing]
-    """What a key has contributed so far. Blocks."""
+    """What a key has contributed so far, by tenant, key id and time. Blocks."""
     secret: bytes
 
     def digest(self, tenant: str, key_id: str | None, chat: ChatRequest, answer: str) -> Digested:
-        """What may be kept of a demonstration, given by whom it is. Milliseconds of CPU. Raises NotAdmitted."""
+        """What is kept of a demonstration from a key (None: from an operator). Some ms of CPU. Raises NotAdmitted."""
         by = None
         if key_id is not None:
             by = Contributor(**asdict(self.standing(tenant, key_id, time.time())))
         return digested(chat, answer, self.admission, "demonstration", contributor=by)
 
     def keep(self, new: NewExample) -> Admitted:
-        """Embed a demonstration and keep it; findable in this process when it returns. Blocks. Raises StoreBusy."""
+        """Embeds a demonstration and stores it; this process can find it when it returns. Blocks. Raises StoreBusy."""
         try:
             vector = self.embedder.embed_blocking(new.embedded_text)
         except Exception as error:
-            # Kept without a vector: the background pass embeds it.
+            # Stored without an embedding: the reembedder adds it.
             log.warning("embedding_failed", error=error)
         else:
             near = self.nearest(new.tenant, vector, _NEIGHBOURS)

@@ -1,4 +1,4 @@
-"""Deletes what is remembered of a tenant, or of one key or user of it. For the API and `understudy forget`. Blocks."""
+"""Deletes what is stored of a tenant, or of one key or user of it. For the API and `understudy forget`. Blocks."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _AGAIN_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was deleted."""
+    """Numbers of deleted rows."""
 
     examples: int
     answers: int
-    """Exact answers. They do not say whose request they answered, so those of the whole tenant go."""
+    """Exact answers. They do not say whose request they answered, so all of the tenant's are deleted."""
     requests: int
-    """Rows of the request log; only a whole tenant's. They hold no content; a forgotten key's id is taken off them."""
+    """Rows of the request log, which hold no content; only for a whole tenant. A deleted key's id is removed from them."""
     choices: int = 0
-    """What the router weighed for their requests: the requests' vectors, and with them the feedback."""
+    """Logged decisions, with the requests' embeddings and the feedback."""
     versions: int = 0
-    """Of what was learnt; only a whole tenant's. They hold weights, and learning anew leaves out what is gone."""
+    """Artifacts, which hold weights only; deleted for a whole tenant. Later training does not see the deleted rows."""
 
 
 class Forgetter:
-    """Over an open store."""
+    """Deletes from an open store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -41,13 +41,13 @@ class Forgetter:
         purge: bool = False,
         timeout_s: float = 60.0,
     ) -> Forgotten:
-        """Delete the examples, choices, feedback and requests' texts of a key, or of requests that named a user.
+        """Deletes the examples, choices, feedback and request texts of a key, or of requests that named a user.
 
-        The tenant's exact answers, which do not say whose they are, go all of them.
+        All of the tenant's exact answers are deleted, since they do not say whose they are.
 
-        `purge` waits until nothing of the removed vectors is in the tenant's index and its snapshot, which otherwise
-        happens in the background. See `erase` for what SQLite may still hold. Raises what writing raises, TimeoutError
-        among it.
+        `purge` waits until nothing of the removed embeddings is in the tenant's index and its snapshot, which otherwise
+        happens in the background. See `erase` for what SQLite may still hold. Raises what writing raises, including
+        TimeoutError.
         """
         store = self._store
         digest = user_digest(store.secret, tenant, user) if user else None
@@ -70,16 +70,16 @@ class Forgetter:
         return Forgotten(examples, answers, 0, choices)
 
     def tenant(self, tenant: str, timeout_s: float = 60.0) -> Forgotten:
-        """Delete everything of a tenant but its keys. Raises as `contributor` does."""
+        """Deletes everything of a tenant but its keys. Raises as `contributor` does."""
         store = self._store
         done = store.forget_tenant(tenant, timeout_s)
         store.purge_index(tenant)
         return Forgotten(done.examples, done.answers, done.requests, done.choices, done.versions)
 
     def erase(self, timeout_s: float = 60.0) -> bool:
-        """Write the database file anew without what was deleted; False while another process reads the old one on and on.
+        """Rewrites the database file without what was deleted; False if another process kept reading the old one.
 
-        Takes seconds per gigabyte, during which every process's writes wait.
+        Takes seconds per gigabyte, during which all writes wait.
         """
         until_s = time.monotonic() + timeout_s
         erased = self._store.erase(timeout_s)

@@ -1,4 +1,4 @@
-"""From grants between tenants' names to who may read whose examples, by id."""
+"""Turns configured grants between tenants' names into who may read whose examples, by tenant id."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 
-class Granted(Protocol):
-    """What is needed of understudy.settings.config.Grant."""
+class Grant(Protocol):
+    """Tenant `source` lets the tenants `to` read its examples (understudy.settings.config.Grant)."""
 
     @property
     def source(self) -> str: ...
@@ -16,8 +16,9 @@ class Granted(Protocol):
     def to(self) -> tuple[str, ...]: ...
 
 
-def lenders(grants: Iterable[Granted], id_of: Callable[[str], str]) -> Mapping[str, tuple[str, ...]]:
-    """Reader's id to its lenders' ids. `id_of` names a tenant's id; `id:HEX` is one already. Nobody lends to himself."""
+def lenders(grants: Iterable[Grant], id_of: Callable[[str], str]) -> Mapping[str, tuple[str, ...]]:
+    """Lenders' ids by reader's id. `id_of` turns a tenant's name into its id; `id:HEX` is one already. A grant of a tenant
+    to itself is ignored."""
 
     def tenant(name: str) -> str:
         return name[3:] if name.startswith("id:") else id_of(name)

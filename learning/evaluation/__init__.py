@@ -1,1 +1,1 @@
-"""What another policy would have brought, estimated from the log of decisions, with intervals."""
+"""Estimates from the log of decisions what another policy would have brought, with intervals."""

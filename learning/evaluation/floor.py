@@ -1,6 +1,6 @@
-"""Brings the quality floor's account of a tenant's served model up to date with the log. Blocks: for the learner.
+"""Updates the quality floor's account of a tenant and served model from the log. Blocks: for the learner.
 
-What the floor promises and how is router.choosing.floor's; here is only which rows are what.
+router.choosing.floor holds the guarantee and its mathematics; this module selects the rows it is computed from.
 """
 
 from __future__ import annotations
@@ -8,29 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from router.choosing.floor import FloorSettings, Judged, QualityFloor
+from store.decisions.choices import Choices
+from store.decisions.outcomes import Outcomes
 from store.learned.quality_floors import FloorRow
-from store.records import ChoiceRecord, OutcomeRecord
+from store.records import OutcomeRecord
 
 _BATCH = 2000
-
-
-class Choices(Protocol):
-    """What is needed of store.decisions.choices.Choices."""
-
-    def after(
-        self, row_id: int, limit: int = ..., *, tenant: str | None = ..., model: str | None = ...
-    ) -> list[tuple[int, ChoiceRecord]]: ...
-
-
-class Outcomes(Protocol):
-    """What is needed of store.decisions.outcomes.Outcomes."""
-
-    def after(
-        self, id: int, limit: int = ..., *, tenant: str | None = ..., model: str | None = ...
-    ) -> list[OutcomeRecord]: ...
 
 
 def caught_up(
@@ -45,12 +30,12 @@ def caught_up(
     now_s: float,
     lag_s: float = 60.0,
 ) -> tuple[FloorRow, QualityFloor]:
-    """The row to keep, and the account for its `state()`. `last` is the row kept before, or None.
+    """The updated row, and the account for its `state()`. `last` is the stored row, or None.
 
-    A row of another promise, or one that cannot be read, is passed over and everything the log still holds is read
-    again. So it is when judging turns out to be rarer than the settings say: then with the share found, which is lower.
-    `lag_s`: after how many seconds a judgement, if there is one, has come in and changed the share; at the pace of the
-    traffic this is the lag in requests, where it is more than the settings'.
+    A row with other settings, or one that cannot be read, is ignored and the whole log is read again. The same happens
+    when requests turn out to be judged with a lower probability than the settings say; then that lower share is used.
+    `lag_s`: seconds within which a judgement, if there is one, has arrived and changed the share; at the rate of the
+    traffic this is the lag in requests, if it is more than the settings'.
     """
     if last is not None and (floor := _restored(last.state, settings)) is not None:
         before = floor.requests
@@ -64,7 +49,7 @@ def caught_up(
             if now_s > last.at_s:
                 floor.keep_pace(floor.requests - before, now_s - last.at_s, lag_s)
             return replace(
-                row, cap=floor.offload_cap(), standing=floor.standing(), state=floor.to_json()
+                row, cap=floor.offload_cap(), standing=floor.status(), state=floor.to_json()
             ), floor
     share = settings.judged_share
     while True:
@@ -75,7 +60,7 @@ def caught_up(
             share = error.probability
         else:
             if last is not None:
-                # What lies before these places was read just now, or is gone for good: ids are never given out again.
+                # What lies before these ids was read just now or is deleted: ids are never reused.
                 row = replace(
                     row,
                     last_choice=max(row.last_choice, last.last_choice),
@@ -86,7 +71,7 @@ def caught_up(
 
 def _restored(state: str, settings: FloorSettings) -> QualityFloor | None:
     try:
-        # Judging may have been rarer once than it is said to be now: the bound then stays with what it was.
+        # The share may have been lower than it is configured now; the bound then keeps the lower one.
         share = min(settings.judged_share, float(json.loads(state)["judged_share"]))
         return QualityFloor.from_json(state, replace(settings, judged_share=share))
     except (ValueError, KeyError, TypeError):
@@ -94,6 +79,8 @@ def _restored(state: str, settings: FloorSettings) -> QualityFloor | None:
 
 
 class _JudgedMoreRarely(ValueError):
+    """A request was judged with a lower probability than the account assumes."""
+
     def __init__(self, probability: float) -> None:
         super().__init__(f"a request was judged with probability {probability}")
         self.probability = probability
@@ -110,6 +97,7 @@ def _read(
     reference: str,
     now_s: float,
 ) -> FloorRow:
+    """Reads the rows after the given ids into `floor`. Raises _JudgedMoreRarely."""
     waiting: list[Judged] = []
     while True:
         rows = choices.after(last_choice, _BATCH, tenant=tenant, model=model)
@@ -117,7 +105,7 @@ def _read(
         waiting += judgements(noted, reference, floor.settings.judged_share)
         last_choice = rows[-1][0] if rows else last_choice
         last_outcome = noted[-1].id if noted else last_outcome
-        # While more choices follow, what was judged after the last of these waits for its time.
+        # While more choices follow, judgements later than the last choice read wait for it.
         until_s = rows[-1][1].at_s if len(rows) == _BATCH else float("inf")
         due = sorted((each for each in waiting if each.at_s <= until_s), key=lambda each: each.at_s)
         waiting = [each for each in waiting if each.at_s > until_s]
@@ -129,7 +117,7 @@ def _read(
         model,
         now_s,
         floor.offload_cap(),
-        floor.standing(),
+        floor.status(),
         last_choice,
         last_outcome,
         floor.to_json(),
@@ -137,9 +125,10 @@ def _read(
 
 
 def judgements(outcomes: Sequence[OutcomeRecord], reference: str, judged_share: float) -> list[Judged]:
-    """What was found, by a coin of known probability, of answers that went out and were not the reference's.
+    """The judgements of served answers of other engines than the reference, each decided by a coin of known probability.
 
-    A judge's and a label's: users speak when they like. Raises ValueError where the coin was rarer than `judged_share`.
+    Judges and labels count; users give feedback when they like. Raises ValueError where the coin's probability was lower
+    than `judged_share`.
     """
     found = []
     for outcome in outcomes:

@@ -1,6 +1,6 @@
-"""Quality against cost, policy by policy and dial by dial, from one log: as data for JSON and as a table in plain text.
+"""Quality against cost, by policy and preference, from one log: as data for JSON and as a plain text table.
 
-A point is what a policy would have brought, with its intervals. Pictures of it: learning.evaluation.frontier_page.
+A point is the estimated outcome of a policy, with its intervals.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def frontier(
     resamples: int = 1000,
     clip: float | None = None,
     seed: int = 0,
-    told: Callable[[float], None] = lambda done: None,
+    progress: Callable[[float], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """What each policy would have brought; JSON-able, no number in it is infinite or nan (null instead).
+    """The estimated outcome of each policy; JSON-able, without infinite or nan numbers (null instead).
 
     {"requests", "actions", "quality_is", "self_selected", "left_out", "judged", "level", "points": [{"policy", "dial",
     "offloaded", "unsupported", "effective_samples", "quality": {method: {"value", "low", "high"}}, "cost_usd": ...,
-    "latency_s": ..., "rewards": {dial: ...}}]}. A policy that looks at the dial has a point for each; for the others `dial`
-    is null and `rewards` has all of them. `told` hears now and then which share is done, 0 to 1, and may raise to end it.
-    Raises ValueError for a dial outside 0..1, and what the policies and `told` raise.
+    "latency_s": ..., "rewards": {dial: ...}}]}. A dial is a preference, 0 to 1. A policy that depends on the dial has a
+    point for each; for the others `dial` is null and `rewards` has all of them. `progress` is called with the share done,
+    0 to 1, and may raise to stop. Raises ValueError for a dial outside 0..1, and what the policies and `progress` raise.
     """
     if not dials or not all(0.0 <= dial <= 1.0 for dial in dials):
         raise ValueError(
@@ -55,7 +55,7 @@ def frontier(
     of = sum(len(shown) if policy.uses_dial else 1 for policy in policies)
     for policy in policies:
         for own in [(dial,) for dial in shown] if policy.uses_dial else [tuple(shown)]:
-            told(len(points) / of)
+            progress(len(points) / of)
             target = policy.decide(logged, own[0])
             figures = {
                 name: figure
@@ -75,8 +75,8 @@ def frontier(
                     "effective_samples": quality.effective_samples,
                     "clipped": quality.clipped,
                     "clipping_bias": quality.clipping_bias,
-                    **{name: _told(found[name]) for name in ("quality", "cost_usd", "latency_s")},
-                    "rewards": {str(dial): _told(found[f"reward {dial}"]) for dial in own},
+                    **{name: _intervals(found[name]) for name in ("quality", "cost_usd", "latency_s")},
+                    "rewards": {str(dial): _intervals(found[f"reward {dial}"]) for dial in own},
                 }
             )
     return {
@@ -92,7 +92,7 @@ def frontier(
 
 
 def table(data: dict[str, Any], method: Method = "dr") -> str:
-    """The points as lines of text, one method's figures; what to beware of below."""
+    """The points as lines of text with one method's figures, followed by the cautions."""
     lines = [
         f"{data['requests']} requests, quality known of {data['judged']}; {method}, {data['level']:.0%} intervals;"
         f" quality is {_MEANS[data['quality_is']]}",
@@ -109,7 +109,7 @@ def table(data: dict[str, Any], method: Method = "dr") -> str:
 
 
 def cautions(data: dict[str, Any]) -> list[str]:
-    """What to know before believing the points; nothing if there is nothing."""
+    """What limits the validity of the points, as lines of text; none if nothing does."""
     said = []
     if any(point["unsupported"] > 0.01 for point in data["points"]):
         said.append(
@@ -137,7 +137,7 @@ _MEANS = {
 }
 
 
-def _told(estimates: dict[Method, Estimate]) -> dict[str, dict[str, float | None]]:
+def _intervals(estimates: dict[Method, Estimate]) -> dict[str, dict[str, float | None]]:
     return {
         method: {
             "value": _finite(estimates[method].value),

@@ -1,7 +1,7 @@
-"""Intervals by the bootstrap for means and ratios of means over requests, all resamples in one matrix product.
+"""Bootstrap intervals for means and ratios of means over requests, with all resamples in one matrix product.
 
 Studentised (bootstrap-t): each resample's distance is measured in its own standard error, which follows skewed weights where
-percentiles lag behind. Where hardly anything was seen, resampling what was seen cannot tell what was not: see `few`.
+percentiles do not. Where only few samples were seen, resampling them underestimates the uncertainty: see `widened`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 FEW = 100.0
-"""Effective samples below which an interval is widened to the binomial one."""
+"""Effective number of samples below which an interval is widened to the binomial one."""
 _AT_ONCE = 2_000_000
-"""Numbers drawn at once: 16 MB."""
+"""Random numbers drawn at once: 16 MB."""
 
 
 class Interval(NamedTuple):
-    """Both ends belong to it."""
+    """A closed interval."""
 
     low: float
     high: float
 
 
 class Ratio(NamedTuple):
-    """mean(above) / mean(below), both [n]. A plain mean has ones below."""
+    """mean(above) / mean(below), both [n]; for a plain mean `below` is all ones."""
 
     above: Floats
     below: Floats
@@ -40,10 +40,10 @@ def bootstrap(
 ) -> list[tuple[float, Interval]]:
     """Each ratio's value and its interval, from the same resamples of the n requests.
 
-    (nan, everything) where `below` is all zeros; an interval without width where no resample differs. Efron & Tibshirani
+    (nan, -inf to inf) where `below` is all zeros; an interval of width 0 where no resample differs. Efron & Tibshirani
     1993, "An introduction to the bootstrap", section 12.5; the standard error of a ratio by the delta method.
 
-    Raises ValueError for an empty log, a level outside (0, 1), or fewer than 100 resamples, whose tails mean nothing.
+    Raises ValueError for an empty log, a level outside (0, 1), or fewer than 100 resamples, which say nothing of the tails.
     """
     n = len(ratios[0].above)
     if n < 1 or resamples < 100 or not 0.0 < level < 1.0:
@@ -60,7 +60,7 @@ def bootstrap(
     ]
 
 
-def few(
+def widened(
     interval: Interval,
     mean: float,
     samples: float,
@@ -71,9 +71,9 @@ def few(
 ) -> Interval:
     """The interval, kept within the bounds of the values and widened where it rests on fewer than FEW samples.
 
-    `mean` of `samples` effective values. What is added is the binomial interval of Agresti & Coull 1998, "Approximate is
-    better than exact": no values within bounds spread more than those at the ends. `dispersion` is how much they were seen
-    to spread compared with that, 0 to 1; it is believed as far as there are samples.
+    `mean` is that of `samples` effective values. It is widened to the binomial interval of Agresti & Coull 1998,
+    "Approximate is better than exact": no values within bounds vary more than those at the ends. `dispersion` is the
+    observed variance as a share of that, 0 to 1; the more samples, the more it counts.
     """
     low, high = (float(np.clip(each, *bounds)) for each in interval)
     if samples >= FEW and high > low:
@@ -105,7 +105,7 @@ def _interval(
 
 
 def _counts(n: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each request is in each resample, [resamples, n], some rows at a time."""
+    """How often each request is in each resample, [resamples, n], in blocks of rows."""
     rng = np.random.default_rng(seed)
     at_once = max(1, _AT_ONCE // n)
     for start in range(0, resamples, at_once):

@@ -1,6 +1,6 @@
-"""From the store's rows to the arrays that policies are evaluated on: one row per request, one column per action.
+"""Turns rows of the store into the arrays that policies are evaluated on: one row per request, one column per action.
 
-Says what it had to leave out and what it had to assume. Holds no text.
+Reports which rows were left out and what was assumed. Holds no text.
 """
 
 from __future__ import annotations
@@ -9,68 +9,61 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from learning.evaluation.off_policy import Figure, Log, checked_log, looked_estimated
+from learning.evaluation.off_policy import Figure, Log, checked_log, with_estimated_known_probability
 from router.choosing.reward import reward, weights
 from router.plan import Action
+from store.decisions.outcomes import Experience
 from store.records import ChoiceRecord, OutcomeRecord
 
 Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
 Quality = Literal["relative", "measured"]
-"""relative: the reference's own answers are 1 by definition, as judges see it. measured: as labels and users say."""
+"""relative: a judge compares with the reference, whose answers are 1 by definition. measured: by labels and users."""
 
 _RANK = {"label": 0, "judge": 1, "user": 2, "implicit": 3}
-"""Where several sources spoke of one answer, the first of these counts."""
-_OF_THEIR_OWN_ACCORD = ("user", "implicit")
+"""Where an answer has outcomes of several sources, those of the first in this order count."""
+_VOLUNTARY = ("user", "implicit")
 
 
 class NothingLogged(Exception):
     """No row of the log can be evaluated; the text says why."""
 
 
-class Experience(Protocol):
-    """What is needed of store.decisions.outcomes.Experience."""
-
-    @property
-    def choice(self) -> ChoiceRecord: ...
-
-    @property
-    def outcomes(self) -> Sequence[OutcomeRecord]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Logged:
-    """n requests of one served model, K actions, and what is to be known about them before believing a figure."""
+    """n requests of one served model, K actions, and the limits of what they show."""
 
     log: Log
     actions: tuple[Action, ...]
-    """Columns. Engines as they came, small to large."""
+    """The columns: engines as in the log, small to large."""
     reference: npt.NDArray[np.int64]
-    """[n]: the column of the reference engine, as it came."""
+    """[n]: the column of the reference engine without examples."""
     available: Booleans
-    """[n, K]"""
+    """[n, K]: whether the action was weighed."""
     expected_quality: Floats
-    """[n, K]: what the router expected when it chose; 0 where an action was not to be had. So for the next two."""
+    """[n, K]: the router's expectation when it chose; 0 where the action was not available."""
     expected_cost_usd: Floats
+    """[n, K], as expected_quality."""
     expected_latency_s: Floats
+    """[n, K], as expected_quality."""
     similarities: tuple[tuple[float, ...], ...]
-    """Of each request's candidates, best first."""
+    """Cosines of each request's candidates, best first."""
     choices: tuple[ChoiceRecord, ...]
     quality_is: Quality
     self_selected: bool
-    """Quality came from people who chose to speak: assumed to be like those who did not."""
+    """Whether quality is known from people who chose to give feedback, assumed to be like those who did not."""
     left_out: Mapping[str, int]
-    """Why rows were not used: other (a stand-in answered), impossible (chosen with probability 0, or not finite)."""
+    """Number of unused rows by reason: other (another engine answered), impossible (probability 0, or not finite)."""
 
     def rewards(self, preference: float) -> Floats:
-        """[n]: reward of what was chosen, by router.choosing.reward at this dial; nan where quality is unknown.
+        """[n]: reward of the chosen action (router.choosing.reward) at this preference; nan where quality is unknown.
 
-        Cost and latency are what they came to, as shares of the dearest and slowest action as it was expected.
+        Cost and latency are the observed ones, as shares of the dearest and slowest action's expected ones.
         """
         dial = weights(preference)
         rows = np.arange(len(self.log))
@@ -87,7 +80,7 @@ class Logged:
         )
 
     def figures(self, preference: float) -> dict[str, Figure]:
-        """quality, cost_usd, latency_s, and the reward at this dial, for learning.evaluation.off_policy.estimate."""
+        """quality, cost_usd, latency_s, and the reward at this preference, for learning.evaluation.off_policy.estimate."""
         known = np.isfinite(self.log.quality)
         return {
             "quality": Figure(self.log.quality, known, (0.0, 1.0)),
@@ -97,89 +90,121 @@ class Logged:
         }
 
     def reference_quality(self) -> Floats:
-        """[n]: expected of the reference; 1 by definition where quality is relative to it."""
+        """[n]: expected quality of the reference; 1 by definition where quality is relative to it."""
         if self.quality_is == "relative":
             return np.ones(len(self.log))
         return self.expected_quality[np.arange(len(self.log)), self.reference]
 
 
 def logged(experiences: Iterable[Experience], *, quality_is: Quality | None = None) -> Logged:
-    """The arrays. `quality_is` None: measured if a label or a user spoke of a reference's answer, else relative.
+    """The log as arrays. `quality_is` None: measured if a label or a user judged a reference's answer, else relative.
 
     Raises NothingLogged.
     """
+    kept, left_out = _usable(experiences)
+    if not kept:
+        raise NothingLogged(
+            f"no request of the log says what it weighed and took ({left_out or 'it is empty'})"
+        )
+    actions = _columns(kept)
+    weighed = _weighed(kept, actions)
+    found = [_quality(experience.outcomes) for experience in kept]
+    is_reference = weighed.chosen == weighed.reference
+    if quality_is is None:
+        quality_is = _quality_is(found, is_reference)
+    by_definition = is_reference & (quality_is == "relative")
+    values, probability = _known(found, by_definition)
+    self_selected = any(
+        each is not None and each[2] in _VOLUNTARY and not fixed
+        for each, fixed in zip(found, by_definition, strict=True)
+    )
+    choices = tuple(experience.choice for experience in kept)
+    log = checked_log(
+        weighed.probabilities / weighed.probabilities.sum(1, keepdims=True),
+        weighed.chosen,
+        values,
+        _filled(probability, weighed.chosen),
+        [choice.cost_usd for choice in choices],
+        [choice.total_ms / 1000.0 for choice in choices],
+        _features(choices),
+    )
+    return Logged(
+        with_estimated_known_probability(log) if self_selected else log,
+        actions,
+        weighed.reference,
+        weighed.available,
+        weighed.quality,
+        weighed.cost_usd,
+        weighed.latency_s,
+        tuple(tuple(float(c["similarity"]) for c in choice.candidates) for choice in choices),
+        choices,
+        quality_is,
+        self_selected,
+        left_out,
+    )
+
+
+def _usable(experiences: Iterable[Experience]) -> tuple[list[Experience], dict[str, int]]:
+    """The experiences that can be evaluated, and the number of the others by reason."""
     left_out: Counter[str] = Counter()
     kept: list[Experience] = []
     for experience in experiences:
-        reason = _unusable(experience.choice)
-        if reason:
+        if reason := _unusable(experience.choice):
             left_out[reason] += 1
         else:
             kept.append(experience)
-    if not kept:
-        raise NothingLogged(
-            f"no request of the log says what it weighed and took ({dict(left_out) or 'it is empty'})"
-        )
-    actions = _columns(kept)
+    return kept, dict(left_out)
+
+
+class _Weighed(NamedTuple):
+    """The logged actions: [n, K] but for `chosen` and `reference`, which are columns, [n]."""
+
+    probabilities: Floats
+    quality: Floats
+    cost_usd: Floats
+    latency_s: Floats
+    available: Booleans
+    chosen: npt.NDArray[np.int64]
+    reference: npt.NDArray[np.int64]
+
+
+def _weighed(kept: Sequence[Experience], actions: Sequence[Action]) -> _Weighed:
     column = {action: index for index, action in enumerate(actions)}
     n, width = len(kept), len(actions)
     probabilities, quality, cost, latency = (np.zeros((n, width)) for _ in range(4))
     available = np.zeros((n, width), bool)
     chosen, reference = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for row, experience in enumerate(kept):
-        weighed = experience.choice.actions
-        for place, each in enumerate(weighed):
+        for place, each in enumerate(experience.choice.actions):
             at = column[_action(each)]
             available[row, at] = True
-            probabilities[row, at] = each["probability"]
-            quality[row, at], cost[row, at], latency[row, at] = (
-                each["quality"],
-                each["cost_usd"],
-                each["latency_s"],
-            )
+            probabilities[row, at], quality[row, at] = each["probability"], each["quality"]
+            cost[row, at], latency[row, at] = each["cost_usd"], each["latency_s"]
             if place == experience.choice.chosen:
                 chosen[row] = at
-        reference[row] = column[_action(weighed[-1])]
-    found = [_quality(experience.outcomes) for experience in kept]
-    is_reference = chosen == reference
-    if quality_is is None:
-        told = any(f is not None and f[2] != "judge" and r for f, r in zip(found, is_reference, strict=True))
-        quality_is = "measured" if told else "relative"
+        reference[row] = column[_action(experience.choice.actions[-1])]
+    return _Weighed(probabilities, quality, cost, latency, available, chosen, reference)
+
+
+_Known = tuple[float, float, str]
+"""Quality, the probability that it became known, and its source."""
+
+
+def _quality_is(found: Sequence[_Known | None], is_reference: Booleans) -> Quality:
+    measured = any(f is not None and f[2] != "judge" and r for f, r in zip(found, is_reference, strict=True))
+    return "measured" if measured else "relative"
+
+
+def _known(found: Sequence[_Known | None], by_definition: Booleans) -> tuple[Floats, Floats]:
+    """[n]: quality, and the probability that it became known; both 1 by definition, nan where nothing is known."""
     values = np.array([math.nan if each is None else each[0] for each in found])
-    looked = np.array([math.nan if each is None else each[1] for each in found])
-    by_definition = is_reference & (quality_is == "relative")
-    values[by_definition], looked[by_definition] = 1.0, 1.0
-    self_selected = any(
-        each is not None and each[2] in _OF_THEIR_OWN_ACCORD and not fixed
-        for each, fixed in zip(found, by_definition, strict=True)
-    )
-    choices = tuple(experience.choice for experience in kept)
-    log = checked_log(
-        probabilities / probabilities.sum(1, keepdims=True),
-        chosen,
-        values,
-        _filled(looked, chosen),
-        [choice.cost_usd for choice in choices],
-        [choice.total_ms / 1000.0 for choice in choices],
-        _features(choices),
-    )
-    return Logged(
-        looked_estimated(log) if self_selected else log,
-        actions,
-        reference,
-        available,
-        quality,
-        cost,
-        latency,
-        tuple(tuple(float(c["similarity"]) for c in choice.candidates) for choice in choices),
-        choices,
-        quality_is,
-        self_selected,
-        dict(left_out),
-    )
+    probability = np.array([math.nan if each is None else each[1] for each in found])
+    values[by_definition], probability[by_definition] = 1.0, 1.0
+    return values, probability
 
 
 def _unusable(choice: ChoiceRecord) -> str:
+    """Why a choice cannot be evaluated (see Logged.left_out); empty if it can."""
     if not 0 <= choice.chosen < len(choice.actions):
         return "other"
     numbers = [
@@ -195,7 +220,7 @@ def _unusable(choice: ChoiceRecord) -> str:
 
 
 def _columns(kept: Sequence[Experience]) -> tuple[Action, ...]:
-    """Every action that was ever to be had, in an order that agrees with most rows: by mean place, then by name."""
+    """Every action of the log, in an order that agrees with most rows: by mean place, then by name."""
     places: dict[Action, list[float]] = {}
     for experience in kept:
         last = len(experience.choice.actions) - 1
@@ -208,8 +233,8 @@ def _action(each: Mapping[str, object]) -> Action:
     return Action(str(each["engine"]), bool(each["with_examples"]))
 
 
-def _quality(outcomes: Sequence[OutcomeRecord]) -> tuple[float, float, str] | None:
-    """(quality, probability of knowing it, source) of the answer that was served, by the best source that spoke of it."""
+def _quality(outcomes: Sequence[OutcomeRecord]) -> _Known | None:
+    """What is known of the served answer's quality, from the best source that judged it."""
     served = [outcome for outcome in outcomes if outcome.served]
     if not served:
         return None
@@ -218,19 +243,19 @@ def _quality(outcomes: Sequence[OutcomeRecord]) -> tuple[float, float, str] | No
     return sum(o.quality for o in of) / len(of), max(o.probability for o in of), source
 
 
-def _filled(looked: Floats, chosen: npt.NDArray[np.int64]) -> Floats:
-    """Where nothing became known the coin's probability is not in the log: taken from the others of the same action."""
-    known = np.isfinite(looked)
-    filled = np.where(known, looked, float(looked[known].mean()) if known.any() else 1.0)
+def _filled(probability: Floats, chosen: npt.NDArray[np.int64]) -> Floats:
+    """Fills in unknown probabilities, which the log does not hold, with the mean of the same action's known ones."""
+    known = np.isfinite(probability)
+    filled = np.where(known, probability, float(probability[known].mean()) if known.any() else 1.0)
     for action in np.unique(chosen):
         of = chosen == action
         if (of & known).any():
-            filled[of & ~known] = looked[of & known].mean()
+            filled[of & ~known] = probability[of & known].mean()
     return filled
 
 
 def _features(choices: Sequence[ChoiceRecord], projected: int = 16) -> Floats:
-    """[n, d]: the context by name, and the request's vector on a few random directions; 0 where there is none."""
+    """[n, d]: the context features by name, and the embedding projected on a few random directions; 0 where missing."""
     names = sorted({name for choice in choices for name in choice.context})
     context = np.array([[choice.context.get(name, 0.0) for name in names] for choice in choices])
     versions = Counter(choice.embedding_version for choice in choices if choice.vector is not None)

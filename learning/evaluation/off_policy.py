@@ -1,8 +1,10 @@
-"""What another policy would have brought, estimated from the log of this one: IPS, self-normalised IPS, doubly robust.
+"""Off-policy estimators: what another policy would have brought, from this one's log. IPS, self-normalised IPS, doubly
+robust.
 
-Each request's chosen action is weighted by how much likelier the other policy is to choose it. That is unbiased as long
-as the log gave every action a chance that the other policy takes; the share of the other policy that the log cannot speak
-for is reported as `unsupported`. Where quality was looked for by a coin (judging is sampled), its probability counts too.
+Each request's chosen action is weighted by how much likelier the other policy is to choose it. That is unbiased as long as
+the log gave a chance to every action that the other policy takes; the share of the other policy without such a chance is
+reported as `unsupported`. Where a coin decides whether quality becomes known (judging is sampled), its probability
+counts too.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, few
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -24,22 +26,22 @@ METHODS: tuple[Method, ...] = ("ips", "snips", "dr")
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Logged decisions: n requests, K actions. Build it with `checked_log` where the arrays come from outside."""
+    """Logged decisions: n requests, K actions. `checked_log` makes one from arrays that are not trusted."""
 
     probabilities: Floats
-    """[n, K]: with which each action was taken; 0 where it was not to be had."""
+    """[n, K]: with which each action was taken; 0 where it was not available."""
     chosen: Ints
-    """[n]: which one was."""
+    """[n]: the column of the action taken."""
     quality: Floats
     """[n]: of the chosen action's answer, 0 to 1; nan where unknown."""
-    looked: Floats
+    known_probability: Floats
     """[n]: probability that the chosen action's quality became known, above 0; 1 where it always does."""
     cost_usd: Floats
-    """[n]"""
+    """[n]: of the chosen action."""
     latency_s: Floats
-    """[n]"""
+    """[n]: of the chosen action."""
     features: Floats
-    """[n, d]: of the request, known before deciding; what the doubly robust estimator predicts from. May have d = 0."""
+    """[n, d]: of the request, known before the decision; the doubly robust estimator predicts from them. d may be 0."""
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -47,38 +49,39 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One figure of a policy, with what it rests on."""
+    """One figure of a policy, with the evidence it rests on."""
 
     method: Method
     value: float
     interval: Interval
     requests: int
     effective_samples: float
-    """How many requests logged by the policy itself would say as much: Kish's (sum w)^2 / sum w^2, or what the logged
-    probabilities let expect if that is less: a heavy weight that was not drawn is missing in the sums, not in the risk."""
+    """Number of requests logged by the policy itself that would give as much evidence: Kish's (sum w)^2 / sum w^2, or the
+    number expected from the logged probabilities if that is less, since a heavy weight that was not drawn is missing in the
+    sums, not in the risk."""
     unsupported: float
     """Mean probability that the policy gives to actions which the log could not take: nothing is known of these."""
     clipped: float
-    """Share of requests whose weight was cut."""
+    """Share of requests whose weight was clipped."""
     clipping_bias: float
-    """What cutting took away at most, for values in 0..1: negative, it is too low by up to this. 0 without cutting."""
+    """Lower bound of the bias from clipping, for values in 0..1: the estimate is too low by at most this. 0 without it."""
 
 
 def checked_log(
     probabilities: npt.ArrayLike,
     chosen: npt.ArrayLike,
     quality: npt.ArrayLike,
-    looked: npt.ArrayLike,
+    known_probability: npt.ArrayLike,
     cost_usd: npt.ArrayLike,
     latency_s: npt.ArrayLike,
     features: npt.ArrayLike,
 ) -> Log:
-    """A Log out of arrays of any kind. Raises ValueError naming the array whose shape or values are impossible."""
+    """A Log from arrays of any kind. Raises ValueError naming the array whose shape or values are impossible."""
     log = Log(
         np.asarray(probabilities, np.float64),
         np.asarray(chosen, np.int64),
         np.asarray(quality, np.float64),
-        np.asarray(looked, np.float64),
+        np.asarray(known_probability, np.float64),
         np.asarray(cost_usd, np.float64),
         np.asarray(latency_s, np.float64),
         np.asarray(features, np.float64),
@@ -86,7 +89,7 @@ def checked_log(
     if log.probabilities.ndim != 2 or log.features.ndim != 2 or len(log.features) != len(log.probabilities):
         raise ValueError("probabilities must be [requests, actions] and features [requests, features]")
     n, actions = log.probabilities.shape
-    for name in ("chosen", "quality", "looked", "cost_usd", "latency_s"):
+    for name in ("chosen", "quality", "known_probability", "cost_usd", "latency_s"):
         if getattr(log, name).shape != (n,):
             raise ValueError(f"{name} has the shape {getattr(log, name).shape}; {n} requests need ({n},)")
     if n and not (log.chosen.min() >= 0 and log.chosen.max() < actions):
@@ -95,8 +98,8 @@ def checked_log(
         raise ValueError("probabilities must be finite and not negative")
     if not (log.probabilities[np.arange(n), log.chosen] > 0).all():
         raise ValueError("an action was chosen that the log says had probability 0")
-    if not ((log.looked > 0) & (log.looked <= 1)).all():
-        raise ValueError("looked must lie above 0 and at most at 1")
+    if not ((log.known_probability > 0) & (log.known_probability <= 1)).all():
+        raise ValueError("known_probability must lie above 0 and at most at 1")
     if not (
         np.isfinite(log.features).all()
         and np.isfinite(log.cost_usd).all()
@@ -108,16 +111,16 @@ def checked_log(
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What is to be averaged: quality, cost, a reward of both; of the chosen action."""
+    """A value per request to be averaged, of the chosen action: quality, cost, or a reward."""
 
     values: Floats
     """[n]"""
     known: npt.NDArray[np.bool_] | None = None
-    """[n]: where it became known, by a coin of probability `Log.looked`; None: always, as costs are."""
+    """[n]: where it became known, with `Log.known_probability`; None: always, as costs are."""
     bounds: tuple[float, float] | None = None
-    """Values lie within; estimates and intervals are then kept there."""
+    """Smallest and largest possible value; estimates and intervals are kept within."""
     predicted: Floats | None = None
-    """[n, K]: `cross_fitted`'s, where it is known already: it does not depend on the target."""
+    """[n, K]: the result of `cross_fitted` if it is known already: it does not depend on the target."""
 
 
 def estimate(
@@ -133,9 +136,9 @@ def estimate(
 ) -> dict[str, dict[Method, Estimate]]:
     """The mean of each figure had `target` decided instead, by each method.
 
-    `target` is [n, K]: the other policy's probabilities of each action. `clip` cuts weights above it, which makes
-    estimates of values above 0 too low, and steadier. Each figure has an interval of its own, resampled by request; that all
-    of them hold at once is less likely.
+    `target` is [n, K]: the other policy's probabilities of each action. `clip` limits weights, which makes estimates of
+    positive values too low, and steadier. Each figure has its own interval, resampled by request; that all of them hold
+    at once is less likely.
 
     ips: Horvitz & Thompson 1952, "A generalization of sampling without replacement". snips: Swaminathan & Joachims 2015,
     "The self-normalized estimator for counterfactual learning". dr: Dudik, Langford & Li 2011, "Doubly robust policy
@@ -164,9 +167,8 @@ def estimate(
         how, bounds = weighted[name], figures[name].bounds
         if bounds is not None:
             value = float(np.clip(value, *bounds))
-            interval = few(
-                interval, how.mean, how.samples, bounds, level, dispersion=_dispersion(how, bounds)
-            )
+            dispersion = _dispersion(how, bounds)
+            interval = widened(interval, how.mean, how.samples, bounds, level, dispersion=dispersion)
         found[name][method] = Estimate(
             method, value, interval, n, how.samples, unsupported, how.clipped, how.clipping_bias
         )
@@ -174,7 +176,7 @@ def estimate(
 
 
 def _dispersion(how: _Weighted, bounds: tuple[float, float]) -> float:
-    """Variance of the values, weighted, as a share of what it is when they all lie at the bounds."""
+    """Weighted variance of the values, as a share of the largest variance within the bounds."""
     most = (how.mean - bounds[0]) * (bounds[1] - how.mean)
     if most <= 0.0:
         return 1.0
@@ -182,15 +184,15 @@ def _dispersion(how: _Weighted, bounds: tuple[float, float]) -> float:
 
 
 def with_prediction(log: Log, figure: Figure, seed: int = 0) -> Figure:
-    """The figure with what the model predicts, so that many targets need it to be fitted only once."""
+    """The figure with the model's predictions, so that the model is fitted once for many targets."""
     known = np.isfinite(figure.values) & (True if figure.known is None else figure.known)
-    looked = np.ones(len(log)) if figure.known is None else log.looked
-    return replace(figure, predicted=cross_fitted(log, figure.values, known, looked, seed=seed))
+    probability = np.ones(len(log)) if figure.known is None else log.known_probability
+    return replace(figure, predicted=cross_fitted(log, figure.values, known, probability, seed=seed))
 
 
 class _Weighted(NamedTuple):
     known: npt.NDArray[np.bool_]
-    looked: Floats
+    known_probability: Floats
     weights: Floats
     values: Floats
     """0 where unknown."""
@@ -208,19 +210,19 @@ def _weighted(log: Log, target: Floats, figure: Figure, clip: float | None) -> _
     known = np.isfinite(figure.values) & (True if figure.known is None else figure.known)
     if always and not known.all():
         raise ValueError("a figure that is always known holds values that are not finite")
-    looked = np.ones(n) if always else log.looked
-    full = target[rows, log.chosen] / log.probabilities[rows, log.chosen] / looked
+    probability = np.ones(n) if always else log.known_probability
+    full = target[rows, log.chosen] / log.probabilities[rows, log.chosen] / probability
     full = np.where(known, full, 0.0)
     weights = full if clip is None else np.minimum(full, clip)
     values = np.where(known, figure.values, 0.0)
     cut = weights < full
     return _Weighted(
         known,
-        looked,
+        probability,
         weights,
         values,
         float((weights * values).sum() / weights.sum()) if weights.any() else 0.0,
-        _effective_samples(log, target, weights, looked),
+        _effective_samples(log, target, weights, probability),
         float(cut.mean()),
         -float((full - weights).mean()) if cut.any() else 0.0,
     )
@@ -233,7 +235,7 @@ def _ratio(method: Method, log: Log, target: Floats, figure: Figure, how: _Weigh
         return Ratio(how.weights * how.values, np.ones(len(log)))
     predicted = figure.predicted
     if predicted is None:
-        predicted = cross_fitted(log, figure.values, how.known, how.looked, seed=seed)
+        predicted = cross_fitted(log, figure.values, how.known, how.known_probability, seed=seed)
     left = np.where(how.known, how.values - predicted[np.arange(len(log)), log.chosen], 0.0)
     return Ratio((target * predicted).sum(1) + how.weights * left, np.ones(len(log)))
 
@@ -242,15 +244,15 @@ def cross_fitted(
     log: Log,
     values: Floats,
     known: npt.NDArray[np.bool_],
-    looked: Floats,
+    known_probability: Floats,
     *,
     folds: int = 5,
     seed: int = 0,
 ) -> Floats:
     """[n, K]: the value of every action as predicted by models that did not see the request.
 
-    Ridge regression on the request's features, one slope for all actions, plus for each action a level and a slope of its
-    own, fitted to what is left. Weighted by 1 / looked, so that it aims at the traffic and not at the judged part of it.
+    Ridge regression on the request's features: one slope for all actions, then per action a level and a slope fitted to
+    the residuals. Weighted by 1 / known_probability, so that it fits the traffic and not the judged part of it.
     """
     n, actions = log.probabilities.shape
     features = log.features
@@ -262,7 +264,7 @@ def cross_fitted(
         inside, seen = fold == number, (fold != number) & known
         if not seen.any():
             continue
-        weight = looked.min() / looked
+        weight = known_probability.min() / known_probability
         x, w, y, chosen = scaled[seen], weight[seen], values[seen], log.chosen[seen]
         level = _level(y, w, chosen, actions, float((w * y).sum() / w.sum()))
         slope = ridge(x, y - level[chosen], w)
@@ -275,13 +277,13 @@ def cross_fitted(
             if of.any():
                 predicted[inside, action] += scaled[inside] @ ridge(x[of], y[of] - level[action], w[of])
     if known.any():
-        # A line may leave the range of what it was drawn through.
+        # A linear prediction may leave the range of the values it was fitted to.
         predicted = predicted.clip(float(values[known].min()), float(values[known].max()))
     return predicted
 
 
 def ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
-    """[d]: slopes of a weighted ridge regression without a level, as strong as leave-one-out errors want it; maybe all 0.
+    """[d]: slopes of a weighted ridge regression without intercept, its strength by leave-one-out errors; maybe all 0.
 
     Leave-one-out in closed form: Allen 1974, "The relationship between variable selection and data augmentation and a
     method for prediction" (PRESS).
@@ -304,31 +306,31 @@ def ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
 
 
 def _level(y: Floats, weight: Floats, chosen: Ints, actions: int, overall: float) -> Floats:
-    """Each action's mean, drawn towards that of all as if one more value had been seen there."""
+    """Each action's mean, shrunk towards the overall mean by the weight of one value."""
     sums = np.bincount(chosen, weight * y, actions)
     return (sums + overall) / (np.bincount(chosen, weight, actions) + 1.0)
 
 
-def _effective_samples(log: Log, target: Floats, weights: Floats, looked: Floats) -> float:
+def _effective_samples(log: Log, target: Floats, weights: Floats, known_probability: Floats) -> float:
     squares = float(np.square(weights).sum())
     if not squares:
         return 0.0
     supported = log.probabilities > 0
     expected = np.where(supported, target**2, 0.0) / np.where(supported, log.probabilities, 1.0)
     foreseen = len(log) * float(np.where(supported, target, 0.0).sum(1).mean()) ** 2
-    foreseen /= max(float((expected.sum(1) / looked).mean()), 1e-12)
+    foreseen /= max(float((expected.sum(1) / known_probability).mean()), 1e-12)
     return min(float(weights.sum()) ** 2 / squares, foreseen)
 
 
-def looked_estimated(log: Log) -> Log:
-    """The log with `looked` replaced by how often each action's quality is known.
+def with_estimated_known_probability(log: Log) -> Log:
+    """The log with `known_probability` estimated by how often each action's quality is known.
 
-    For feedback that users give of their own accord: nobody knows their coin. Right only if those who speak are like
-    those who do not, given the action, which nothing in the log can show.
+    For feedback that users give voluntarily, with unknown probability. Valid only if, given the action, those who give
+    feedback are like those who do not, which the log cannot show.
     """
     known = np.isfinite(log.quality)
-    looked = np.ones(len(log))
+    probability = np.ones(len(log))
     for action in np.unique(log.chosen):
         of = log.chosen == action
-        looked[of] = max(float(known[of].mean()), 1.0 / len(log))
-    return replace(log, looked=looked)
+        probability[of] = max(float(known[of].mean()), 1.0 / len(log))
+    return replace(log, known_probability=probability)

@@ -1,6 +1,6 @@
 """Policies that a log can be evaluated for: each gives the probability of every action for every logged request.
 
-`parsed` reads them as the command line writes them: logged, always:ENGINE, few_shot:THETA,M, expected, random.
+`parsed` reads their names on the command line: logged, always:ENGINE, few_shot:THETA,M, expected, random.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from router.plan import Action
 
 
 class NoSuchPolicy(ValueError):
-    """The text names no policy; it says which there are."""
+    """The text names no policy; the message lists those there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetPolicy:
-    """`decide(logged, dial)` gives [n, K] probabilities, each row summing to 1, on available actions only."""
+    """`decide(logged, dial)` returns [n, K] probabilities, each row summing to 1, on available actions only."""
 
     name: str
     decide: Callable[[Logged, float], Floats]
     uses_dial: bool
-    """Whether the dial changes its decisions (it always changes the reward that they are measured by)."""
+    """Whether its decisions depend on the dial (its reward always does)."""
 
 
 def as_logged() -> TargetPolicy:
-    """What was done, at the dials that were set."""
+    """The policy that was logged."""
     return TargetPolicy("logged", lambda logged, _: logged.log.probabilities, False)
 
 
 def uniform() -> TargetPolicy:
-    """Any available action alike."""
+    """Any available action with equal probability."""
     return TargetPolicy(
         "random", lambda logged, _: logged.available / logged.available.sum(1, keepdims=True), False
     )
 
 
 def always(engine: str) -> TargetPolicy:
-    """One engine, as the request came; the reference where that engine was not to be had."""
+    """One engine without examples; the reference where that engine was not available."""
 
     def decide(logged: Logged, _: float) -> Floats:
         columns = {action: index for index, action in enumerate(logged.actions)}
@@ -63,8 +63,8 @@ def always(engine: str) -> TargetPolicy:
 def few_shot(theta: float, m: int) -> TargetPolicy:
     """router.policies.few_shot on the log: the smallest engine with examples where m candidates lie within theta.
 
-    Only candidates that were scored at the time are known: a theta below the retriever's floor, or an m above the
-    number of candidates kept, sees fewer than there were. Raises NoSuchPolicy for a theta outside -1..1 or m below 1.
+    The log holds only candidates that were scored at the time: with a theta below the retriever's floor, or an m above
+    the number of candidates kept, it counts too few. Raises NoSuchPolicy for a theta outside -1..1 or m below 1.
     """
     if not (-1.0 <= theta <= 1.0 and m >= 1):
         raise NoSuchPolicy(f"few_shot:{theta},{m}: theta is a cosine, -1 to 1, and m at least 1")
@@ -81,9 +81,9 @@ def few_shot(theta: float, m: int) -> TargetPolicy:
 
 
 def by_quality(name: str, qualities: Callable[[Logged, float], Floats]) -> TargetPolicy:
-    """The best expected reward at the dial, without exploring, from anybody's [n, K] expectations of quality.
+    """The action with the best expected reward at the dial, without exploration, from [n, K] expected qualities.
 
-    Cost and latency as they were expected when the request was decided. This is how an artifact of the bandit is evaluated.
+    Cost and latency are those expected when the request was decided. Bandit artifacts are evaluated this way.
     """
 
     def decide(logged: Logged, dial: float) -> Floats:
@@ -94,16 +94,16 @@ def by_quality(name: str, qualities: Callable[[Logged, float], Floats]) -> Targe
 
 
 def expected() -> TargetPolicy:
-    """The best by what the router itself expected at the time, at any dial."""
+    """The best action by the router's own expectations at the time, at any dial."""
     return by_quality("expected", lambda logged, _: logged.expected_quality)
 
 
 def learnt(
     name: str, bandit: Bandit, *, unfamiliar_penalty: float = Knobs().unfamiliar_penalty
 ) -> TargetPolicy:
-    """An artifact of the bandit, at any dial, as router.choosing.chooser would use it without exploring and without load.
+    """A bandit artifact at any dial, used as router.choosing.chooser uses it, without exploration and load.
 
-    Raises BanditError, when it decides, for a log whose features are of another version than this code's.
+    `decide` raises BanditError for a log whose features are of another version than this code's.
     """
 
     @functools.lru_cache(maxsize=2)
@@ -141,7 +141,7 @@ def rewards(logged: Logged, qualities: Floats, dial: float) -> Floats:
 
 
 def parsed(text: str) -> TargetPolicy:
-    """A policy by its name on the command line. Raises NoSuchPolicy."""
+    """The policy with this name on the command line. Raises NoSuchPolicy."""
     name, _, rest = text.partition(":")
     simple = {"logged": as_logged, "random": uniform, "expected": expected}
     if name in simple and not rest:

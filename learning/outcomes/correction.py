@@ -1,6 +1,6 @@
-"""From a corrected answer to a demonstration: by the rules, and on the way, of every other demonstration.
+"""Turns a corrected answer into a demonstration, by the same rules as every other demonstration.
 
-The question comes with the feedback or, where the wrong answer itself had become an example, from there.
+The question comes with the feedback or, if the wrong answer had become an example, from that example.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def correct(
     correction: str,
     observed: Example | None,
 ) -> Example:
-    """The example that `correction` became, committed. Blocks. `observed` is what was kept of the wrong answer, if anything.
+    """The example made from `correction`, committed. Blocks. `observed`: the example made from the wrong answer, if any.
 
-    With `messages` among `fields` the two make a demonstration. Without, the observed example gets the right answer in
-    the wrong one's place. The same again gives the same example. Raises RequestError, and StoreBusy.
+    With `messages` among `fields`, messages and correction make a demonstration. Without, the correction replaces the
+    answer of `observed`. Repeating a correction gives the same example. Raises RequestError, and StoreBusy.
     """
     by = contributor(store.secret, tenant, key_id, user_of(fields))
     if "messages" in fields:
@@ -40,7 +40,7 @@ def correct(
             param="messages",
         )
     if observed.contributor != by:
-        # A row is one contributor's only, so that all of theirs can be deleted.
+        # A row belongs to one contributor only, so that all of theirs can be deleted.
         raise RequestError(
             "This question was somebody else's: send the request's 'messages' with the correction.",
             code="messages_needed",

@@ -1,4 +1,4 @@
-"""What a person may say of an answer: read from a request's body, and turned into qualities. Knows no store and no HTTP."""
+"""Reads a person's feedback on an answer from a request's body, and turns it into qualities. Knows no store and no HTTP."""
 
 from __future__ import annotations
 
@@ -25,56 +25,56 @@ _FIELDS = (
 )
 
 BEATEN = 0.25
-"""The quality of an answer of which is known only that another one was better.
+"""Quality of an answer that is only known to be worse than another.
 
-Less than the 0.5 of knowing nothing, and more than the 0 of a thumb down: whoever compares two answers has said which is
-worse, not that it is worthless. Halfway between the two.
+Between the 0.5 of knowing nothing and the 0 of a thumb down: a comparison says which answer is worse, not that it is
+worthless.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One feedback, checked."""
+class UserFeedback:
+    """One person's feedback on an answer, checked."""
 
     id: str
-    """Of the answer it is about."""
+    """The id of the answer."""
     by: Literal["completion", "decision"]
-    """What `id` is: the completion's own `id`, or the gateway's decision id."""
+    """Kind of `id`: the completion's own `id`, or the gateway's decision id."""
     score: float | None = None
     thumb: Literal["", "up", "down"] = ""
     preferred_over: str = ""
-    """Either kind of id of the answer that was worse."""
+    """The id, of either kind, of an answer that was worse."""
     correction: str = ""
-    """What the answer should have been."""
+    """The answer as it should have been."""
     comment: str = ""
 
     def qualities(self) -> dict[str, float]:
-        """What this says of the answer's quality, 0 to 1, by how it was said; empty when it says nothing of that kind."""
+        """The answer's quality, 0 to 1, by the kind of feedback it follows from; empty for a mere comment."""
         found: dict[str, float] = {}
         if self.score is not None:
             found["score"] = self.score
         if self.thumb:
             found["thumb"] = 1.0 if self.thumb == "up" else 0.0
-        # A score or a thumb says more exactly how good it was than what follows from a comparison.
+        # A score or a thumb states the quality more exactly than what follows from a comparison.
         if self.correction and not found:
-            # Somebody took the trouble to write a better one.
+            # A person who writes a better answer found this one worse.
             found["corrected"] = BEATEN
         if self.preferred_over and not found:
             found["preferred"] = 1.0
         return found
 
     def beaten(self) -> float:
-        """What this says of the quality of the answer that was worse: never more than of the better one."""
+        """The quality of the answer that was worse: never more than that of the better one."""
         return min((BEATEN, *self.qualities().values()))
 
     def digest(self, secret: bytes) -> str:
-        """A name for everything that is said here, telling nothing of it without the secret."""
+        """An opaque digest of the whole feedback."""
         parts = [self.id, self.by, self.score, self.thumb, self.preferred_over, self.correction, self.comment]
         return derive(secret, "content of feedback", orjson.dumps(parts).decode())[:32]
 
 
-def read_feedback(fields: dict[str, Any]) -> Said:
-    """Check a body. Raises RequestError that names the field at fault; other fields than ours are faults, too."""
+def read_feedback(fields: dict[str, Any]) -> UserFeedback:
+    """Checks a request body. Raises RequestError naming the field at fault; unknown fields are faults too."""
     unknown = sorted(set(fields) - set(_FIELDS))
     if unknown:
         raise RequestError(
@@ -89,7 +89,7 @@ def read_feedback(fields: dict[str, Any]) -> Said:
             code="missing_required_parameter",
             param="completion_id",
         )
-    said = Said(
+    feedback = UserFeedback(
         completion or decision,
         "completion" if completion else "decision",
         _score(fields.get("score")),
@@ -98,26 +98,26 @@ def read_feedback(fields: dict[str, Any]) -> Said:
         _text(fields, "correction"),
         _text(fields, "comment"),
     )
-    if len(said.comment) > MAX_COMMENT_CHARACTERS:
+    if len(feedback.comment) > MAX_COMMENT_CHARACTERS:
         raise RequestError(
-            f"'comment' has {len(said.comment)} characters; at most {MAX_COMMENT_CHARACTERS} are kept.",
+            f"'comment' has {len(feedback.comment)} characters; at most {MAX_COMMENT_CHARACTERS} are kept.",
             code="comment_too_long",
             param="comment",
         )
-    if not said.qualities() and not said.comment:
+    if not feedback.qualities() and not feedback.comment:
         raise RequestError(
             "Nothing is said of the answer: send a score, thumb, preferred_over, correction or comment.",
             code="missing_required_parameter",
             param="score",
         )
-    if said.preferred_over == said.id:
+    if feedback.preferred_over == feedback.id:
         raise _wrong("preferred_over", "another answer than the one that is preferred")
     for name in ("messages", "response_format"):
-        if name in fields and not said.correction:
+        if name in fields and not feedback.correction:
             raise RequestError(
                 f"'{name}' belongs to a correction, and there is none.", code="invalid_value", param=name
             )
-    return said
+    return feedback
 
 
 def _id(fields: dict[str, Any], name: str) -> str:

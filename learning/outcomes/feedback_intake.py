@@ -1,16 +1,15 @@
-"""Takes what people say of answers: what is kept of it, what follows for learning, and what becomes of a correction.
+"""Takes feedback on answers: stores it, derives outcomes to learn from, and turns corrections into demonstrations.
 
-An answer is named by its own `id` or by the decision id of its headers. One that is not the caller's does not exist here.
+An answer is named by its own `id` or by the decision id of its headers. Another tenant's answer counts as not found.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -18,93 +17,65 @@ from engines.errors import RequestError
 from learning.bank.contributor import contributor, user_of
 from learning.bank.example_store import ExampleStore
 from learning.outcomes.correction import correct
-from learning.outcomes.feedback import Said
-from learning.outcomes.known_quality import Known
-from learning.outcomes.target import Target
-from store.decisions.outcomes import FeedbackRecord
+from learning.outcomes.feedback import UserFeedback
+from learning.outcomes.known_quality import OnOutcomes
+from learning.outcomes.target import Target, Targets
+from store.decisions.outcomes import FeedbackLog, FeedbackRecord
 from store.errors import StoreBusy
+from store.examples.accounting import Ledger
+from store.examples.bank import ExampleBank
 from store.people.secret import derive
 from store.records import Example, OutcomeRecord
 
 _MAX_KEY_CHARACTERS = 255
 _KEY_CHARACTERS = 32
 _MAX_PER_ANSWER = 16
-"""More says nothing new of one answer, and would let one person decide what is learnt."""
-
-
-class Log(Protocol):
-    """What is needed of store.decisions.outcomes.FeedbackLog."""
-
-    def give(
-        self, feedback: FeedbackRecord, follows: Sequence[OutcomeRecord]
-    ) -> Future[tuple[FeedbackRecord, bool]]: ...
-
-    def find(self, tenant: str, key: str) -> FeedbackRecord | None: ...
-
-    def of(self, tenant: str, request_id: str) -> list[FeedbackRecord]: ...
-
-
-class Answers(Protocol):
-    """What is needed of learning.outcomes.target.Targets."""
-
-    async def wait_for(self, tenant: str, id: str, *, completion: bool | None) -> Target | None: ...
-
-
-class Examples(Protocol):
-    """What is needed of store.examples.bank.ExampleBank."""
-
-    def by_ids(self, tenant: str, ids: Sequence[int], *, serving: bool = ...) -> Sequence[Example]: ...
-
-
-class Judgements(Protocol):
-    """What is needed of store.examples.accounting.Ledger."""
-
-    def note_quality(self, id: int, quality: float) -> None: ...
+"""Feedbacks per answer. More would let one person decide what is learnt."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackIntake:
-    """What feedback is checked against, and where it goes."""
+    """Checks feedback and stores what follows from it."""
 
-    answers: Answers
-    log: Log
-    examples: Examples
-    judgements: Judgements
+    answers: Targets
+    log: FeedbackLog
+    examples: ExampleBank
+    judgements: Ledger
     example_of: Callable[[str, str], Example | None]
-    """The tenant's example that stands for a request."""
+    """The tenant's example made from a request, by the request's id."""
     corrections: ExampleStore | None
     """Where corrections become demonstrations; None where no examples are kept."""
     secret: bytes
     window_s: float
-    """How long after its request feedback is taken."""
-    known: Known | None = None
-    """Told what became known of an answer, once that is committed. Blocks."""
+    """Feedback is refused when the request is older than this."""
+    on_outcomes: OnOutcomes | None = None
+    """Called with the committed outcomes of an answer. Blocks."""
     sync: Callable[[], None] | None = None
-    """Makes what is committed survive a power cut, too: Store.sync. Blocks."""
+    """Makes committed data survive a power cut: Store.sync. Blocks."""
 
     async def give(
         self,
         tenant: str,
         key_id: str | None,
         fields: dict[str, Any],
-        said: Said,
+        feedback: UserFeedback,
         *,
         idempotency_key: str | None = None,
     ) -> tuple[FeedbackRecord, bool]:
-        """Take feedback from a tenant's key; gives what is kept, once committed, and whether it is new.
+        """Takes feedback from a tenant's key; returns the stored record, once committed, and whether it is new.
 
         `fields` may name the user, and the messages of a corrected answer. Raises RequestError.
         """
         giver = contributor(self.secret, tenant, key_id, user_of(fields))
-        key = _key(self.secret, idempotency_key, said, giver)
+        key = _key(self.secret, idempotency_key, feedback, giver)
         try:
             known = await asyncio.to_thread(self.log.find, tenant, key)
             kept, new = known, False
             if kept is None:
-                kept, new = await self._take(tenant, key_id, fields, said, key, giver)
+                kept, new = await self._take(tenant, key_id, fields, feedback, key, giver)
         except StoreBusy:
             raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
-        if kept.content_digest != said.digest(self.secret):
+        if kept.content_digest != feedback.digest(self.secret):
             raise RequestError(
                 "This Idempotency-Key was used before for other feedback.",
                 status=409,
@@ -112,17 +83,24 @@ class FeedbackIntake:
                 param="Idempotency-Key",
             )
         if self.sync is not None:
-            # Also for what was known: its first acknowledgement may never have left.
+            # Also for feedback that was stored before: its first acknowledgement may never have left.
             await asyncio.to_thread(self.sync)
         return kept, new
 
     async def _take(
-        self, tenant: str, key_id: str | None, fields: dict[str, Any], said: Said, key: str, giver: str
+        self,
+        tenant: str,
+        key_id: str | None,
+        fields: dict[str, Any],
+        feedback: UserFeedback,
+        key: str,
+        giver: str,
     ) -> tuple[FeedbackRecord, bool]:
-        answer = await self._answer(tenant, said.id, said.by == "completion", f"{said.by}_id")
+        completion = feedback.by == "completion"
+        answer = await self._answer(tenant, feedback.id, completion, f"{feedback.by}_id")
         other = None
-        if said.preferred_over:
-            other = await self._answer(tenant, said.preferred_over, None, "preferred_over")
+        if feedback.preferred_over:
+            other = await self._answer(tenant, feedback.preferred_over, None, "preferred_over")
             if other.request_id == answer.request_id:
                 raise RequestError(
                     "An answer cannot be better than itself.", code="invalid_value", param="preferred_over"
@@ -135,7 +113,7 @@ class FeedbackIntake:
             )
         observed = await asyncio.to_thread(self.example_of, tenant, answer.request_id)
         correction = ""
-        if said.correction:
+        if feedback.correction:
             if self.corrections is None:
                 raise RequestError(
                     "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
@@ -143,32 +121,32 @@ class FeedbackIntake:
                     param="correction",
                 )
             corrected = await asyncio.to_thread(
-                correct, self.corrections, tenant, key_id, fields, said.correction, observed
+                correct, self.corrections, tenant, key_id, fields, feedback.correction, observed
             )
             correction = corrected.request_id
         record = FeedbackRecord(
             tenant=tenant,
             key=key,
-            content_digest=said.digest(self.secret),
+            content_digest=feedback.digest(self.secret),
             request_id=answer.request_id,
             contributor=giver,
             at_s=time.time(),
-            score=said.score,
-            thumb=said.thumb,
+            score=feedback.score,
+            thumb=feedback.thumb,
             preferred_over=other.request_id if other else "",
             correction=correction,
-            comment=said.comment,
+            comment=feedback.comment,
         )
-        follows = _outcomes(record, said, answer, other)
+        follows = _outcomes(record, feedback, answer, other)
         kept, new = await asyncio.wrap_future(self.log.give(record, follows))
         if new:
-            if self.known is not None:
+            if self.on_outcomes is not None:
                 for each in follows:
-                    await asyncio.to_thread(self.known, tenant, each.request_id, [each])
-            # An answer that was corrected in its place is not the one that was judged.
+                    await asyncio.to_thread(self.on_outcomes, tenant, each.request_id, [each])
+            # The feedback is about the wrong answer, which a correction may just have replaced.
             observed_is_corrected = observed is not None and observed.request_id == correction
             await asyncio.to_thread(
-                self._judge_examples, tenant, answer, None if observed_is_corrected else observed, said
+                self._judge_examples, tenant, answer, None if observed_is_corrected else observed, feedback
             )
         return kept, new
 
@@ -190,13 +168,15 @@ class FeedbackIntake:
             )
         return found
 
-    def _judge_examples(self, tenant: str, answer: Target, observed: Example | None, said: Said) -> None:
-        """Judge the examples that the answer was made with, and the one that it became."""
-        qualities = said.qualities().values()
+    def _judge_examples(
+        self, tenant: str, answer: Target, observed: Example | None, feedback: UserFeedback
+    ) -> None:
+        """Adds the quality to the examples that the answer was made with, and to the one made from it."""
+        qualities = feedback.qualities().values()
         if not qualities:
             return
         quality = sum(qualities) / len(qualities)
-        # Only the tenant's own: feedback must not change what another tenant lent.
+        # Only the tenant's own examples: feedback must not change what another tenant lent.
         ids = {example.id for example in self.examples.by_ids(tenant, answer.example_ids, serving=False)}
         if observed is not None:
             ids.add(observed.id)
@@ -205,13 +185,13 @@ class FeedbackIntake:
 
 
 def _outcomes(
-    record: FeedbackRecord, said: Said, answer: Target, other: Target | None
+    record: FeedbackRecord, feedback: UserFeedback, answer: Target, other: Target | None
 ) -> list[OutcomeRecord]:
-    """What follows for learning. Nothing for an answer replayed from memory: no choice of an engine led to it."""
+    """The outcomes to learn from. None for an answer replayed from memory, since no engine was chosen for it."""
     detail = {} if other is None else {"against": other.request_id}
-    found = [_outcome(record, answer, how, quality, detail) for how, quality in said.qualities().items()]
+    found = [_outcome(record, answer, how, quality, detail) for how, quality in feedback.qualities().items()]
     if other is not None:
-        found.append(_outcome(record, other, "beaten", said.beaten(), {"against": answer.request_id}))
+        found.append(_outcome(record, other, "beaten", feedback.beaten(), {"against": answer.request_id}))
     return [outcome for outcome in found if outcome.engine]
 
 
@@ -232,9 +212,9 @@ def _outcome(
     )
 
 
-def _key(secret: bytes, idempotency_key: str | None, said: Said, giver: str) -> str:
+def _key(secret: bytes, idempotency_key: str | None, feedback: UserFeedback, giver: str) -> str:
     if idempotency_key is None:
-        return derive(secret, "feedback by content", f"{giver}\0{said.digest(secret)}")[:_KEY_CHARACTERS]
+        return derive(secret, "feedback by content", f"{giver}\0{feedback.digest(secret)}")[:_KEY_CHARACTERS]
     if not idempotency_key or len(idempotency_key) > _MAX_KEY_CHARACTERS:
         raise RequestError(
             f"Idempotency-Key has {len(idempotency_key)} characters; 1 to {_MAX_KEY_CHARACTERS} are right.",

@@ -1,11 +1,11 @@
-"""An autorater's rules: what a judge is asked about two answers, how its reply is read, and what several replies amount to.
+"""The judge's rules: the prompt for comparing two answers, how the reply is read, and how several replies are combined.
 
 A large model compares two answers on a seven-point scale, -3 to 3 (EchoLM, arXiv 2501.12689, §2.1 and §6.1). Each pair is
-shown in both orders and the orders are averaged, which cancels whatever preference a judge has for the answer it reads
-first; a score within 0.3 of zero is a tie. Pure: who is asked, when and at what price is learning.outcomes.judging's.
+shown in both orders and the orders are averaged, which cancels a judge's preference for the answer it reads first; a score
+within 0.3 of zero is a tie. Pure functions: learning.outcomes.judging decides who is asked, when and at what price.
 
-The format of the prompt, which simulation.judge reads as well. Every marker stands on a line of its own and carries
-the code of this one prompt, 16 random hexadecimal digits that no text in it contains:
+The format of the prompt, which simulation.judge reads as well. Every marker is a line of its own and carries the code of
+this one prompt, 16 random hexadecimal digits that no text in it contains:
 
     <<<REQUEST code>>>
     <<<TURN role code>>>        once per message of the request, followed by its text
@@ -15,9 +15,8 @@ the code of this one prompt, 16 random hexadecimal digits that no text in it con
     <<<SECOND ANSWER code>>>    followed by its text
     <<<END SECOND ANSWER code>>>
 
-and the reply ends with the line `SCORE code: n`. An answer cannot close its own fence or give the verdict, since whoever
-wrote it did not know the code; that it may still talk the judge round is what no format prevents
-(docs/explanation/judging.md).
+and the reply ends with the line `SCORE code: n`. An answer cannot close its own fence or give the verdict, since its author
+did not know the code; no format prevents that it persuades the judge (docs/explanation/judging.md).
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ SCORE {code}: n"""
 
 @dataclass(frozen=True, slots=True)
 class JudgePrompt:
-    """What to send to a judge, and the code with which its verdict must come back."""
+    """The messages for a judge, and the code that its verdict must carry."""
 
     messages: tuple[Mapping[str, Any], ...]
     code: str
@@ -74,29 +73,29 @@ class Vote:
     """One verdict that could be read."""
 
     score: int
-    """-3 to 3, above zero when *our* answer (as opposed to the reference's) was found better, in whichever order."""
+    """-3 to 3, above zero when *our* answer (not the reference's) was found better, whatever the order."""
     ours_first: bool
     """Whether the judge read our answer first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What all verdicts on one pair amount to."""
+    """The combined verdicts on one pair."""
 
     score: float
-    """-3 to 3: how much better our answer is than the reference's; the mean of the two orders' means."""
+    """-3 to 3: how much better our answer is than the reference's; the mean of both orders' means."""
     votes: tuple[Vote, ...]
     unread: int
-    """Verdicts that could not be read. They are no votes."""
+    """Number of verdicts that could not be read."""
     tie: bool
     quality: float
     """0 to 1; 1 is as good as the reference's answer, or better."""
     position_bias: float
-    """By how many points the judge favoured the answer it read first, -3 to 3; 0 is fair."""
+    """Points by which the judge favoured the answer it read first, -3 to 3; 0 is fair."""
 
     @property
     def result(self) -> str:
-        """win, tie or loss of our answer."""
+        """ "win", "tie" or "loss" of our answer."""
         return "tie" if self.tie else "win" if self.score > 0 else "loss"
 
 
@@ -111,9 +110,9 @@ def judge_prompt(
 ) -> JudgePrompt:
     """The prompt for one verdict on `first` against `second`, as answers to `request` (its chat messages).
 
-    `reading` numbers the samples of a pair, so that a judge which always says the same of the same text is still sampled.
-    `characters` bounds each answer, and the request as a whole: what is longer loses its middle. `code`: for tests; else a
-    fresh random one. Raises ValueError for a code that one of the texts contains.
+    `reading` numbers the samples of a pair, so that a deterministic judge is still sampled. `characters` bounds each answer,
+    and the request as a whole: longer texts lose their middle. `code`: for tests; else a fresh random one. Raises ValueError
+    for a code that one of the texts contains.
     """
     turns = _turns(request, characters)
     first, second = cut_middle(first, characters), cut_middle(second, characters)
@@ -136,10 +135,10 @@ def judge_prompt(
 
 
 def read_verdict(reply: str, code: str) -> int | None:
-    """The score that a judge's reply ends with, -3 to 3, first answer against second; None if it gives none.
+    """The score at the end of a judge's reply, -3 to 3, first answer against second; None if there is none.
 
-    Strict, for a number picked from somewhere in a text is worse than no number: the last line that is not blank must be
-    the verdict with this prompt's code, and no other line may give another one.
+    Strict, since a number picked from somewhere in a text is worse than none: the last line that is not blank must be the
+    verdict with this prompt's code, and no other line may give a different one.
     """
     verdict = re.compile(rf"SCORE {re.escape(code)}: ?([+\-\u2212]?[0-3])")
     lines = [line.strip() for line in reply.splitlines() if line.strip()]
@@ -157,10 +156,10 @@ def vote(verdict: int, *, ours_first: bool) -> Vote:
 
 
 def judgement(votes: Iterable[Vote], unread: int = 0, *, tie: float = TIE_BAND) -> Judgement | None:
-    """What the votes on one pair amount to; None unless each order has one. `tie`: half the width of the tie band.
+    """Combines the votes on one pair; None unless each order has one. `tie`: half the width of the tie band.
 
-    Each order is averaged by itself and then the two are averaged, so that a judge's preference for a place cancels also
-    when one order has more votes that could be read. With one order alone it would not, so there is no judgement then.
+    Each order is averaged separately and then the two means are averaged, so that a judge's preference for a position
+    cancels even if one order has more readable votes. With one order alone it would not cancel.
     """
     kept = tuple(votes)
     first = [v.score for v in kept if v.ours_first]
@@ -181,12 +180,12 @@ def judgement(votes: Iterable[Vote], unread: int = 0, *, tie: float = TIE_BAND) 
 
 def is_tie(score: float, tie: float = TIE_BAND) -> bool:
     """Whether a mean score is within the tie band."""
-    # A mean of whole numbers that should be 0.3 exactly may be a hair off.
+    # Rounding may put a mean of whole numbers slightly above 0.3.
     return abs(score) <= tie + 1e-9
 
 
 def quality(score: float, tie: float = TIE_BAND) -> float:
-    """From a mean score against the reference to the scale of qualities: 0 to 1, 1 as good as the reference or better.
+    """The quality, 0 to 1, of a mean score against the reference: 1 is as good as the reference or better.
 
     1 for a tie; otherwise 1 + score/3, bounded: -3 gives 0, -1.5 gives 1/2, -1 gives 2/3, and anything better than the
     reference gives 1. Just below the tie band it jumps, from 1 to 0.9.
@@ -195,13 +194,13 @@ def quality(score: float, tie: float = TIE_BAND) -> float:
 
 
 def win_rate(judgements: Iterable[Judgement]) -> float | None:
-    """(wins + ties / 2) / all (EchoLM §2.1): 0.5 is par with the reference. None without any."""
+    """(wins + ties / 2) / all (EchoLM §2.1): 0.5 is par with the reference. None without judgements."""
     points = [0.5 if j.tie else float(j.score > 0) for j in judgements]
     return sum(points) / len(points) if points else None
 
 
 def position_bias(judgements: Iterable[Judgement]) -> float | None:
-    """By how many points a judge favours what it reads first, over many pairs; None without any."""
+    """Mean number of points by which a judge favours what it reads first; None without judgements."""
     biases = [j.position_bias for j in judgements]
     return sum(biases) / len(biases) if biases else None
 
@@ -217,7 +216,7 @@ def cut_middle(text: str, characters: int) -> str:
 
 
 def _turns(request: Sequence[Mapping[str, Any]], characters: int) -> list[tuple[str, str]]:
-    """Role and text of the messages shown: the last turns that fit, and always the system prompt's beginning."""
+    """Role and text of the messages shown: the last turns that fit, and always the beginning of the system prompt."""
     turns = [
         (
             role if (role := str(message.get("role"))) in _ROLES else "other",
@@ -228,7 +227,7 @@ def _turns(request: Sequence[Mapping[str, Any]], characters: int) -> list[tuple[
     if sum(len(text) for _, text in turns) <= characters:
         return turns
     kept: list[tuple[str, str]] = []
-    # The last turn is what was asked: it gets half of the room at least.
+    # The last turn is the question: it gets at least half of the characters.
     room = characters
     for position, (role, text) in enumerate(reversed(turns)):
         if room < 1 and role not in ("system", "developer"):

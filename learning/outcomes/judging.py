@@ -24,7 +24,7 @@ from learning.outcomes.comparison import Comparison, example_qualities
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, sample, served_answer, size_bytes, why_not
-from learning.outcomes.known_quality import Known
+from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.spend import Spend
 from store.records import OutcomeRecord
 
@@ -58,7 +58,7 @@ class Judging:
         limits: JudgingLimits | None = None,
         *,
         qualities: ExampleQualities | None = None,
-        known: Known | None = None,
+        known: OnOutcomes | None = None,
         opted_out_keys: Collection[str] = (),
         spend: Spend | None = None,
         rng: random.Random | None = None,

@@ -1,50 +1,34 @@
-"""When it becomes known how good an answer was, the gain of the examples it was made with is corrected.
+"""Corrects the gain of the examples that an answer was made with, once the answer's quality is known.
 
-Each use counted as one of UNJUDGED quality (gateway.keepers.use); what is added here makes it one of the mean of all that is
-known of it by then. Blocks: for a thread.
+Each use was counted with the quality UNJUDGED (gateway.keepers.use); the correction makes it the mean of the qualities known
+so far. Blocks: for a thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from learning.replay.gain import correction, model_cost
-from store.records import Example, OutcomeRecord
+from store.decisions.outcomes import Outcomes
+from store.examples.accounting import Ledger
+from store.examples.bank import ExampleBank
+from store.records import OutcomeRecord
 
-Known = Callable[[str, str, Sequence[OutcomeRecord]], None]
-"""(tenant, request id, outcomes of it that were just committed)."""
-
-
-class Outcomes(Protocol):
-    """What is needed of store.decisions.outcomes.Outcomes."""
-
-    def of(self, tenant: str, request_id: str) -> list[OutcomeRecord]: ...
-
-
-class Ledger(Protocol):
-    """What is needed of store.examples.accounting.Ledger."""
-
-    def note_gain(self, ids: Sequence[int], amount: float) -> None: ...
-
-
-class Bank(Protocol):
-    """What is needed of store.examples.bank.ExampleBank."""
-
-    def by_ids(self, tenant: str, ids: Sequence[int], *, serving: bool = ...) -> Sequence[Example]: ...
+OnOutcomes = Callable[[str, str, Sequence[OutcomeRecord]], None]
+"""Called with tenant, request id and the outcomes of that request that were just committed."""
 
 
 class KnownQuality:
-    """Call it with outcomes after they are committed."""
+    """An OnOutcomes: call it with outcomes after they are committed."""
 
     def __init__(
         self,
         outcomes: Outcomes,
         ledger: Ledger,
-        bank: Bank,
+        bank: ExampleBank,
         output_usd_per_mtok: Mapping[str, float],
     ) -> None:
-        """`output_usd_per_mtok`: of every engine, by name."""
+        """`output_usd_per_mtok`: price of every engine, by name."""
         self._outcomes = outcomes
         self._ledger = ledger
         self._bank = bank
@@ -52,16 +36,16 @@ class KnownQuality:
         self._dearest = max(self._prices.values(), default=0.0)
 
     def __call__(self, tenant: str, request_id: str, new: Sequence[OutcomeRecord]) -> None:
-        """Correct the gains. An answer that no client got was no use of its examples, and changes nothing."""
+        """Corrects the gains. An answer that no client got was no use of its examples, and changes nothing."""
         keys = {outcome.key for outcome in new if outcome.served and outcome.example_ids}
         if not keys:
             return
-        said = [o for o in self._outcomes.of(tenant, request_id) if o.served and o.example_ids]
-        if not said:
+        known = [o for o in self._outcomes.of(tenant, request_id) if o.served and o.example_ids]
+        if not known:
             return
-        cost = model_cost(self._prices.get(said[0].engine, self._dearest), self._dearest)
-        amount = correction(cost, [o.quality for o in said if o.key not in keys], [o.quality for o in said])
-        # Only the tenant's own: what is said here must not change what another tenant lent.
-        own = [e.id for e in self._bank.by_ids(tenant, said[0].example_ids, serving=False)]
+        cost = model_cost(self._prices.get(known[0].engine, self._dearest), self._dearest)
+        amount = correction(cost, [o.quality for o in known if o.key not in keys], [o.quality for o in known])
+        # Only the tenant's own examples: outcomes must not change what another tenant lent.
+        own = [e.id for e in self._bank.by_ids(tenant, known[0].example_ids, serving=False)]
         if own and amount:
             self._ledger.note_gain(own, amount)

@@ -1,30 +1,16 @@
-"""Which of a tenant's answers a feedback means: by the completion's own id or by the gateway's decision id."""
+"""Finds the answer that feedback is about, by the completion's own id or by the gateway's decision id."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import Protocol
 
-from store.records import ChoiceRecord, RequestRecord
+from store.decisions.choices import Choices
+from store.decisions.requests import RequestLog
 
 _EVERY_S = 0.05
 _ANSWERED = frozenset({"answered", "aborted", "hit"})
-
-
-class ChoiceLookUp(Protocol):
-    """What is needed of store.decisions.choices.Choices."""
-
-    def get(self, tenant: str, request_id: str) -> ChoiceRecord | None: ...
-
-    def by_completion(self, tenant: str, completion_id: str) -> ChoiceRecord | None: ...
-
-
-class RequestLookUp(Protocol):
-    """What is needed of store.decisions.requests.RequestLog."""
-
-    def get(self, id: str, tenant: str | None = None) -> RequestRecord | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +20,25 @@ class Target:
     request_id: str
     at_s: float
     engine: str
-    """Empty when it was replayed from memory: what engine gave it long ago is then not known here."""
+    """Empty for an answer replayed from memory: the engine that gave it is not known here."""
     example_ids: tuple[int, ...]
 
 
 class Targets:
-    """Finds answers. What is not the tenant's own does not exist."""
+    """Finds answers by their ids. Another tenant's answer counts as not found."""
 
-    def __init__(
-        self, choices: ChoiceLookUp, requests: RequestLookUp | None, *, settle_s: float = 2.0
-    ) -> None:
-        """`settle_s`: how long to look again for an answer whose row the recorder may still be writing."""
+    def __init__(self, choices: Choices, requests: RequestLog | None, *, settle_s: float = 2.0) -> None:
+        """`settle_s`: how long to retry for an answer whose row the recorder may still be writing."""
         self._choices = choices
         self._requests = requests
         self._settle_s = settle_s
 
     async def wait_for(self, tenant: str, id: str, *, completion: bool | None) -> Target | None:
-        """The answer with this id, or None, which takes `settle_s` to say.
+        """The answer with this id, or None after `settle_s`.
 
-        `completion` says which kind of id it is, None that it may be either. Who gives feedback the moment an answer is
-        there is faster than the recorder, so what is not found at once is looked for again. The waiting is done here
-        and not on a thread: whoever asks for answers that do not exist must not use up the threads.
+        `completion` says whether it is a completion's id; None: either kind. A client that gives feedback at once may be
+        faster than the recorder, so an answer that is not found is looked up again. The waiting is done here and not on a
+        thread: requests for answers that do not exist must not use up the threads.
         """
         until_s = time.monotonic() + self._settle_s
         while True:

@@ -1,1 +1,1 @@
-"""Trains what the router decides with, and publishes it; workers follow what is published."""
+"""Trains the models that the router decides with and publishes them; workers follow what is published."""

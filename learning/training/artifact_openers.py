@@ -1,4 +1,4 @@
-"""From an artifact's bytes to what they are for, checked against the embedder and the settings at hand."""
+"""Opens published artifacts for use, checked against the embedder and the settings of this gateway."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WRITE_PRIOR = (
 
 
 class ArtifactOpeners:
-    """See learning.training.published.Openers. For one served model of a gateway that embeds."""
+    """Opens scorers, bandits and example counts for one served model of a gateway with an embedder."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ArtifactOpeners:
         deadline_s: float,
         models_folder: Path,
     ) -> None:
-        """`models_folder` is where the prior is kept once written."""
+        """`models_folder`: where the prior scorer is stored once it is written."""
         self._artifacts = artifacts
         self._features = features
         self._dimensions = dimensions
@@ -44,17 +44,17 @@ class ArtifactOpeners:
         self._models_folder = models_folder
 
     def prior(self) -> Scorer:
-        """The scorer before anything was trained. Written on first use, by a child process. Raises ScorerBroken."""
+        """The scorer used before anything is trained; a child process writes it on first use. Raises ScorerBroken."""
         return self._opened(self._prior_model(), "prior")
 
     def scorer(self, record: ArtifactRecord) -> Scorer:
-        """Raises ArtifactBroken, ScorerBroken."""
-        # Read first, for the checksum: onnxruntime is then given the path, so as not to hold the bytes twice.
+        """Opens a published scorer. Raises ArtifactBroken, ScorerBroken."""
+        # Read for the checksum only: onnxruntime gets the path, so that the bytes are not held twice.
         self._artifacts.read(record)
         return self._opened(self._artifacts.path(record), f"scorer-{record.id}")
 
     def bandit(self, record: ArtifactRecord) -> Bandit:
-        """Raises ArtifactBroken, BanditError."""
+        """Opens a published bandit. Raises ArtifactBroken, BanditError."""
         from router.choosing.bandit_vw import VowpalBandit
 
         bandit = VowpalBandit.load(self._artifacts.read(record))
@@ -64,7 +64,7 @@ class ArtifactOpeners:
         return bandit
 
     def counts(self, record: ArtifactRecord) -> ExampleCounts:
-        """Raises ArtifactBroken, BadCounts."""
+        """Opens published example counts. Raises ArtifactBroken, BadCounts."""
         return ExampleCounts.from_bytes(self._artifacts.read(record))
 
     def _prior_model(self) -> Path:
@@ -85,7 +85,8 @@ class ArtifactOpeners:
 
 
 def _write_prior(path: Path) -> None:
-    """Whole or not at all. In a child: what writes models weighs thirty megabytes that a gateway must not carry."""
+    """Writes the file completely or not at all. In a child process, since `onnx` takes 30 MB that a gateway should not
+    hold."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         made = subprocess.run(

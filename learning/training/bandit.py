@@ -1,8 +1,8 @@
-"""From what was logged, or labelled, to a bandit that was checked against its predecessor on what came after.
+"""Trains a bandit from the log or from labels, and compares it with its predecessor on later rows.
 
-Two candidates are made: the incumbent taught the news (warm), and a new one taught a window in which old rows count less
-(fresh). The better of the two on the latest rows is compared with the incumbent there, and published only if it is not
-worse.
+There are two candidates: the incumbent after learning the new rows (warm), and a new bandit trained on a window in which
+older rows count less (fresh). The better of the two on the latest rows is compared with the incumbent there, and accepted
+only if it is not worse.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from learning.training.learner import Trained
 from router.choosing import features
 from router.choosing.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit, action_key
@@ -23,39 +24,28 @@ from store.records import ChoiceRecord, OutcomeRecord
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A lesson and when it was learnt."""
+    """A lesson and the time of its latest outcome."""
 
     lesson: Lesson
     at_s: float
     chosen: int = -1
-    """Index of the option that was drawn; -1 where nothing was drawn (labels)."""
+    """Index of the option that was drawn; -1 for labels, where nothing was drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingKnobs:
-    """How training goes."""
+    """How a bandit is trained and compared."""
 
     half_life_s: float = 14 * 86400.0
-    """Of a row's weight."""
+    """A row this much older than the latest counts half."""
     least_weight: float = 0.01
-    """Rows that count less are left out."""
+    """Rows with a lower weight are left out."""
     passes: int = 1
-    """Over the window, of a fresh candidate."""
+    """Passes of a fresh candidate over the window."""
     held_out: float = 0.2
-    """Share of the rows, the latest, that candidates are compared on."""
+    """Share of the rows, the latest ones, that candidates are compared on."""
     least_held_out: int = 30
-    """With fewer nothing can be compared, and nothing is published beside an incumbent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """What came of training."""
-
-    data: bytes
-    """The candidate's artifact, taught the held-out rows as well."""
-    accepted: bool
-    reason: str
-    metrics: Mapping[str, Any]
+    """With fewer rows candidates are not compared, and nothing replaces an incumbent."""
 
 
 class NothingToLearn(Exception):
@@ -63,10 +53,10 @@ class NothingToLearn(Exception):
 
 
 def rows_from_log(choice: ChoiceRecord, outcomes: Iterable[OutcomeRecord]) -> Row | None:
-    """A choice and what is known of its answers as a row; None where nothing of use is known.
+    """A choice and its outcomes as a row; None where no quality is known.
 
-    Several outcomes of one action are averaged. One known action has the probability it was drawn with; where a
-    comparison made more known, all were found out together, so no action is over-represented and each counts fully.
+    Several outcomes of one action are averaged. A single known action has the probability it was drawn with; where a
+    comparison revealed more, all became known together, so no action is over-represented and each counts fully.
     """
     if choice.features_version != features.VERSION or len(choice.actions) < 1:
         return None
@@ -98,7 +88,7 @@ def rows_from_log(choice: ChoiceRecord, outcomes: Iterable[OutcomeRecord]) -> Ro
 
 def _action_of(choice: ChoiceRecord, outcome: OutcomeRecord, options: Sequence[Option]) -> int | None:
     if outcome.served and 0 <= choice.chosen < len(options):
-        # Whoever stood in for the chosen engine says nothing about it.
+        # An engine that answered in place of the chosen one says nothing about it.
         return choice.chosen if options[choice.chosen].engine == outcome.engine else None
     with_examples = bool(outcome.example_ids)
     for index, option in enumerate(options):
@@ -114,10 +104,10 @@ def train(
     incumbent: bytes | None = None,
     knobs: TrainingKnobs | None = None,
 ) -> Trained:
-    """The better candidate of two, judged on the latest rows. Blocks: about 0.1 ms per row and pass.
+    """The better of two candidates, compared on the latest rows. Blocks: about 0.1 ms per row and pass.
 
-    What the incumbent was taught already is not taught to it again. One that cannot be loaded, or was made for another
-    embedder, counts as none. Raises NothingToLearn, BanditMissing.
+    The incumbent learns only rows that are new to it. One that cannot be loaded, or was made for another embedder, is
+    ignored. Raises NothingToLearn, BanditMissing.
     """
     knobs = knobs or TrainingKnobs()
     usable = sorted((r for r in rows if _usable(r, settings)), key=lambda r: r.at_s)
@@ -145,7 +135,7 @@ def train(
         data = makers[chosen](usable).save()
         accepted = old is None
         reason = "nothing to compare with" if accepted else "too few rows to compare on"
-        return Trained(data, accepted, reason, metrics | {"candidate": chosen})
+        return Trained(data, metrics | {"candidate": chosen}, accepted, reason)
     means = _mean_quality(early)
     judged = {name: Verdict.of(make(early), late, means) for name, make in makers.items()}
     chosen = max(judged, key=lambda name: judged[name].value)
@@ -158,13 +148,13 @@ def train(
         before = Verdict.of(old, late, means)
         metrics |= {f"incumbent_{k}": v for k, v in before.figures().items()}
         accepted, reason = judged[chosen].not_worse_than(before)
-    return Trained(makers[chosen](usable).save(), accepted, reason, metrics)
+    return Trained(makers[chosen](usable).save(), metrics, accepted, reason)
 
 
 def fresh_bandit(
     rows: Sequence[Row], settings: BanditSettings, knobs: TrainingKnobs, *, now_s: float
 ) -> VowpalBandit:
-    """A bandit that knows these rows, the latest last, and nothing else. Raises BanditInput, BanditMissing."""
+    """A bandit trained on these rows alone, the latest last. Raises BanditInput, BanditMissing."""
     bandit = VowpalBandit(settings)
     aged = [_aged(r, now_s, knobs) for r in rows]
     bandit.train([lesson for lesson in aged if lesson.weight >= knobs.least_weight], passes=knobs.passes)
@@ -174,24 +164,24 @@ def fresh_bandit(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a bandit does on rows it was not taught."""
+    """How well a bandit does on rows it has not learnt."""
 
     values: np.ndarray[Any, np.dtype[np.float64]]
-    """Per row: doubly robust estimate of the reward of what the bandit would pick (Dudik, Langford & Li 2011)."""
+    """Per row: doubly robust estimate of the reward of the bandit's pick (Dudik, Langford & Li 2011)."""
     errors: np.ndarray[Any, np.dtype[np.float64]]
-    """Per known quality: squared error."""
+    """Per known quality: the squared error of its prediction."""
 
     @property
     def value(self) -> float:
-        """Mean reward of its greedy choices."""
+        """Mean reward of the bandit's greedy picks."""
         return float(self.values.mean())
 
     def figures(self) -> dict[str, float]:
-        """For the artifact's metrics."""
+        """The means, for the artifact's metrics."""
         return {"value": round(self.value, 5), "squared_error": round(float(self.errors.mean()), 5)}
 
     def not_worse_than(self, other: Verdict) -> tuple[bool, str]:
-        """Whether neither value nor error is worse by more than a standard error of the paired difference."""
+        """Whether neither the value nor the error is worse by more than one standard error of the paired difference."""
         gained, erred = self.values - other.values, self.errors - other.errors
         if float(gained.mean()) < -_standard_error(gained):
             return False, "its choices are worth less than the incumbent's"
@@ -201,7 +191,7 @@ class Verdict:
 
     @classmethod
     def of(cls, bandit: VowpalBandit, rows: Sequence[Row], means: Mapping[str, float]) -> Verdict:
-        """Of `bandit` on `rows`. `means`: average quality by action on other rows, the model part of the estimate."""
+        """Evaluates `bandit` on `rows`. `means`: mean quality by action on other rows, the model part of the estimate."""
         values, errors = [], []
         for row in rows:
             scene, known = row.lesson.scene, row.lesson.qualities

@@ -1,4 +1,4 @@
-"""From the log of choices and outcomes to what the number of examples is learnt from (router.examples.count)."""
+"""Reads from the log what the number of examples is learnt from (router.examples.count)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from store.records import ChoiceRecord, OutcomeRecord
 
 
 def observed_from_log(choices: Iterable[tuple[ChoiceRecord, Sequence[OutcomeRecord]]]) -> list[Observed]:
-    """One row per request whose answer was judged and came from an engine that is sent examples.
+    """One row per request with a judged answer from an engine that is sent examples.
 
-    Whether any were sent in the end does not matter: sending none is part of what a cap leads to. Left out: the reference
-    engine, which is never sent any; requests of which an example was dropped or exchanged, whose set no cap would make;
-    comparisons that were not served. Of several outcomes of one answer the last one counts.
+    Requests without examples count too: sending none is a possible result of a cap. Left out are the reference engine,
+    which is never sent any; requests whose examples were dropped or exchanged, since no cap gives that set; and
+    comparison answers that were not served. Of several outcomes of one answer the last one counts.
     """
     rows = []
     for choice, outcomes in choices:

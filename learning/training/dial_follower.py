@@ -1,53 +1,49 @@
-"""Follows the dials that operators turn: a worker decides by them within a second, and no request waits for it."""
+"""Applies the settings that operators change at run time: a worker uses them within a second, and no request waits for
+it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import structlog
 
 from router.dials import Dials
-from store.learned.dials import TurnedDials
+from store.learned.dials import TurnedDials, TurnedDialsLog
 
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.25
 
-Turn = Callable[[Dials], None]
-
-
-class Turned(Protocol):
-    """What is needed of store.learned.dials.TurnedDialsLog."""
-
-    def in_force(self, model: str) -> TurnedDials | None: ...
-
-    def changed(self) -> bool: ...
+Apply = Callable[[Dials], None]
 
 
 class DialFollower:
-    """Owns its thread between `start` and `stop`."""
+    """Polls the log of changed dials on its own thread, between `start` and `stop`."""
 
     def __init__(
-        self, turned: Turned, models: Mapping[str, Turn], *, look_every_s: float = _LOOK_EVERY_S
+        self,
+        dials: TurnedDialsLog,
+        models: Mapping[str, Apply],
+        *,
+        look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
-        """`models`: what is told of each served model's dials, by name; from this thread, so it must be quick."""
-        self._turned = turned
+        """`models`: by served model, called with its dials when they change; on this thread, so it must be quick."""
+        self._dials = dials
         self._models = dict(models)
         self._look_every_s = look_every_s
-        self._known: dict[str, Dials] = {}
+        self._applied: dict[str, Dials] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dials", daemon=True)
 
     def start(self) -> None:
-        """Set the dials that are in force, then follow them. Blocks for one look."""
-        self._turned.changed()
-        self._look()
+        """Applies the dials in force, then starts the thread. Blocks for one read."""
+        self._dials.changed()
+        self._refresh()
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread. What is in force stays so in this process."""
+        """Ends the thread. The applied dials stay in force in this process."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -55,16 +51,20 @@ class DialFollower:
     def _run(self) -> None:
         while not self._stopping.wait(self._look_every_s):
             try:
-                if self._turned.changed():
-                    self._look()
+                if self._dials.changed():
+                    self._refresh()
             except Exception as error:
                 log.error("dials_failed", error=error)
 
-    def _look(self) -> None:
-        for model, turn in self._models.items():
-            row = self._turned.in_force(model)
-            dials = Dials() if row is None else Dials(row.preference, row.theta, row.m, row.max_examples)
-            if dials != self._known.get(model, Dials()):
-                turn(dials)
-                self._known[model] = dials
+    def _refresh(self) -> None:
+        for model, apply in self._models.items():
+            row = self._dials.in_force(model)
+            dials = _dials_of(row) if row is not None else Dials()
+            if dials != self._applied.get(model, Dials()):
+                apply(dials)
+                self._applied[model] = dials
                 log.info("dials_turned", model=model, dials=dials.turned())
+
+
+def _dials_of(row: TurnedDials) -> Dials:
+    return Dials(row.preference, row.theta, row.m, row.max_examples)

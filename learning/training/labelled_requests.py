@@ -1,4 +1,4 @@
-"""Requests whose quality is known per engine, from a file of labels, become rows that a bandit is trained on."""
+"""Turns requests with a known quality per engine, from a file of labels, into rows to train a bandit on."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class BadLabel(Exception):
-    """A line that cannot be used. The text says why, and holds nothing of the request."""
+    """The line cannot be used. The text says why, and holds nothing of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """One request and how good each engine's answer was."""
+    """A request and the quality of each engine's answer."""
 
     messages: Sequence[Mapping[str, Any]]
     quality: Mapping[str, float]
-    """By engine, 0..1."""
+    """By engine name, 0..1."""
 
 
 def labelled(line: Any) -> Labelled:
-    """From `{"messages": [...] or "prompt": "...", "quality": {"engine": 0..1}}`. Raises BadLabel."""
+    """Reads `{"messages": [...] or "prompt": "...", "quality": {"engine": 0..1}}`. Raises BadLabel."""
     if not isinstance(line, dict):
         raise BadLabel("not a JSON object")
     messages = line.get("messages")
@@ -50,7 +50,7 @@ def labelled(line: Any) -> Labelled:
 
 
 def engines_by_quality(requests: Iterable[Labelled]) -> tuple[str, ...]:
-    """Engines from the worst to the best on average: small to large, where nobody said the order."""
+    """Engines from the worst to the best on average: an order from small to large where none is configured."""
     sums: dict[str, list[float]] = {}
     for request in requests:
         for engine, value in request.quality.items():
@@ -68,7 +68,8 @@ def row(
 ) -> Row:
     """The row of one labelled request. `engines` run from small to large; the last is the reference.
 
-    Features come from the functions used online; those that a label knows nothing of are left out. Raises BadLabel.
+    Features come from the functions that serving uses; those that a label does not determine are left out. Raises
+    BadLabel.
     """
     text = cut(question(request.messages), max_characters)
     if not text:

@@ -1,7 +1,7 @@
-"""The learner: one process beside the workers that turns outcomes into new versions of what is learnt. Workers never train.
+"""The learner: one process beside the workers that trains new versions from outcomes. Workers never train.
 
-It reads the log, trains, checks against what is in use, and publishes; workers follow within a second. It may die at any
-moment: what is published is whole, what was being trained is trained again.
+It reads the log, trains, compares with the version in use and publishes; workers follow within a second. It may be killed
+at any moment: what is published is complete, and an interrupted training is repeated.
 """
 
 from __future__ import annotations
@@ -22,49 +22,52 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What came of training."""
+    """The result of a training."""
 
     data: bytes
+    """The artifact's bytes."""
     metrics: Mapping[str, Any]
     accepted: bool
-    """Whether it is better than what is in use, or as good and newer."""
+    """Whether it is better than the version in use, or as good and newer."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """The version in use."""
+    """The version in use, with which a new one is compared."""
 
     data: bytes
     metrics: Mapping[str, Any]
 
 
 class Trainer(Protocol):
-    """Turns experiences into one kind of artifact. Blocks for seconds or minutes."""
+    """Trains one kind of artifact from experiences. Blocks for seconds or minutes."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The kind of artifact, as it is published."""
+        ...
 
     @property
     def needed(self) -> int:
-        """Outcomes without which there is nothing to train."""
+        """Least number of outcomes to train on."""
         ...
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
-        """None when these experiences hold nothing for this kind."""
+        """Trains an artifact; None where the experiences hold nothing for this kind."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often and on how much to train."""
+    """How often to train, and on how many outcomes."""
 
     min_new_outcomes: int = 20
     max_outcomes: int = 20_000
 
 
 class Learner:
-    """Trains whatever is due, one tenant and model after the other."""
+    """Trains whatever is due, one tenant and served model after the other."""
 
     def __init__(
         self,
@@ -76,8 +79,8 @@ class Learner:
         lenders: Callable[[str], Sequence[str]] = lambda tenant: (),
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`trainers` gives those of a served model, none for a model that does not learn. `lenders`: tenants whose
-        outcomes a tenant was granted; nothing is learnt across tenants otherwise."""
+        """`trainers` returns those of a served model, none for a model that does not learn. `lenders` returns the tenants
+        whose outcomes a tenant may use; nothing else is learnt across tenants."""
         self._outcomes = outcomes
         self._artifacts = artifacts
         self._trainers = trainers
@@ -86,11 +89,11 @@ class Learner:
         self._stopping = stopping
         self._seen = (-1, -1)
         self._tried: dict[tuple[str, str, str], int] = {}
-        """Outcomes there were when a slot was last trained."""
+        """Number of outcomes at the last training, by (kind, tenant, model)."""
         self._in_use: set[tuple[str, str, str]] = set()
 
     def step(self) -> list[ArtifactRecord]:
-        """Train what is due; gives what was published. Costs microseconds when no outcome is new."""
+        """Trains what is due and returns what was published. Takes microseconds when there is no new outcome."""
         seen = (self._outcomes.last_id(), self._artifacts.generation())
         if seen == self._seen:
             return []
@@ -105,7 +108,7 @@ class Learner:
                     return published
                 record = self._train_if_due(trainer, tenant, model, known[tenant, model] + lent)
                 published += [record] if record is not None else []
-        # What was published in this step is no news; an outcome that came meanwhile is.
+        # What this step published is not news to it; an outcome that arrived meanwhile is.
         self._seen = (seen[0], self._artifacts.generation())
         return published
 
@@ -117,14 +120,14 @@ class Learner:
         before = self._tried.get(slot)
         if before is None and active is not None:
             before = int(active.metrics.get("outcomes", 0))
-        # A tenth more, once there is much: training on 20,000 for the sake of 20 is a waste.
+        # Beyond 200 outcomes a tenth more is needed: training on 20,000 for the sake of 20 is a waste.
         few = before is not None and abs(count - before) < max(self._pace.min_new_outcomes, before // 10)
-        # What was in use and is gone (its outcomes were to be forgotten, say) is made anew from what is left.
+        # A version that is gone (its outcomes were deleted, say) is trained again from what is left.
         if few and (active is not None or slot not in self._in_use):
             return None
         self._tried[slot] = count
         began = time.monotonic()
-        # A tenant's first version has to beat what the operator brought for all.
+        # A tenant's first version must be better than the operator's version for all tenants.
         rival = active or self._artifacts.best(*slot)
         try:
             trained = trainer.train(self._experiences(tenant, model), self._incumbent(rival))
@@ -139,7 +142,7 @@ class Learner:
                 state="active" if trained.accepted else "rejected",
             )
         except Exception as error:
-            # One tenant's odd outcomes must not keep the others from learning.
+            # One tenant's bad outcomes must not keep the others from learning.
             log.error("training_failed", kind=trainer.kind, tenant=tenant, model=model, error=error)
             return None
         self._in_use.discard(slot)

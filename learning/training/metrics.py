@@ -1,4 +1,4 @@
-"""Series of what learns. They exist only where a model learns."""
+"""Prometheus metrics of learning. They exist only where a served model learns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from router.plan import Choice
 
 
 class LearningMetrics:
-    """Series of one process."""
+    """The metrics of one process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.broken = Counter(
@@ -38,7 +38,7 @@ class LearningMetrics:
         )
 
     def decided(self, model: str, choice: Choice | None) -> None:
-        """Count how a request for `model` was decided; None where nothing was weighed."""
+        """Counts how a request for `model` was decided; None where no actions were weighed."""
         if choice is None:
             return
         how = "floored" if choice.floored else "explored" if choice.explored else "best"

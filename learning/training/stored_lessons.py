@@ -1,6 +1,6 @@
-"""From a tenant's stored examples to lessons for its scorer: what its own answers agree on (see bank_lessons).
+"""Makes lessons for a tenant's scorer from its stored examples: what its own answers agree on (see bank_lessons).
 
-A bank that cannot be read that way, for want of the embedder's vocabulary, teaches nothing; outcomes still do.
+Where the embedder's vocabulary is missing there are no such lessons, and the scorer learns from outcomes alone.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LessonsOf = Callable[[str, ChoiceRecord], list[Lesson]]
-"""By tenant, and a request of the served model as it was logged: its engines and its embeddings are those to learn for."""
+"""Called with a tenant and its latest logged request, whose engines and embedding version the lessons are made for."""
 _PAGE = 500
 
 
 def lessons_of(store: Store, embedder: str, vectors_of: Callable[[str, str], VectorsOf]) -> LessonsOf:
-    """`embedder`: where its weights and its vocabulary come from (router.embedding.model.locate).
+    """A function that makes a tenant's lessons.
 
-    `vectors_of`: by tenant and embedding version.
+    `embedder`: source of its weights and vocabulary (router.embedding.model.locate). `vectors_of`: by tenant and
+    embedding version.
     """
 
     @cache
@@ -51,7 +52,7 @@ def lessons_of(store: Store, embedder: str, vectors_of: Callable[[str, str], Vec
         reference, price = _reference(latest), _relative_price(latest)
 
         def asked(candidate: Candidate) -> RequestView:
-            assert candidate.vector is not None, "lessons pass over examples without a vector"
+            assert candidate.vector is not None, "lessons skip examples without a vector"
             return RequestView(candidate.example.question, candidate.vector, reference, price)
 
         return lessons(bank, features, asked)
@@ -60,7 +61,7 @@ def lessons_of(store: Store, embedder: str, vectors_of: Callable[[str, str], Vec
 
 
 def _bank(store: Store, tenant: str, vectors: VectorsOf) -> list[Candidate]:
-    """The latest of the tenant's examples that may be served and whose answers nobody contradicts."""
+    """The latest of the tenant's examples that may be served and are not flagged as contradicted."""
     latest: deque[Example] = deque(maxlen=MOST_EXAMPLES)
     after_id, now_s = 0, time.time()
     while page := store.examples.page(tenant, after_id=after_id, limit=_PAGE):
@@ -80,7 +81,7 @@ def _reference(latest: ChoiceRecord) -> str:
 
 
 def _relative_price(latest: ChoiceRecord) -> float:
-    """As the scorer saw it when the request was served."""
+    """The relative price that the scorer was given when the request was served."""
     logged = latest.candidate_features
     if latest.scorer_features_version != VERSION or logged is None or not len(logged):
         return 1.0

@@ -1,4 +1,4 @@
-"""The kinds of artifact and how each is trained from experiences: what stands between the learner and router.learning."""
+"""How each kind of artifact is trained: adapts the training functions to the learner."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BanditTrainer:
-    """How good each way to answer is."""
+    """Trains the bandit, which predicts the quality of each action."""
 
     needed: int
     half_life_s: float
@@ -42,21 +42,19 @@ class BanditTrainer:
             and (row := bandit_training.rows_from_log(each.choice, each.outcomes)) is not None
         ]
         if len(rows) < self.needed // 2:
-            # Outcomes there are, but of requests that were never weighed: nothing a router can be learnt from.
+            # There are outcomes, but of requests without weighed actions, from which a router cannot learn.
             return None
         knobs = bandit_training.TrainingKnobs(half_life_s=self.half_life_s)
+        before = incumbent.data if incumbent else None
         try:
-            made = bandit_training.train(
-                rows, settings=settings, incumbent=incumbent.data if incumbent else None, knobs=knobs
-            )
+            return bandit_training.train(rows, settings=settings, incumbent=before, knobs=knobs)
         except bandit_training.NothingToLearn:
             return None
-        return Trained(made.data, made.metrics, made.accepted, made.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class CountsTrainer:
-    """How many examples pay, per engine."""
+    """Trains the number of examples that pays, per engine."""
 
     needed: int
     half_life_s: float
@@ -64,7 +62,7 @@ class CountsTrainer:
     kind: str = "counts"
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
-        """See learning.training.learner.Trainer. Nothing is compared: it is a sum over the log, always taken into use."""
+        """See learning.training.learner.Trainer. A sum over the log, always accepted without a comparison."""
         rows = observed_from_log((each.choice, each.outcomes) for each in experiences)
         if not rows:
             return None
@@ -74,19 +72,19 @@ class CountsTrainer:
 
 @dataclass(frozen=True, slots=True)
 class ScorerTrainer:
-    """How much each example helps. Needs torch: without it what is there stays in use."""
+    """Trains the scorer, which predicts how much each example helps. Needs torch; without it nothing is trained."""
 
     needed: int
     vectors_of: Callable[[str, str], VectorsOf]
     """By tenant and embedding version."""
     prior: Callable[[], bytes]
     lessons_of: LessonsOf | None = None
-    """What a tenant's bank teaches by itself."""
+    """Makes lessons from a tenant's stored examples."""
     kind: str = "scorer"
 
     @staticmethod
     def possible() -> bool:
-        """Whether torch is installed; it is not imported for that."""
+        """Whether torch is installed; does not import it."""
         return importlib.util.find_spec("torch") is not None
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:

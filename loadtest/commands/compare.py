@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from loadtest.commands.options import make_plan, make_target, plan_options
+from loadtest.commands.options import click_errors, make_plan, make_target, output_file, plan_options
 
 
 @click.command("compare")
@@ -16,8 +16,8 @@ from loadtest.commands.options import make_plan, make_target, plan_options
 @click.option(
     "--blocks", type=click.IntRange(1), default=6, show_default=True, help="Rounds of each endpoint."
 )
-@click.option("--json", "json_path", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--html", "html_path", type=click.Path(path_type=Path, dir_okay=False))
+@output_file("--json")
+@output_file("--html")
 def command(
     targets: tuple[str, ...], blocks: int, json_path: Path | None, html_path: Path | None, **given: Any
 ) -> None:
@@ -30,7 +30,6 @@ def command(
     import uvloop
 
     from loadtest.compare import compare
-    from loadtest.errors import LoadError
     from loadtest.preflight import check, find_model
     from loadtest.report.comparison import comparison_page, print_comparison
     from loadtest.report.files import write_json, write_whole
@@ -42,7 +41,7 @@ def command(
     given["duration"] = given["duration"] or (None if given["trace"] else 5.0)
     named = [text.split("=", 1) if "=" in text.split("://", 1)[0] else ["", text] for text in targets]
     console = make_console(stderr=True)
-    try:
+    with click_errors():
         places = [make_target(url, given, name) for name, url in named]
         plan = find_model(make_plan(places[0], given))
         for place in places:
@@ -61,9 +60,5 @@ def command(
             write_json(result, json_path)
         if html_path:
             write_whole(html_path, comparison_page(result).encode())
-    except LoadError as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or 'file'}: {error.strerror or error}") from None
     if result["interrupted"]:
         raise SystemExit(130)

@@ -1,10 +1,12 @@
-"""The options that `run`, `compare` and `sweep` share, and how they become a plan."""
+"""The options that `run`, `compare` and `sweep` share, and the plan they describe."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,13 +52,12 @@ SLO = Parsed("slo", _slo)
 PRICE = Parsed("price", _price)
 HEADER = Parsed("header", _header)
 
+_shown = partial(click.option, show_default=True)
+_positive = partial(_shown, type=_POSITIVE)
+_seconds = partial(_shown, type=click.FloatRange(0.0))
+
 _TARGET = (
-    click.option(
-        "--endpoint",
-        type=click.Choice(["chat", "completions", "embeddings"]),
-        default="chat",
-        show_default=True,
-    ),
+    _shown("--endpoint", type=click.Choice(["chat", "completions", "embeddings"]), default="chat"),
     click.option(
         "--header", "headers", type=HEADER, multiple=True, help="'name: value', sent with every request."
     ),
@@ -66,35 +67,22 @@ _TARGET = (
     click.option("--insecure", is_flag=True, help="Do not verify TLS certificates."),
 )
 _SCHEDULE = (
-    click.option("--rate", type=_POSITIVE, default=5.0, show_default=True, help="Requests/s."),
-    click.option(
+    _positive("--rate", default=5.0, help="Requests/s."),
+    _shown(
         "--arrivals",
         type=click.Choice(["poisson", "constant", "ramp", "step", "burst"]),
         default="poisson",
-        show_default=True,
     ),
     click.option("--rate-to", type=_POSITIVE, default=None, help="Second rate of ramp, step and burst."),
-    click.option(
-        "--steps",
-        type=click.IntRange(2),
-        default=5,
-        show_default=True,
-        help="Steps from --rate to --rate-to.",
-    ),
-    click.option(
-        "--burst-every", type=_POSITIVE, default=10.0, show_default=True, help="Period of bursts, s."
-    ),
-    click.option(
-        "--burst-length", type=_POSITIVE, default=1.0, show_default=True, help="Length of a burst, s."
-    ),
+    _shown("--steps", type=click.IntRange(2), default=5, help="Steps from --rate to --rate-to."),
+    _positive("--burst-every", default=10.0, help="Period of bursts, s."),
+    _positive("--burst-length", default=1.0, help="Length of a burst, s."),
     click.option(
         "--trace",
         help="Arrivals and lengths from a file: Azure CSV, Mooncake JSONL, BurstGPT CSV; or azure2023, mooncake.",
     ),
-    click.option("--speed", type=_POSITIVE, default=1.0, show_default=True, help="Speed of a trace's clock."),
-    click.option(
-        "--token-scale", type=_POSITIVE, default=1.0, show_default=True, help="Scales a trace's lengths."
-    ),
+    _positive("--speed", default=1.0, help="Speed of a trace's clock."),
+    _positive("--token-scale", default=1.0, help="Scales a trace's lengths."),
     click.option(
         "--closed",
         "closed_users",
@@ -119,45 +107,19 @@ _BOUNDS = (
         default=0,
         help="Stop after so many. 0: no limit.",
     ),
-    click.option(
-        "--warmup",
-        "warmup_s",
-        type=click.FloatRange(0.0),
-        default=0.0,
-        show_default=True,
-        help="Leave out the first s.",
-    ),
-    click.option(
-        "--timeout",
-        "timeout_s",
-        type=_POSITIVE,
-        default=60.0,
-        show_default=True,
-        help="Give a request up after, s.",
-    ),
-    click.option("--max-in-flight", type=click.IntRange(1), default=4096, show_default=True),
-    click.option(
-        "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Client processes."
-    ),
-    click.option(
-        "--seed", default=1, show_default=True, help="Same seed, same requests at the same instants."
-    ),
-    click.option(
-        "--max-lateness-ms",
-        type=_POSITIVE,
-        default=2.0,
-        show_default=True,
-        help="Own p99 lateness that is still fine.",
-    ),
+    _seconds("--warmup", "warmup_s", default=0.0, help="Leave out the first s."),
+    _positive("--timeout", "timeout_s", default=60.0, help="Give a request up after, s."),
+    _shown("--max-in-flight", type=click.IntRange(1), default=4096),
+    _shown("--processes", type=click.IntRange(1, 64), default=1, help="Client processes."),
+    _shown("--seed", default=1, help="Same seed, same requests at the same instants."),
+    _positive("--max-lateness-ms", default=2.0, help="Own p99 lateness that is still fine."),
 )
 _WORKLOAD = (
     click.option("--model", default="", help="[default: the first that /v1/models lists]"),
-    click.option("--stream/--no-stream", default=True, show_default=True),
+    _shown("--stream/--no-stream", default=True),
     click.option("--prompt", default="", help="The same question every time, instead of synthetic ones."),
-    click.option(
-        "--tokens-in", type=_DIST, default="64", show_default=True, help="Length of synthetic prompts."
-    ),
-    click.option("--tokens-out", type=_DIST, default="128", show_default=True, help="max_tokens."),
+    _shown("--tokens-in", type=_DIST, default="64", help="Length of synthetic prompts."),
+    _shown("--tokens-out", type=_DIST, default="128", help="max_tokens."),
     click.option(
         "--messages",
         "messages_file",
@@ -165,14 +127,7 @@ _WORKLOAD = (
         help="JSONL: messages, prompt or text a line.",
     ),
     click.option("--conversations", is_flag=True, help="Replay each line of --messages turn by turn."),
-    click.option(
-        "--turn-pause",
-        "think_s",
-        type=click.FloatRange(0.0),
-        default=1.0,
-        show_default=True,
-        help="Before a next turn, s.",
-    ),
+    _seconds("--turn-pause", "think_s", default=1.0, help="Before a next turn, s."),
     click.option("--repeat", "repeat_share", type=_SHARE, default=0.0, help="Share of exact repeats."),
     click.option(
         "--paraphrase", "paraphrase_share", type=_SHARE, default=0.0, help="Share of reworded repeats."
@@ -180,17 +135,8 @@ _WORKLOAD = (
     click.option(
         "--prefix-tokens", type=click.IntRange(0), default=0, help="Length of a shared system prompt."
     ),
-    click.option(
-        "--prefixes",
-        "prefix_count",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Different system prompts.",
-    ),
-    click.option(
-        "--usage/--no-usage", "ask_usage", default=True, show_default=True, help="Ask streams for usage."
-    ),
+    _shown("--prefixes", "prefix_count", type=click.IntRange(1), default=1, help="Different system prompts."),
+    _shown("--usage/--no-usage", "ask_usage", default=True, help="Ask streams for usage."),
     click.option("--body", "extra_body", default="", help="JSON object merged into every body."),
 )
 _READING = (
@@ -202,9 +148,7 @@ _READING = (
         multiple=True,
         help="IN,OUT or MODEL=IN,OUT in USD per million tokens.",
     ),
-    click.option(
-        "--engine-header", default="x-understudy-engine", show_default=True, help="Says who answered."
-    ),
+    _shown("--engine-header", default="x-understudy-engine", help="Says who answered."),
     click.option("--quality-header", default="", help="Says how good the answer is, 0 to 1."),
     click.option(
         "--judge-expected",
@@ -216,10 +160,29 @@ _READING = (
 
 
 def plan_options(command: _F) -> _F:
-    """Add every shared option to a command."""
+    """Adds every shared option to a command."""
     for option in reversed((*_TARGET, *_SCHEDULE, *_BOUNDS, *_WORKLOAD, *_READING)):
         command = option(command)
     return command
+
+
+def output_file(name: str, help: str | None = None) -> Callable[[_F], _F]:
+    """An option for a file to write, such as `--json`, which becomes the parameter `json_path`."""
+    parameter = f"{name.removeprefix('--')}_path"
+    return click.option(name, parameter, type=click.Path(path_type=Path, dir_okay=False), help=help)
+
+
+@contextmanager
+def click_errors() -> Iterator[None]:
+    """Turns LoadError and OSError into the message and exit status of a command."""
+    from loadtest.errors import LoadError
+
+    try:
+        yield
+    except LoadError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or 'file'}: {error.strerror or error}") from None
 
 
 def make_target(base_url: str, given: dict[str, Any], name: str = "") -> Target:
@@ -240,7 +203,7 @@ def make_target(base_url: str, given: dict[str, Any], name: str = "") -> Target:
 
 
 def make_plan(target: Target, given: dict[str, Any]) -> LoadPlan:
-    """A plan from the shared options. Raises click.UsageError where they do not fit together, BadTrace for a bad file."""
+    """A plan from the shared options. Raises click.UsageError if they do not fit together, BadTrace for a bad file."""
     from loadtest.arrivals import Arrivals
     from loadtest.plan import LoadPlan, WorkloadSpec
     from loadtest.traces import read_trace

@@ -1,4 +1,4 @@
-"""`understudy load run`: offer load to an endpoint, watch, report."""
+"""`understudy load run`: sends load to an endpoint, shows progress and reports."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ from typing import Any
 
 import click
 
-from loadtest.commands.options import make_plan, make_target, plan_options
+from loadtest.commands.options import click_errors, make_plan, make_target, output_file, plan_options
 
 
 @click.command("run")
 @click.option("--base-url", required=True, help="Such as http://127.0.0.1:8000 or https://host/v1.")
 @plan_options
-@click.option(
-    "--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as JSON."
-)
-@click.option(
-    "--csv", "csv_path", type=click.Path(path_type=Path, dir_okay=False), help="Write one line per request."
-)
-@click.option(
-    "--html", "html_path", type=click.Path(path_type=Path, dir_okay=False), help="Write one page with charts."
-)
+@output_file("--json", "Write the report as JSON.")
+@output_file("--csv", "Write one line per request.")
+@output_file("--html", "Write one page with charts.")
 @click.option("--preflight/--no-preflight", default=True, show_default=True, help="Ask once before the load.")
 @click.option("--quiet", is_flag=True, help="No live view.")
 def command(
@@ -42,14 +36,13 @@ def command(
 
     import uvloop
 
-    from loadtest.errors import LoadError
     from loadtest.preflight import check, find_model
     from loadtest.report.files import RequestLog, write_html, write_json
     from loadtest.report.text import make_console, print_report
     from loadtest.running import run_plan
 
     console = make_console(stderr=True)
-    try:
+    with click_errors():
         plan = find_model(make_plan(make_target(base_url, given), given))
         if preflight:
             check(plan)
@@ -71,10 +64,6 @@ def command(
             write_json(report, json_path)
         if html_path:
             write_html(report, html_path)
-    except LoadError as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or 'file'}: {error.strerror or error}") from None
     for path in (json_path, csv_path, html_path):
         if path:
             click.echo(f"wrote {path}")

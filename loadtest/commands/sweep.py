@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from loadtest.commands.options import make_plan, make_target, plan_options
+from loadtest.commands.options import click_errors, make_plan, make_target, output_file, plan_options
 from loadtest.commands.types import Parsed
 
 
@@ -41,8 +41,8 @@ def _dial(text: str) -> Any:
     type=Parsed("dial", _dial),
     help="header:NAME=v1,v2,... or body:FIELD=v1,v2,...: walk it instead.",
 )
-@click.option("--json", "json_path", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--html", "html_path", type=click.Path(path_type=Path, dir_okay=False))
+@output_file("--json")
+@output_file("--html")
 def command(
     base_url: str,
     max_rate: float,
@@ -59,7 +59,6 @@ def command(
     """
     import uvloop
 
-    from loadtest.errors import LoadError
     from loadtest.preflight import check, find_model
     from loadtest.report.files import write_json, write_whole
     from loadtest.report.sweeps import print_sweep, sweep_page
@@ -74,15 +73,15 @@ def command(
     given["duration"] = given["duration"] or 10.0
     console = make_console(stderr=True)
 
-    def say(line: str) -> None:
+    def report_line(line: str) -> None:
         console.print(line, highlight=False, markup=False)
 
-    try:
+    with click_errors():
         plan = find_model(make_plan(make_target(base_url, given), given))
         check(plan)
         probe = round_runner(given["slo"], given["prices"], given["max_lateness_ms"])
         if dial is not None:
-            work = walk_dial(plan, dial, probe, say)
+            work = walk_dial(plan, dial, probe, report_line)
         else:
             work = find_knee(
                 plan,
@@ -91,7 +90,7 @@ def command(
                 max_rate=max_rate,
                 need_share=need_share,
                 precision=precision,
-                say=say,
+                report_line=report_line,
             )
         result = {"target": plan.target.label, "slo": str(given["slo"] or ""), **uvloop.run(work)}
         print_sweep(result, make_console())
@@ -99,7 +98,3 @@ def command(
             write_json(result, json_path)
         if html_path:
             write_whole(html_path, sweep_page(result).encode())
-    except LoadError as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or 'file'}: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""Click parameter types: text from the command line becomes a value, or an error that names it."""
+"""Click parameter types: parse a text from the command line into a value, or report an error that names it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ else:
 
 
 class Parsed(_Base):
-    """A parameter read by `parse`, whose ValueError becomes a usage error."""
+    """A parameter parsed by `parse`, whose ValueError becomes a usage error."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name = name
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The parsed value; values that are not text have been parsed before."""
+        """The parsed value; values that are not text were parsed before."""
         if not isinstance(value, str):
             return value
         try:

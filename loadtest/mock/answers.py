@@ -1,6 +1,6 @@
 """The bytes of the mock's answers: OpenAI JSON and server-sent events, prepared once and reused.
 
-One "token" is one word here. It refuses to know about sockets and time.
+One "token" is one word here. Knows nothing of sockets and time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CREATED = 1_700_000_000
 
 
 def text_of(tokens: int, first: int = 0) -> str:
-    """`tokens` words; `first` is the place in the stock of words to begin at."""
+    """`tokens` words; `first` is the position in the list of words to start at."""
     return (
         "".join(f" {_STOCK[k % len(_STOCK)]}" for k in range(first, first + tokens)).lstrip()
         if tokens
@@ -127,24 +127,24 @@ class StreamFrames:
         return self._tokens[k % len(self._tokens)]
 
     def whole(self) -> bytes:
-        """The entire stream as one piece of bytes."""
+        """The whole stream as bytes."""
         return self.opening + b"".join(map(self.token, range(self.count))) + self.closing
 
 
 @lru_cache(maxsize=512)
 def stream_frames(chat: bool, model: str, tokens: int, prompt_tokens: int, with_usage: bool) -> StreamFrames:
-    """Frames shared by all answers of this shape."""
+    """The frames, shared by all answers of this shape."""
     return StreamFrames(chat, model, tokens, usage_of(prompt_tokens, tokens) if with_usage else None)
 
 
 @lru_cache(maxsize=512)
 def whole_stream(chat: bool, model: str, tokens: int, prompt_tokens: int, with_usage: bool) -> bytes:
-    """An unpaced stream as one piece of bytes."""
+    """A stream without delays, as bytes."""
     return stream_frames(chat, model, tokens, prompt_tokens, with_usage).whole()
 
 
 def embeddings(model: str, inputs: list[Any], size: int = 64) -> dict[str, Any]:
-    """OpenAI's embeddings answer: a vector of unit-ish numbers that depends on the input alone."""
+    """OpenAI's embeddings answer, with vectors that depend on the input alone."""
     data = []
     for index, item in enumerate(inputs):
         seed = zlib.crc32(item.encode() if isinstance(item, str) else orjson.dumps(item))

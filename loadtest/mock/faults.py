@@ -1,4 +1,4 @@
-"""Faults the mock commits on purpose: by request header, or by a schedule of windows.
+"""Faults that the mock injects: by request header, or by a schedule of windows.
 
     http=503     that status and an OpenAI error body        reset        the connection is reset
     stall[=S]    silence for S seconds (a window: to its end) hang         no answer, ever
@@ -6,7 +6,7 @@
     error        an error event in mid-stream                 garbage      200 with something that is not JSON
     html         200 with a web page
 
-A window is written START+LENGTH:FAULT[@SHARE], seconds counted from the first request: `2+2:stall`, `10+5:http=503@0.5`.
+A window is written START+LENGTH:FAULT[@SHARE], in seconds after the first request: `2+2:stall`, `10+5:http=503@0.5`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NEEDS_NUMBER = frozenset(["http", "slow"])
 
 @dataclass(frozen=True)
 class Fault:
-    """One way of going wrong. `amount` is a status, seconds, tokens or a factor, as the kind has it; -1: not given."""
+    """A fault. `amount` is a status, seconds, tokens or a factor, depending on `kind`; -1: not given."""
 
     kind: str
     amount: float = -1.0
@@ -28,7 +28,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Window:
-    """A fault that holds from `start_s` to `end_s` after the first request, for `share` of the requests."""
+    """A fault that applies from `start_s` to `end_s` after the first request, to `share` of the requests."""
 
     start_s: float
     end_s: float
@@ -37,7 +37,7 @@ class Window:
 
 
 def parse_fault(text: str) -> Fault:
-    """Read `kind` or `kind=number`. Raises ValueError naming what would be right."""
+    """Reads `kind` or `kind=number`. Raises ValueError naming what would be right."""
     kind, equals, number = text.strip().partition("=")
     try:
         amount = float(number) if equals else -1.0
@@ -53,7 +53,7 @@ def parse_fault(text: str) -> Fault:
 
 
 def parse_window(text: str) -> Window:
-    """Read `START+LENGTH:FAULT[@SHARE]`. Raises ValueError naming what would be right."""
+    """Reads `START+LENGTH:FAULT[@SHARE]`. Raises ValueError naming what would be right."""
     span, colon, rest = text.partition(":")
     start, plus, length = span.partition("+")
     what, at, share = rest.partition("@")
@@ -70,7 +70,7 @@ def parse_window(text: str) -> Window:
 
 
 class Schedule:
-    """Which fault, if any, holds at a moment."""
+    """Decides which fault, if any, a request gets."""
 
     def __init__(self, windows: tuple[Window, ...], seed: int = 0) -> None:
         self._windows = tuple(w for w in windows if not (w.fault.kind == "stall" and w.share == 1.0))
@@ -89,7 +89,7 @@ class Schedule:
         return None
 
     def earliest_write(self, elapsed_s: float) -> float:
-        """When bytes due at `elapsed_s` may leave: a stall of everyone holds them to the end of its window."""
+        """When bytes due at `elapsed_s` may be sent: a stall of all requests delays them to the end of its window."""
         for window in self._stalls:
             if window.start_s <= elapsed_s < window.end_s:
                 elapsed_s = window.end_s

@@ -1,7 +1,8 @@
-"""The mock's side of HTTP/1.1: one asyncio Protocol per connection, parsed by hand because speed is the point.
+"""The mock's HTTP/1.1 server: one asyncio Protocol per connection, parsed by hand for speed.
 
-A load test's upstream must cost far less than the gateway in front of it; at about 10 microseconds a request this does.
-It reads request bodies by content-length or chunked, answers pipelined requests in order, and refuses to know about time.
+A load test's upstream must cost far less than the gateway in front of it; this one costs about 10 microseconds a request. It
+reads request bodies by content-length or chunked, and answers pipelined requests in order. loadtest.mock.service does
+the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MAX_HEAD_BYTES = 64 * 1024
 
 
 class MockProtocol(asyncio.Protocol):
-    """Parses requests and hands them to the service, one at a time per connection."""
+    """Parses requests and passes them to the service, one at a time per connection."""
 
     def __init__(self, service: Service) -> None:
         self.gone = False
@@ -34,12 +35,12 @@ class MockProtocol(asyncio.Protocol):
         self._reading = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the client in."""
+        """Counts the connection."""
         self._transport = cast(asyncio.Transport, transport)
         self._service.counters.connections += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count the client out, and free what it had taken."""
+        """Removes the connection from the counts, and frees what its request used."""
         self.gone = True
         self._service.counters.connections -= 1
         job, self._job = self._job, None
@@ -47,18 +48,18 @@ class MockProtocol(asyncio.Protocol):
             self._service.client_left(job)
 
     def data_received(self, data: bytes) -> None:
-        """Collect bytes until a request is whole."""
+        """Collects bytes until a request is complete."""
         self._buffer = self._buffer + data if self._buffer else data
         if self._job is None and not self._reading:
             self._read_requests()
 
     def write(self, data: bytes) -> None:
-        """Send bytes, unless the client has left."""
+        """Sends bytes, unless the client has left."""
         if self._transport is not None and not self.gone:
             self._transport.write(data)
 
     def finish(self, keep_alive: bool) -> None:
-        """The answer is complete: go on to the next request, or close."""
+        """The answer is complete: reads the next request, or closes."""
         self._job = None
         if not keep_alive:
             self._closing = True
@@ -68,7 +69,7 @@ class MockProtocol(asyncio.Protocol):
             self._read_requests()
 
     def reset(self) -> None:
-        """Break the connection off with a TCP reset."""
+        """Aborts the connection with a TCP reset."""
         self._job = None
         self._closing = True
         if self._transport is None:
@@ -87,7 +88,7 @@ class MockProtocol(asyncio.Protocol):
         self._reading = False
 
     def _read_request(self) -> bool:
-        """Take one whole request off the buffer; False where more bytes are needed."""
+        """Takes one complete request off the buffer; False if more bytes are needed."""
         buffer = self._buffer
         end = buffer.find(b"\r\n\r\n")
         if end < 0:
@@ -200,7 +201,7 @@ class MockProtocol(asyncio.Protocol):
             if (asked := _header(head, b"x-mock-fault")) is not None:
                 fault = parse_fault(asked.decode("latin-1"))
             if (asked := _header(head, b"x-mock-dial")) is not None:
-                # A made-up dial: more effort costs time and buys quality with diminishing returns.
+                # An invented dial: more effort costs time and buys quality with diminishing returns.
                 dial = min(1.0, max(0.0, float(asked)))
                 ttft_ms, token_ms = ttft_ms * (0.2 + 0.8 * dial), token_ms * (0.2 + 0.8 * dial)
                 extra = f"x-mock-quality: {1 - 0.5 * (1 - dial) ** 2:.4f}\r\n"
@@ -233,7 +234,7 @@ def _header(lowered_head: bytes, name: bytes) -> bytes | None:
 
 
 def _dechunk(buffer: bytes, at: int) -> tuple[bytes, int] | None:
-    """A chunked body and where it ends; None where it is not whole yet."""
+    """A chunked body and its end; None if it is not complete yet."""
     pieces: list[bytes] = []
     while True:
         line = buffer.find(b"\r\n", at)

@@ -1,4 +1,4 @@
-"""Runs the mock as a server: binds, says where, and stops on a signal or after its time is up."""
+"""Runs the mock as a server: binds, reports its URL, and stops on a signal or after a given time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ async def serve(
     max_seconds: float | None,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve until SIGINT, SIGTERM or `max_seconds`. Calls `ready(url)` once it listens.
+    """Serves until SIGINT, SIGTERM or `max_seconds`. Calls `ready(url)` once it listens.
 
-    Raises OSError where the address cannot be bound.
+    Raises OSError if the address cannot be bound.
     """
     loop = asyncio.get_running_loop()
     alarm = Alarm(loop)
@@ -47,5 +47,5 @@ async def serve(
 def run(
     settings: MockSettings, host: str, port: int, max_seconds: float | None, ready: Callable[[str], None]
 ) -> None:
-    """`serve` on a fresh uvloop."""
+    """Runs `serve` on a new uvloop."""
     uvloop.run(serve(settings, host, port, max_seconds, ready))

@@ -1,6 +1,6 @@
-"""What the mock does with one understood request, in time: wait for a slot, wait out the delays, write, go wrong.
+"""Answers a parsed request in time: waits for a slot, waits out the delays, writes, injects faults.
 
-It refuses to know how HTTP is parsed (that is `mock.protocol`).
+loadtest.mock.protocol parses HTTP.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from loadtest.mock.settings import Counters, MockSettings
 
 
 class Connection(Protocol):
-    """What the service may do to a client's connection."""
+    """A client's connection, as the service uses it."""
 
     gone: bool
 
     def write(self, data: bytes) -> None:
-        """Send bytes to the client."""
+        """Sends bytes to the client."""
 
     def finish(self, keep_alive: bool) -> None:
-        """The answer is complete: read the next request, or close."""
+        """The answer is complete: reads the next request, or closes."""
 
     def reset(self) -> None:
-        """Break the connection off at once."""
+        """Aborts the connection at once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ class Job:
 
 
 class Service:
-    """Answers jobs at their pace. One per server; single-threaded."""
+    """Answers jobs with their delays. One per server; single-threaded."""
 
     def __init__(self, settings: MockSettings, alarm: Alarm) -> None:
         self.settings = settings
@@ -68,7 +68,7 @@ class Service:
         self._first_request_s = 0.0
 
     def reset(self) -> None:
-        """Start the counters, the truth and the fault schedule afresh."""
+        """Resets the counters, the intended delays and the fault schedule."""
         open_now = self.counters.connections
         self.counters = Counters(connections=open_now)
         self.intended_s.clear()
@@ -76,7 +76,7 @@ class Service:
         self._first_request_s = 0.0
 
     def submit(self, job: Job) -> None:
-        """Take a job; its answer goes to `job.connection` when it is due."""
+        """Takes a job; its answer goes to `job.connection` when it is due."""
         job.arrived_s = now()
         if not self._first_request_s:
             self._first_request_s = job.arrived_s
@@ -110,7 +110,7 @@ class Service:
             elif fault.kind == "slow":
                 job.ttft_s *= fault.amount
                 job.token_s *= fault.amount
-            elif self._go_wrong_at_once(job, fault):
+            elif self._failed_at_once(job, fault):
                 return
         first_s = start_s + job.ttft_s
         last_s = first_s + job.token_s * (job.tokens - 1)
@@ -133,7 +133,8 @@ class Service:
         else:
             self._alarm.call_at(when_s, callback, *args)  # type: ignore[arg-type]
 
-    def _go_wrong_at_once(self, job: Job, fault: Fault) -> bool:
+    def _failed_at_once(self, job: Job, fault: Fault) -> bool:
+        """Injects a fault that replaces the answer; False for other faults."""
         if fault.kind == "http":
             self._answer_error(job, int(fault.amount), f"mock fault {int(fault.amount)}")
         elif fault.kind == "reset":
@@ -210,7 +211,7 @@ class Service:
         self._alarm.call_at(due_s, self._write_token, job, k + 1, first_s)
 
     def client_left(self, job: Job) -> None:
-        """The client closed before its answer was complete: free its slot, wherever it was."""
+        """The client closed before its answer was complete: frees its slot, wherever the job was."""
         self.counters.client_gone += 1
         if job in self._waiting:
             self._waiting.remove(job)

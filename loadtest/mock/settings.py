@@ -1,4 +1,4 @@
-"""How the mock behaves unless a request's own `x-mock-*` headers say otherwise."""
+"""The mock's settings, which a request's own `x-mock-*` headers override."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MockSettings:
 
 @dataclass(slots=True)
 class Counters:
-    """What the mock has seen so far; served at /mock/counters."""
+    """What the mock has counted so far; served at /mock/counters."""
 
     connections: int = 0
     requests: int = 0

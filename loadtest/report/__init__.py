@@ -1,1 +1,1 @@
-"""Turns sums into a report: JSON for machines, CSV for a spreadsheet, text for a terminal, one HTML file for people."""
+"""Turns totals into a report: JSON, CSV, text for a terminal, and one HTML page."""

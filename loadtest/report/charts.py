@@ -12,7 +12,7 @@ _HEAT_ROWS = 60
 
 
 def charts(report: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    """(title, explanation, plotly figure) for each chart there is data for."""
+    """(title, explanation, plotly figure) for each chart that there is data for."""
     line = report["timeline"]
     if not line["due"]:
         return []
@@ -45,7 +45,7 @@ def charts(report: dict[str, Any]) -> list[tuple[str, str, Any]]:
 
 
 def layout(figure: Any, x_title: str, y_title: str, height: int = 360, **more: Any) -> Any:
-    """The house's look."""
+    """The look that all charts share."""
     figure.update_layout(
         template="plotly_white",
         height=height,

@@ -1,4 +1,4 @@
-"""A comparison for people: a table for the terminal, and one page with every round in a chart."""
+"""A comparison as a table for the terminal, and as a page with every round in a chart."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _cell(found: dict[str, Any]) -> str:
 
 
 def print_comparison(result: dict[str, Any], console: Console) -> None:
-    """Print the table and how to read it."""
+    """Prints the table and how to read it."""
     if not result["blocks"]:
         console.print("no block was completed: nothing to compare", style="yellow")
         return
@@ -68,7 +68,7 @@ def explanation(result: dict[str, Any]) -> str:
 
 
 def comparison_page(result: dict[str, Any]) -> str:
-    """One self-contained page."""
+    """The comparison as one self-contained page."""
     import plotly.graph_objects as go
     from plotly.offline import get_plotlyjs
 

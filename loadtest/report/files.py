@@ -16,7 +16,7 @@ _NAMED = ("outcome", "engine", "cache", "model")
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is either the old one or the new one, never half."""
+    """Writes a file atomically: it has either the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_bytes(data)
@@ -24,12 +24,12 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def write_json(report: dict[str, Any], path: Path) -> None:
-    """The report as JSON."""
+    """Writes the report as JSON."""
     write_whole(path, orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
 
 
 def write_html(report: dict[str, Any], path: Path) -> None:
-    """The report as one page that needs no network."""
+    """Writes the report as one page that needs no network."""
     from loadtest.report.html import page
 
     write_whole(path, page(report).encode())
@@ -53,7 +53,7 @@ class RequestLog:
         self._file.close()
 
     def add(self, rows: Rows, names: list[str]) -> None:
-        """Append requests; times in s, empty where there is no figure."""
+        """Appends requests; times in s, empty if there is no value."""
         named = [AT[name] for name in _NAMED]
         for row in rows.tolist():
             cells = ["" if value != value else f"{value:.6f}".rstrip("0").rstrip(".") for value in row]

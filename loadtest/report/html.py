@@ -29,7 +29,7 @@ _METRICS = (
 
 
 def page(report: dict[str, Any]) -> str:
-    """The whole document."""
+    """The report as an HTML document."""
     from plotly.offline import get_plotlyjs
 
     figures = charts(report)
@@ -48,7 +48,7 @@ def page(report: dict[str, Any]) -> str:
 
 
 def document(title: str, body: str, script: str) -> str:
-    """A page around a body, with the chart script inlined."""
+    """A page with this body and the chart script inlined."""
     return (
         f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{escape(title)}</title>"
         "<meta name=viewport content='width=device-width,initial-scale=1'>"

@@ -1,4 +1,4 @@
-"""The report as plain data: what every other form of it is made from."""
+"""The report as plain data, from which every other form of it is made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from loadtest.plan import LoadPlan
-from loadtest.tally import HEAT_EDGES_S, Tally
+from loadtest.totals import HEAT_EDGES_S, Totals
 
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 _CURVE = (0.1, 0.5, *range(1, 100), 99.5, 99.9, 99.99, 100.0)
@@ -16,7 +16,7 @@ HELD_SHARE_LIMIT = 0.001
 
 def summarise(
     plan: LoadPlan,
-    tally: Tally,
+    totals: Totals,
     *,
     started_at: str,
     interrupted: bool = False,
@@ -25,12 +25,12 @@ def summarise(
 ) -> dict[str, Any]:
     """The whole report. Times are in ms, rates per s, costs in USD; percentile keys are such as `p99.9`."""
     measured_s = (
-        max(1e-9, min(plan.duration_s, tally.last_due_s + 1e-9) - plan.warmup_s) if tally.done else 0.0
+        max(1e-9, min(plan.duration_s, totals.last_due_s + 1e-9) - plan.warmup_s) if totals.done else 0.0
     )
-    if tally.done and not interrupted and plan.arrivals.kind != "trace" and not plan.max_requests:
+    if totals.done and not interrupted and plan.arrivals.kind != "trace" and not plan.max_requests:
         measured_s = plan.duration_s - plan.warmup_s
-    failed = tally.done - tally.ok
-    answered_s = max(measured_s, tally.last_end_s - plan.warmup_s) if tally.done else 0.0
+    failed = totals.done - totals.ok
+    answered_s = max(measured_s, totals.last_end_s - plan.warmup_s) if totals.done else 0.0
     return {
         "format": 1,
         "target": {
@@ -43,49 +43,49 @@ def summarise(
         "failure": failure,
         "plan": describe_plan(plan),
         "requests": {
-            "measured": tally.done,
-            "ok": tally.ok,
+            "measured": totals.done,
+            "ok": totals.ok,
             "failed": failed,
-            "timed_out": sum(n for name, n in tally.outcomes.items() if name.startswith("timeout")),
-            "unfinished": sum(n for name, n in tally.outcomes.items() if name.startswith("stopped")),
-            "unfinished_longest_ms": round(tally.unfinished_longest_s * 1e3, 3),
-            "warm_up": tally.warm_requests,
+            "timed_out": sum(n for name, n in totals.outcomes.items() if name.startswith("timeout")),
+            "unfinished": sum(n for name, n in totals.outcomes.items() if name.startswith("stopped")),
+            "unfinished_longest_ms": round(totals.unfinished_longest_s * 1e3, 3),
+            "warm_up": totals.warm_requests,
         },
         "rates": {
             "measured_s": round(measured_s, 3),
-            "offered_per_s": _rate(tally.done, measured_s),
-            "ok_per_s": _rate(tally.ok, answered_s),
-            "chunks_per_s": _rate(tally.chunks, answered_s),
-            "tokens_out_per_s": _rate(tally.tokens_out, answered_s),
-            "failed_share": round(failed / tally.done, 6) if tally.done else 0.0,
+            "offered_per_s": _rate(totals.done, measured_s),
+            "ok_per_s": _rate(totals.ok, answered_s),
+            "chunks_per_s": _rate(totals.chunks, answered_s),
+            "tokens_out_per_s": _rate(totals.tokens_out, answered_s),
+            "failed_share": round(failed / totals.done, 6) if totals.done else 0.0,
         },
         **{
-            f"{metric}_ms": percentiles_ms(tally.hist[metric])
+            f"{metric}_ms": percentiles_ms(totals.hist[metric])
             for metric in ("latency", "ttft", "tpot", "gap")
         },
-        "distribution": {m: distribution_ms(tally.hist[m]) for m in ("latency", "ttft", "tpot", "gap")},
-        "coalesced_share": round(tally.coalesced / max(1, tally.hist["gap"].total_count), 6),
-        "goodput": _goodput(tally, measured_s),
-        "outcomes": dict(tally.outcomes.most_common()),
-        "engines": _shares(tally.engines),
-        "cache": _shares(tally.caches),
+        "distribution": {m: distribution_ms(totals.hist[m]) for m in ("latency", "ttft", "tpot", "gap")},
+        "coalesced_share": round(totals.coalesced / max(1, totals.hist["gap"].total_count), 6),
+        "goodput": _goodput(totals, measured_s),
+        "outcomes": dict(totals.outcomes.most_common()),
+        "engines": _shares(totals.engines),
+        "cache": _shares(totals.caches),
         "models": {
             name: {"answers": int(n), "tokens_in": int(tokens_in), "tokens_out": int(tokens_out)}
-            for name, (n, tokens_in, tokens_out) in tally.model_tokens.items()
+            for name, (n, tokens_in, tokens_out) in totals.model_tokens.items()
         },
-        "cost_usd": _cost(tally),
+        "cost_usd": _cost(totals),
         "quality": (
-            {"mean": round(tally.quality_sum / tally.quality_count, 6), "judged": tally.quality_count}
-            if tally.quality_count
+            {"mean": round(totals.quality_sum / totals.quality_count, 6), "judged": totals.quality_count}
+            if totals.quality_count
             else None
         ),
-        "generator": _generator(plan, tally, max_lateness_ms),
-        "timeline": _timeline(tally),
+        "generator": _generator(plan, totals, max_lateness_ms),
+        "timeline": _timeline(totals),
     }
 
 
 def percentiles_ms(hist: Any) -> dict[str, float] | None:
-    """A histogram of microseconds as percentiles in ms; None where it is empty."""
+    """Percentiles in ms of a histogram in microseconds; None if it is empty."""
     if not hist.total_count:
         return None
     found = {f"p{p:g}": round(hist.get_value_at_percentile(p) / 1e3, 4) for p in PERCENTILES}
@@ -97,7 +97,7 @@ def percentiles_ms(hist: Any) -> dict[str, float] | None:
 
 
 def distribution_ms(hist: Any) -> list[list[float]]:
-    """A curve of [share, ms] points, finer where it matters; empty for an empty histogram."""
+    """A curve of [share, ms] points, denser at the upper end; empty for an empty histogram."""
     if not hist.total_count:
         return []
     points = [[p / 100, round(hist.get_value_at_percentile(p) / 1e3, 4)] for p in _CURVE]
@@ -105,7 +105,7 @@ def distribution_ms(hist: Any) -> list[list[float]]:
 
 
 def describe_plan(plan: LoadPlan) -> dict[str, Any]:
-    """What was asked for, without headers: they may hold a key."""
+    """The plan as data, without headers, since they may hold a key."""
     work, arrivals = plan.workload, plan.arrivals
     shape: dict[str, Any] = {"kind": arrivals.kind}
     if plan.closed_users:
@@ -158,29 +158,29 @@ def _shares(counter: Any) -> dict[str, dict[str, float]]:
     return {name: {"answers": n, "share": round(n / total, 6)} for name, n in named.items()}
 
 
-def _goodput(tally: Tally, measured_s: float) -> dict[str, Any] | None:
-    if tally.slo is None:
+def _goodput(totals: Totals, measured_s: float) -> dict[str, Any] | None:
+    if totals.slo is None:
         return None
     return {
-        "slo": str(tally.slo),
-        "good": tally.good,
-        "share": round(tally.good / tally.done, 6) if tally.done else 0.0,
-        "per_s": _rate(tally.good, measured_s),
+        "slo": str(totals.slo),
+        "good": totals.good,
+        "share": round(totals.good / totals.done, 6) if totals.done else 0.0,
+        "per_s": _rate(totals.good, measured_s),
     }
 
 
-def _cost(tally: Tally) -> dict[str, float] | None:
-    total = tally.cost_usd() if tally.prices else None
+def _cost(totals: Totals) -> dict[str, float] | None:
+    total = totals.cost_usd() if totals.prices else None
     if total is None:
         return None
     return {
         "total": round(total, 6),
-        "per_1000_answers": round(1000 * total / tally.ok, 6) if tally.ok else 0.0,
+        "per_1000_answers": round(1000 * total / totals.ok, 6) if totals.ok else 0.0,
     }
 
 
-def _generator(plan: LoadPlan, tally: Tally, max_lateness_ms: float) -> dict[str, Any]:
-    late, lag = percentiles_ms(tally.hist["late"]), percentiles_ms(tally.hist["lag"])
+def _generator(plan: LoadPlan, totals: Totals, max_lateness_ms: float) -> dict[str, Any]:
+    late, lag = percentiles_ms(totals.hist["late"]), percentiles_ms(totals.hist["lag"])
     reasons = []
     if late and late["p99"] > max_lateness_ms:
         reasons.append(
@@ -188,9 +188,9 @@ def _generator(plan: LoadPlan, tally: Tally, max_lateness_ms: float) -> dict[str
         )
     if lag and lag["p99"] > max_lateness_ms:
         reasons.append(f"its event loop was {lag['p99']:.2f} ms behind at p99 (limit {max_lateness_ms:g} ms)")
-    if tally.done and tally.held / tally.done > HELD_SHARE_LIMIT:
+    if totals.done and totals.held / totals.done > HELD_SHARE_LIMIT:
         reasons.append(
-            f"{tally.held} requests waited for the cap of {plan.max_in_flight} in flight: raise --max-in-flight"
+            f"{totals.held} requests waited for the cap of {plan.max_in_flight} in flight: raise --max-in-flight"
         )
     return {
         "ok": not reasons,
@@ -198,15 +198,15 @@ def _generator(plan: LoadPlan, tally: Tally, max_lateness_ms: float) -> dict[str
         "max_lateness_ms": max_lateness_ms,
         "lateness_ms": late,
         "loop_lag_ms": lag,
-        "held_back": tally.held,
-        "connections_opened": sum(batch.connects for batch in tally.last.values()),
-        "stale_connections_retried": sum(batch.stale_retries for batch in tally.last.values()),
-        "cpu_s": [round(tally.last[k].cpu_s, 3) for k in sorted(tally.last)],
+        "held_back": totals.held,
+        "connections_opened": sum(batch.connects for batch in totals.last.values()),
+        "stale_connections_retried": sum(batch.stale_retries for batch in totals.last.values()),
+        "cpu_s": [round(totals.last[k].cpu_s, 3) for k in sorted(totals.last)],
     }
 
 
-def _timeline(tally: Tally) -> dict[str, Any]:
-    line = tally.timeline
+def _timeline(totals: Totals) -> dict[str, Any]:
+    line = totals.timeline
     numbers = range(max(line.slices) + 1) if line.slices else range(0)
     middles = np.sqrt(HEAT_EDGES_S[1:] * HEAT_EDGES_S[:-1]) * 1e3
     table: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A sweep for people: the verdict and its table for the terminal, and one page with the curve."""
+"""A sweep as a table with its verdict for the terminal, and as a page with the curve."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def verdict(result: dict[str, Any]) -> str:
 
 
 def print_sweep(result: dict[str, Any], console: Console) -> None:
-    """Print the table and the verdict."""
+    """Prints the table and the verdict."""
     columns, lines = _lines(result)
     table = Table(*columns)
     for line in lines:
@@ -52,7 +52,7 @@ def print_sweep(result: dict[str, Any], console: Console) -> None:
 
 
 def sweep_page(result: dict[str, Any]) -> str:
-    """One self-contained page."""
+    """The sweep as one self-contained page."""
     import plotly.graph_objects as go
     from plotly.offline import get_plotlyjs
 

@@ -1,4 +1,4 @@
-"""The report for a terminal. With rich where there is one; plain lines everywhere else say the same."""
+"""The report for a terminal: a table with rich, and plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _COLUMNS = ("p50", "p75", "p90", "p95", "p99", "p99.9", "max")
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console for people; where the output is no terminal its lines are wide enough for the tables."""
+    """A console for people; if the output is no terminal, its lines are wide enough for the tables."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=150)
 
 
 def print_report(report: dict[str, Any], console: Console) -> None:
-    """Print the whole report."""
+    """Prints the whole report."""
     requests, rates = report["requests"], report["rates"]
     title = f"{report['target']['name']}  {report['target']['base_url']}"
     console.print(f"\n{title}", highlight=False, markup=False)
@@ -74,7 +74,7 @@ def detail_lines(report: dict[str, Any]) -> list[str]:
 
 
 def print_generator(generator: dict[str, Any], console: Console) -> None:
-    """What the generator says about itself."""
+    """Prints whether the generator was on time."""
     late, lag = generator["lateness_ms"], generator["loop_lag_ms"]
     if late and lag:
         console.print(
@@ -91,7 +91,7 @@ def print_generator(generator: dict[str, Any], console: Console) -> None:
 
 
 def figure(value: float) -> str:
-    """Milliseconds with three significant digits or so."""
+    """Milliseconds with about three significant digits."""
     if value >= 1000:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"

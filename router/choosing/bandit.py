@@ -1,7 +1,8 @@
-"""The seam of what learns: how good would each way to answer be? Whoever weighs that against cost asks through here.
+"""The interface of a bandit: what it is given, what it estimates, what it learns from and the errors it raises.
 
-A bandit estimates quality only. Cost and latency are known or measured, so nothing is gained by learning them, and the
-dial, the load and the exploration can change without anything learnt becoming wrong (docs/explanation/routing.md).
+A bandit estimates the quality of each way to answer a request, and nothing else. Cost and latency are known or measured,
+so they are not learnt: the preference, the load bias and the exploration can change while everything learnt stays valid
+(docs/explanation/routing.md).
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class BanditError(Exception):
-    """The bandit cannot say, or cannot be loaded. A request can be routed without it."""
+    """The bandit cannot estimate, or cannot be loaded. A request can be routed without it."""
 
 
 class BanditBroken(BanditError):
-    """These bytes are no bandit: truncated, altered, or of another kind."""
+    """The bytes are not a bandit: truncated, altered, or of another format."""
 
 
 class BanditOutdated(BanditError):
-    """A bandit of other features or of another embedder: what it learnt means nothing here."""
+    """The bandit was trained with other features or another embedder, so its estimates are meaningless here."""
 
 
 class BanditInput(BanditError):
-    """A scene or lesson with numbers that are not finite, or of the wrong shape."""
+    """A scene or lesson holds numbers that are not finite, or has the wrong shape."""
 
 
 class BanditMissing(BanditError):
@@ -39,80 +40,85 @@ class BanditMissing(BanditError):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A way to answer, as the bandit sees it."""
+    """An action as the bandit sees it: an engine, with or without examples."""
 
     engine: str
     with_examples: bool
     features: Mapping[str, float]
-    """Of router.choosing.features.action_features."""
+    """By name, as router.choosing.features.action_features returns them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A request to be routed."""
+    """A request to be routed: the context and the actions of one bandit decision."""
 
     vector: Vector | None
-    """Its embedding; None when the embedder was late. Estimates are worse without."""
+    """The request's embedding; None when the embedder was late, which makes estimates worse."""
     context: Mapping[str, float]
-    """Of router.choosing.features.context_features."""
+    """By name, as router.choosing.features.context_features returns them."""
     options: Sequence[Option]
-    """2 to 16, engines small to large."""
+    """2 to 16 actions, engines from small to large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A scene and what is known of what came of it."""
+    """A scene and the observed quality of one or more of its options."""
 
     scene: Scene
     qualities: Mapping[int, float]
-    """Index of an option to its quality, 0..1. One entry is bandit feedback; all of them, full information."""
+    """Quality, 0..1, by index of the option. One entry is bandit feedback; an entry for every option is full information."""
     probability: float = 1.0
-    """With which it came to be known that option's quality (decision times judging). 1 for labels."""
+    """Probability that this quality was observed: that of the decision times that of judging it. 1 for labels."""
     weight: float = 1.0
-    """Importance, 0..1: old lessons count less where the world drifts."""
+    """Importance, 0..1: where traffic drifts, older lessons count less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the bandit expects."""
+    """Expected quality of every option of a scene, and how well the scene is known."""
 
     qualities: tuple[float, ...]
-    """Per option, 0..1."""
+    """One per option, 0..1."""
     familiarity: float
-    """0: nothing like this was ever learnt from. 1: it was seen many times."""
+    """0: the bandit learnt nothing from similar requests. 1: it saw many of them."""
 
 
 class Bandit(Protocol):
-    """Safe to use from several threads. Same bytes, same estimates."""
+    """Estimates quality per option and learns from outcomes. Thread-safe; the same bytes give the same estimates."""
 
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """Identifies what was learnt; logged with every decision."""
+        ...
 
     @property
     def learned(self) -> int:
-        """Lessons it was taught, all in all."""
+        """Number of lessons learnt from since the bandit was created."""
         ...
 
     def estimate(self, scene: Scene) -> Estimate:
-        """Raises BanditInput."""
+        """Returns the expected quality of every option. Raises BanditInput."""
         ...
 
     def learn(self, lessons: Sequence[Lesson]) -> int:
-        """Takes them in, in order, and returns how many there were. Raises BanditInput before anything is learnt."""
+        """Learns from the lessons in order and returns their number. Raises BanditInput before learning from any."""
         ...
 
     def save(self) -> bytes:
-        """Everything that was learnt, framed with what it can be used with."""
+        """Returns everything learnt as bytes, with a header that names the features and settings they need."""
         ...
 
     @classmethod
     def load(cls, data: bytes) -> Self:
-        """Raises BanditBroken, BanditOutdated, BanditMissing."""
+        """Reads what `save` returned. Raises BanditBroken, BanditOutdated, BanditMissing."""
         ...
 
 
 def check_scene(scene: Scene, dimensions: int | None) -> None:
-    """Raises BanditInput on what a model must never see. `dimensions` None accepts any vector."""
+    """Raises BanditInput if the scene has no options, a wrong vector shape or numbers that are not finite.
+
+    `dimensions` None accepts a vector of any length.
+    """
     if not scene.options:
         raise BanditInput("a scene needs options")
     if not _finite(scene.context):
@@ -130,7 +136,7 @@ def check_scene(scene: Scene, dimensions: int | None) -> None:
 
 
 def check_lesson(lesson: Lesson, dimensions: int | None) -> None:
-    """As check_scene, and for what came of it."""
+    """Raises BanditInput as `check_scene` does, and for a probability, weight, index or quality out of range."""
     check_scene(lesson.scene, dimensions)
     if not 0.0 < lesson.probability <= 1.0:
         raise BanditInput(f"a probability of {lesson.probability}")

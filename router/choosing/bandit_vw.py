@@ -1,8 +1,9 @@
-"""The bandit that learns: landmarks say how the like of a request went, Vowpal Wabbit what its own features change of that.
+"""The bandit that learns: Vowpal Wabbit corrects what similar past requests predict.
 
-Vowpal Wabbit runs as a contextual bandit with action-dependent features (`--cb_adf`, `--cb_type mtr`: Bietti, Agarwal &
-Langford 2021, "A Contextual Bandit Bake-off") on what the landmarks leave unexplained; its scores per action are read, not
-a draw. Both learn online from one outcome at a time, and both are in the artifact.
+Landmarks (router.choosing.landmarks) predict quality from the outcomes of similar requests. Vowpal Wabbit runs as a
+contextual bandit with action-dependent features (`--cb_adf`, `--cb_type mtr`: Bietti, Agarwal & Langford 2021, "A
+Contextual Bandit Bake-off") on the error that remains; its scores per action are read, not a draw. Both learn online,
+one outcome at a time, and both are stored in the artifact.
 """
 
 from __future__ import annotations
@@ -46,33 +47,33 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class BanditSettings:
-    """What a bandit is made of. Part of its artifact: a model is only ever used with the settings it was trained with."""
+    """How a bandit is built. Stored in its artifact: a model is only used with the settings it was trained with."""
 
     dimensions: int = 384
-    """Of the request's embedding."""
+    """Length of the request's embedding."""
     embedding_version: str = ""
-    """Of the embedder whose vectors it was taught with; empty when that does not matter (tests)."""
+    """Version of the embedder whose vectors it was trained with; empty where that does not matter (tests)."""
     projected: int = 0
-    """Dimensions of the seeded random projection that Vowpal Wabbit sees; 0 for none."""
+    """Dimensions of the seeded random projection of the embedding that Vowpal Wabbit sees; 0 for none."""
     seed: int = 20_261_121
     bits: int = 18
     learning_rate: float = 0.03
     power_t: float = 0.5
-    """How the learning rate decays; 0 never, which follows drift and never settles."""
+    """Exponent of the learning rate's decay; 0 keeps it constant, which follows drift and never converges."""
     l2: float = 0.0
     landmarks: LandmarkKnobs = field(default_factory=LandmarkKnobs)
 
 
 class VowpalBandit:
-    """See router.choosing.bandit.Bandit."""
+    """Implements router.choosing.bandit.Bandit with Vowpal Wabbit, landmarks and one regression per action."""
 
     def __init__(self, settings: BanditSettings | None = None, *, version: str = "untrained") -> None:
-        """An untaught one: it expects what the scorer expects. Raises BanditMissing."""
+        """Creates an untrained bandit, which expects what the scorer expects. Raises BanditMissing."""
         self.settings = settings or BanditSettings()
         self._version = version
         self._learned = 0
         self.taught_until_s = 0.0
-        """Unix seconds, if the teacher says so: what was known by then needs no teaching again."""
+        """Unix seconds up to which outcomes were learnt, if the caller sets it: earlier ones need not be learnt again."""
         self._lock = threading.Lock()
         self._landmarks = Landmarks(
             self.settings.dimensions, len(features.TEXT_NAMES), self.settings.landmarks
@@ -125,15 +126,15 @@ class VowpalBandit:
         for lesson in lessons:
             check_lesson(lesson, self.settings.dimensions)
         for lesson in lessons:
-            # Taken and given back per lesson: a batch must not hold up those who decide.
+            # The lock is taken per lesson: a batch must not hold up threads that decide.
             with self._lock:
                 self._take_in(lesson)
         return len(lessons)
 
     def train(self, lessons: Sequence[Lesson], *, passes: int) -> int:
-        """As `learn`, and then teaches Vowpal Wabbit the same `passes` - 1 times more: one pass leaves it half taught.
+        """Learns as `learn` does, then teaches Vowpal Wabbit the same lessons `passes` - 1 more times: one pass underfits.
 
-        The landmarks count each lesson once. For a bandit of one's own: it holds the lock throughout.
+        The landmarks count each lesson once. Holds the lock throughout, so call it only on a bandit that serves nobody.
         """
         for lesson in lessons:
             check_lesson(lesson, self.settings.dimensions)
@@ -173,7 +174,7 @@ class VowpalBandit:
 
     @classmethod
     def load(cls, data: bytes) -> Self:
-        """See router.choosing.bandit.Bandit. The version is the first 12 digits of the bytes' SHA-256."""
+        """See router.choosing.bandit.Bandit. The loaded version is the first 12 digits of the bytes' SHA-256."""
         header, payload = _unframed(data)
         if header.get("features") != features.VERSION:
             raise BanditOutdated(f"features {header.get('features')!r}; {features.VERSION!r} is needed")
@@ -196,24 +197,24 @@ class VowpalBandit:
         return bandit
 
     def _take_in(self, lesson: Lesson) -> None:
-        # The landmarks are asked before they are told: what they left unexplained is what there is to learn.
+        # The landmarks estimate before they learn: Vowpal Wabbit learns the error of that estimate.
         scene = lesson.scene
         place = self._place(scene)
         self._teach(lesson, self._landmarks.near(place)[0])
-        told: dict[str, float] = {}
+        observed: dict[str, float] = {}
         for index, quality in lesson.qualities.items():
             option = scene.options[index]
             if option.with_examples:
-                # Landmarks keep qualities, 0..1: an error of -1..1 is brought there.
-                told[_beside(option)] = 0.5 + 0.5 * (quality - self._line(scene, option))
+                # Landmarks store qualities, 0..1, so an error of -1..1 is mapped to that range.
+                observed[_error_key(option)] = 0.5 + 0.5 * (quality - self._line(scene, option))
             else:
-                told[action_key(option)] = quality
-        self._landmarks.learn(place, told, lesson.weight)
+                observed[action_key(option)] = quality
+        self._landmarks.learn(place, observed, lesson.weight)
         for index, quality in lesson.qualities.items():
             option = scene.options[index]
             if option.with_examples:
                 prior = _prior(scene.context, option)
-                self._fit.learn(_beside(option), scene.context, prior, quality, lesson.weight)
+                self._fit.learn(_error_key(option), scene.context, prior, quality, lesson.weight)
         self._learned += 1
 
     def _teach(self, lesson: Lesson, reach: npt.NDArray[np.float32]) -> None:
@@ -223,8 +224,8 @@ class VowpalBandit:
         base = self._base(scene, reach)
         lines = self._examples(scene)
         for index, quality in lesson.qualities.items():
-            # A probability of 1: each action's quality is regressed on what the draw depended on, so that importance
-            # weights would correct nothing, and they make the model worse (docs/explanation/routing.md).
+            # A probability of 1: each action's quality is regressed on what the draw depended on, so importance weights
+            # would correct nothing, and they make the model worse (docs/explanation/routing.md).
             label = self._vw.CBLabel(label=(0, base[index] - quality, 1.0), weight=lesson.weight)
             lines[1 + index].set_label(label)
             self._workspace.learn_one(lines)
@@ -245,17 +246,17 @@ class VowpalBandit:
         ]
 
     def _with_examples(self, scene: Scene, option: Option, reach: npt.NDArray[np.float32]) -> float:
-        """How well the examples fit says most; what requests like this one taught beside that says the rest."""
+        """Quality predicted from how well the examples fit, plus the mean error of that prediction on similar requests."""
         line = self._line(scene, option)
-        beside = self._landmarks.expected(reach, _beside(option), 0.5)
-        return min(1.0, max(0.0, line + 2.0 * (beside - 0.5)))
+        error = self._landmarks.expected(reach, _error_key(option), 0.5)
+        return min(1.0, max(0.0, line + 2.0 * (error - 0.5)))
 
     def _line(self, scene: Scene, option: Option) -> float:
-        return self._fit.expected(_beside(option), scene.context, _prior(scene.context, option))
+        return self._fit.expected(_error_key(option), scene.context, _prior(scene.context, option))
 
     def _scores(self, lines: list[vw.Example]) -> list[float]:
-        """Predicted cost per option, in the options' order."""
-        # Sorted by score, as vowpal-wabbit-next returns them.
+        """Predicted cost per option, in the order of the options."""
+        # vowpal-wabbit-next returns pairs sorted by score.
         found: Any = self._workspace.predict_one(lines)
         scores = [0.0] * (len(lines) - 1)
         for index, score in found:
@@ -265,7 +266,7 @@ class VowpalBandit:
         return scores
 
     def _examples(self, scene: Scene) -> list[vw.Example]:
-        """The scene as Vowpal Wabbit's example lines. The pool is reused: what is freed never returns to the system."""
+        """The scene as Vowpal Wabbit's example lines. The lines are reused: freed ones never return to the system."""
         while len(self._pool) < 1 + len(scene.options):
             line = self._vw.Example()
             line.set_label(self._label["none"])
@@ -321,29 +322,31 @@ _ENOUGH_TO_SCALE = 50
 
 
 def _looks(scene: Scene) -> npt.NDArray[np.float32]:
-    """[numbers]: what the text looks like, in the order of router.choosing.features.TEXT_NAMES."""
+    """Text features of the scene, [numbers], in the order of router.choosing.features.TEXT_NAMES."""
     context = scene.context
     return np.array([context.get(name, 0.0) for name in features.TEXT_NAMES], np.float32)
 
 
 def action_key(option: Option) -> str:
-    """An action's name in what is learnt: it outlives changes of the list of engines."""
+    """The name of an action in what is learnt; it stays valid when the list of engines changes."""
     return f"{option.engine}+examples" if option.with_examples else option.engine
 
 
-def _beside(option: Option) -> str:
-    """The line of example fit of this option, and what landmarks keep of what it got wrong."""
+def _error_key(option: Option) -> str:
+    """The key of this option's regression on example fit, and of its error in the landmarks."""
     return action_key(option) + "~"
 
 
 def _prior(context: Mapping[str, float], option: Option) -> float:
-    """Before anything is known: the scorer's expectation of the smallest engine, 1 of the reference, between by rank."""
+    """Expected before anything is learnt: the scorer's value for the smallest engine, 1 for the reference, by rank
+    between."""
     small = context.get("quality_with" if option.with_examples else "quality_alone", 0.5)
     return small + (1.0 - small) * option.features.get("rank", 0.0)
 
 
 def _projection(settings: BanditSettings) -> npt.NDArray[np.float32]:
-    """[projected, dimensions], seeded. Rows scaled so that a projected unit vector has components of about 0.1 to 1."""
+    """A seeded random matrix, [projected, dimensions]. Rows are scaled so that a projected unit vector has components
+    of about 0.1 to 1."""
     rng = np.random.default_rng(settings.seed)
     drawn = rng.standard_normal((settings.projected, settings.dimensions))
     return drawn.astype(np.float32)
@@ -380,7 +383,7 @@ def _unframed(data: bytes) -> tuple[dict[str, Any], bytes]:
     except ValueError:
         raise BanditBroken("a bandit's header cannot be read") from None
     payload = data[start + length :]
-    # Vowpal Wabbit loads half a model without a word.
+    # Vowpal Wabbit loads a truncated model without an error.
     if not isinstance(header, dict) or header.get("sha256") != hashlib.sha256(payload).hexdigest():
         raise BanditBroken("a bandit's bytes are not those that were saved")
     if header.get("format") != FORMAT:

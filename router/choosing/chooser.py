@@ -1,9 +1,9 @@
-"""Which engine plays, with examples or without: expected reward per action, then a draw whose probabilities are exact.
+"""Chooses an engine, with or without examples: expected reward per action, then a draw with exactly known probabilities.
 
-Exploration is SquareCB's inverse gap weighting (Foster & Rakhlin 2020, "Beyond UCB", Algorithm 1), applied to the
-expected reward: the best action of K gets what the others leave, and each of them 1 / (K + gamma * gap). Around it: a
-least probability for every action, so that any other policy can be evaluated on the log; a cap on everything but the
-reference, from the quality floor; and no draw at all where nothing may be explored.
+Exploration is SquareCB's inverse gap weighting (Foster & Rakhlin 2020, "Beyond UCB", Algorithm 1) on the expected reward:
+each action but the best gets 1 / (K + gamma * gap) of K actions, and the best gets the rest. In addition, every action
+has a least probability, so that any other policy can be evaluated on the log; the quality floor caps the probability of
+all engines but the reference; and where exploration is not allowed the best action is taken with probability 1.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Number = TypeVar("Number", int, float)
 
 
 class NothingToChoose(Exception):
-    """A situation without an engine. The request goes where the client asked."""
+    """The situation has no engine. The request goes where the client asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """How the chooser explores, and how careful it is with what it does not know."""
+    """Settings of exploration, load and unknown requests."""
 
     gamma_scale: float = 10.0
     """SquareCB: gamma = gamma_scale * learned^gamma_exponent. Larger explores less."""
     gamma_exponent: float = 0.5
     gamma_most: float = 1000.0
-    """So that a router that has learnt for a year still notices a change."""
+    """Largest gamma, so that a router that learnt for a year still notices a change."""
     least_probability: float = 0.01
-    """Of every action while exploring; at most half of all probability goes to this."""
+    """Least probability of every action while exploring; at most half of all probability is spent on this."""
     unfamiliar_penalty: float = 0.3
-    """Share of its expected quality that an engine other than the reference loses on a request like none before."""
+    """Share of its expected quality that an engine other than the reference loses on an entirely unfamiliar request."""
     load: LoadKnobs = field(default_factory=LoadKnobs)
     answer_tokens: int = 256
     """Expected length of an answer where the situation does not say."""
@@ -49,32 +49,34 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Everything a choice depends on."""
+    """Everything a choice depends on, except the bandit and the random number."""
 
     request: Request
     engines: Sequence[EngineState]
-    """Of the served model, small to large; the last is the reference."""
+    """Engines of the served model, small to large; the last is the reference."""
     vector: Vector | None = None
     examples: Examples = field(default_factory=Examples)
-    """What would be sent along; a count of 0 leaves only actions without examples."""
+    """The examples that would be sent; a count of 0 leaves only actions without examples."""
     quality_alone: float = 0.5
-    """The scorer's expectation for the smallest engine without examples, 0..1."""
+    """Quality of the smallest engine without examples, 0..1, as the scorer expects it."""
     quality_with: float = 0.5
-    """And with the chosen ones."""
+    """Quality of the smallest engine with the chosen examples, 0..1, as the scorer expects it."""
     preference: float = 0.5
-    """The dial: 0 cheapest, 1 best."""
+    """0 cheapest, 1 best quality."""
     may_explore: bool = True
-    """False in tool loops, when forced, when the key's budget is spent: the best action is taken with probability 1."""
+    """False in tool loops, for forced engines and for keys out of budget: the best action then has probability 1."""
     offload_cap: float = 1.0
-    """Probability that may go to other actions than the reference's, 0..1: what the quality floor leaves."""
+    """Largest total probability of all engines but the reference, 0..1, as the quality floor allows."""
     familiarity: float | None = None
-    """0..1, where the caller knows better than the bandit; None asks it, or takes request.nearest."""
+    """0..1, if the caller knows it; None takes the bandit's, or without a bandit request.nearest."""
     completion_tokens: int | None = None
-    """Expected length of the answer."""
+    """Expected length of the answer; None takes Knobs.answer_tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Priced:
+    """An action with its expected cost and latency."""
+
     action: Action
     state: EngineState
     rank: float
@@ -84,81 +86,57 @@ class _Priced:
     idle_latency_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Largest:
+    """The largest cost, latency and price among a situation's actions: relative values are shares of these."""
+
+    cost_usd: float
+    latency_s: float
+    idle_latency_s: float
+    usd_per_mtok: float
+
+    @classmethod
+    def of(cls, priced: Sequence[_Priced]) -> _Largest:
+        return cls(
+            max((p.cost_usd for p in priced), default=0.0) or 1.0,
+            max((p.latency_s for p in priced), default=0.0) or 1.0,
+            max((p.idle_latency_s for p in priced), default=0.0) or 1.0,
+            max(_per_token(p.state) for p in priced) or 1.0,
+        )
+
+
 class Chooser:
-    """Holds no state: the same situation, bandit and random numbers give the same choice."""
+    """Chooses an action. Stateless: the same situation, bandit and random number give the same choice."""
 
     def __init__(self, knobs: Knobs | None = None) -> None:
         self._knobs = knobs or Knobs()
 
     def choose(self, situation: Situation, bandit: Bandit | None, rng: random.Random) -> Choice:
-        """Weighs every action and draws one. Exactly one number is taken from `rng`.
+        """Estimates the reward of every action and draws one. Takes exactly one number from `rng`.
 
-        Without a bandit the scorer's expectations stand for quality. Raises NothingToChoose, and BanditInput for
+        Without a bandit the scorer's expectations are the qualities. Raises NothingToChoose, and BanditInput for
         numbers that are not finite.
         """
-        knobs = self._knobs
         if not situation.engines:
             raise NothingToChoose("no engine")
         priced = self._priced(situation)
+        largest = _Largest.of(priced)
         dial = weights(situation.preference)
-        most_cost = max((p.cost_usd for p in priced), default=0.0) or 1.0
-        most_latency = max((p.latency_s for p in priced), default=0.0) or 1.0
-        most_idle = max((p.idle_latency_s for p in priced), default=0.0) or 1.0
-        dearest = max(_per_token(p.state) for p in priced) or 1.0
-        options = [
-            Option(
-                p.action.engine,
-                p.action.with_examples,
-                features.action_features(
-                    is_reference=p.is_reference,
-                    rank=p.rank,
-                    with_examples=p.action.with_examples,
-                    relative_cost=p.cost_usd / most_cost,
-                    relative_latency=p.latency_s / most_latency,
-                    utilisation=p.state.utilisation,
-                    healthy=p.state.healthy,
-                ),
-            )
-            for p in priced
-        ]
+        options = [_option(p, largest) for p in priced]
         context = self._context(situation, dial)
-        if bandit is not None:
-            estimate = bandit.estimate(Scene(situation.vector, context, options))
-            qualities, learned = list(estimate.qualities), bandit.learned
-            familiarity = estimate.familiarity if situation.familiarity is None else situation.familiarity
-        else:
-            qualities, learned = self._expected(situation, priced), 0
-            familiarity = _or(situation.familiarity, max(0.0, situation.request.nearest))
+        qualities, learned, familiarity = self._estimated(situation, priced, options, context, bandit)
         context["familiarity"] = familiarity
-        shrink = 1.0 - knobs.unfamiliar_penalty * (1.0 - min(1.0, max(0.0, familiarity)))
-        qualities = [q if p.is_reference else q * shrink for q, p in zip(qualities, priced, strict=True)]
-        reference_quality = next(q for q, p in zip(qualities, priced, strict=True) if p.is_reference)
+        qualities = self._doubted(qualities, priced, familiarity)
+        with_load = self._rewards(dial, qualities, priced, largest, loaded=True)
+        without_load = self._rewards(dial, qualities, priced, largest, loaded=False)
 
-        def rewards(*, loaded: bool) -> list[float]:
-            most = most_latency if loaded else most_idle
-            return [
-                reward(
-                    dial,
-                    quality,
-                    p.cost_usd / most_cost,
-                    (p.latency_s if loaded else p.idle_latency_s) / most,
-                    reference_quality,
-                )
-                + (bias(p.state.utilisation, _per_token(p.state) / dearest, knobs.load) if loaded else 0.0)
-                for quality, p in zip(qualities, priced, strict=True)
-            ]
-
-        allowed = [p.state.healthy for p in priced]
-        if not any(allowed):
-            allowed = [True] * len(priced)
+        allowed = _allowed(priced)
         is_reference = [p.is_reference for p in priced]
-        with_load, without_load = rewards(loaded=True), rewards(loaded=False)
         draw = rng.random()
 
-        def probabilities(values: Sequence[float], cap: float) -> list[float]:
-            return capped(
-                self._spread(values, allowed, learned, situation.may_explore), is_reference, allowed, cap
-            )
+        def probabilities(rewards: Sequence[float], cap: float) -> list[float]:
+            spread = self._spread(rewards, allowed, learned, situation.may_explore)
+            return capped(spread, is_reference, allowed, cap)
 
         final = probabilities(with_load, situation.offload_cap)
         chosen = drawn(final, draw)
@@ -179,9 +157,54 @@ class Chooser:
             floored=floored,
         )
 
+    def _estimated(
+        self,
+        situation: Situation,
+        priced: Sequence[_Priced],
+        options: Sequence[Option],
+        context: dict[str, float],
+        bandit: Bandit | None,
+    ) -> tuple[list[float], int, float]:
+        """Expected quality per action, the number of lessons it was learnt from, and the request's familiarity."""
+        if bandit is None:
+            familiarity = _or(situation.familiarity, max(0.0, situation.request.nearest))
+            return self._expected(situation, priced), 0, familiarity
+        estimate = bandit.estimate(Scene(situation.vector, context, options))
+        return list(estimate.qualities), bandit.learned, _or(situation.familiarity, estimate.familiarity)
+
+    def _doubted(
+        self, qualities: Sequence[float], priced: Sequence[_Priced], familiarity: float
+    ) -> list[float]:
+        """The qualities with all but the reference's lowered by how unfamiliar the request is."""
+        shrink = 1.0 - self._knobs.unfamiliar_penalty * (1.0 - min(1.0, max(0.0, familiarity)))
+        return [q if p.is_reference else q * shrink for q, p in zip(qualities, priced, strict=True)]
+
+    def _rewards(
+        self,
+        dial: Weights,
+        qualities: Sequence[float],
+        priced: Sequence[_Priced],
+        largest: _Largest,
+        *,
+        loaded: bool,
+    ) -> list[float]:
+        """Expected reward per action, at the present load or as if every engine were idle."""
+        reference_quality = next(q for q, p in zip(qualities, priced, strict=True) if p.is_reference)
+
+        def one(quality: float, p: _Priced) -> float:
+            latency = p.latency_s / largest.latency_s if loaded else p.idle_latency_s / largest.idle_latency_s
+            found = reward(dial, quality, p.cost_usd / largest.cost_usd, latency, reference_quality)
+            if not loaded:
+                return found
+            relative_price = _per_token(p.state) / largest.usd_per_mtok
+            return found + bias(p.state.utilisation, relative_price, self._knobs.load)
+
+        return [one(quality, p) for quality, p in zip(qualities, priced, strict=True)]
+
     def _spread(
         self, rewards: Sequence[float], allowed: Sequence[bool], learned: int, explore: bool
     ) -> list[float]:
+        """Probability per action by inverse gap weighting; without exploration, 1 for the best action."""
         knobs = self._knobs
         indices = [i for i, ok in enumerate(allowed) if ok]
         probabilities = [0.0] * len(rewards)
@@ -195,6 +218,7 @@ class Chooser:
         return probabilities
 
     def _priced(self, situation: Situation) -> list[_Priced]:
+        """Every action that is possible, with its expected cost and latency."""
         last = len(situation.engines) - 1
         answer = _or(situation.completion_tokens, self._knobs.answer_tokens)
         priced = []
@@ -227,7 +251,8 @@ class Chooser:
         )
 
     def _expected(self, situation: Situation, priced: Sequence[_Priced]) -> list[float]:
-        """Without a bandit: the scorer speaks for the smallest engine, the reference is 1, others lie between by rank."""
+        """Quality per action without a bandit: the scorer's for the smallest engine, 1 for the reference, by rank
+        between."""
 
         def quality(p: _Priced) -> float:
             small = situation.quality_with if p.action.with_examples else situation.quality_alone
@@ -238,7 +263,7 @@ class Chooser:
 
 
 def inverse_gap_weights(rewards: Sequence[float], gamma: float) -> list[float]:
-    """SquareCB: 1 / (K + gamma * (best - r)) for all but the best, which gets the rest. Sums to 1."""
+    """SquareCB's probabilities: 1 / (K + gamma * (best - r)) for all but the best, which gets the rest. They sum to 1."""
     count = len(rewards)
     best = max(range(count), key=lambda i: (rewards[i], -i))
     found = [1.0 / (count + gamma * (rewards[best] - r)) for r in rewards]
@@ -247,7 +272,7 @@ def inverse_gap_weights(rewards: Sequence[float], gamma: float) -> list[float]:
 
 
 def with_floor(probabilities: Sequence[float], least: float) -> list[float]:
-    """Mixed with the uniform distribution so that none is below `least`, or below 0.5 / K where K is large."""
+    """Mixes with the uniform distribution so that none is below `least`, or below 0.5 / K for large K."""
     least = min(least, 0.5 / len(probabilities))
     return [least + (1.0 - len(probabilities) * least) * p for p in probabilities]
 
@@ -255,7 +280,10 @@ def with_floor(probabilities: Sequence[float], least: float) -> list[float]:
 def capped(
     probabilities: Sequence[float], is_reference: Sequence[bool], allowed: Sequence[bool], cap: float
 ) -> list[float]:
-    """At most `cap` on other actions than the reference's; what they lose, it gets. No cap while it may not be used."""
+    """Limits the total of all engines but the reference to `cap` and gives the rest to the reference.
+
+    Nothing is limited while the reference is not allowed.
+    """
     reference = next(
         (i for i, (r, ok) in enumerate(zip(is_reference, allowed, strict=True)) if r and ok), None
     )
@@ -272,7 +300,7 @@ def capped(
 
 
 def drawn(probabilities: Sequence[float], draw: float) -> int:
-    """The action at `draw`, 0 <= draw < 1, of the cumulative distribution; never one of probability 0.
+    """The index at `draw`, 0 <= draw < 1, of the cumulative distribution; never one of probability 0.
 
     Actions keep their order, so that with the same draw two similar distributions mostly give the same action.
     """
@@ -287,7 +315,31 @@ def drawn(probabilities: Sequence[float], draw: float) -> int:
 
 
 def _per_token(state: EngineState) -> float:
-    return state.price.input_usd_per_mtok + state.price.output_usd_per_mtok
+    """Price per million tokens, prompt and completion together."""
+    return state.price.both_usd_per_mtok
+
+
+def _allowed(priced: Sequence[_Priced]) -> list[bool]:
+    """Per action, whether its engine is healthy; all True where none is."""
+    healthy = [p.state.healthy for p in priced]
+    return healthy if any(healthy) else [True] * len(priced)
+
+
+def _option(p: _Priced, largest: _Largest) -> Option:
+    """The action with its features, as the bandit sees it."""
+    return Option(
+        p.action.engine,
+        p.action.with_examples,
+        features.action_features(
+            is_reference=p.is_reference,
+            rank=p.rank,
+            with_examples=p.action.with_examples,
+            relative_cost=p.cost_usd / largest.cost_usd,
+            relative_latency=p.latency_s / largest.latency_s,
+            utilisation=p.state.utilisation,
+            healthy=p.state.healthy,
+        ),
+    )
 
 
 def _or(value: Number | None, otherwise: Number) -> Number:

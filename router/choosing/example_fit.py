@@ -1,7 +1,7 @@
-"""How good an engine is with examples, from how well they fit the request: ridge regression on a handful of numbers, online.
+"""Predicts the quality of an engine with examples from how well they fit the request: online ridge regression per action.
 
-A line through few numbers is learnt from dozens of outcomes, where neighbourhoods and many features need thousands. It
-starts from what the scorer expects, and learns what is wrong with that. Old outcomes fade.
+A line through a handful of numbers is learnt from dozens of outcomes, where neighbourhoods and many features need
+thousands. It starts from the scorer's expectation and learns its error. Old outcomes fade.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ SCALES: Mapping[str, tuple[float, float]] = {
     "gain": (0.3, 0.25),
     "examples": (0.5, 0.3),
 }
-"""Context features (router.choosing.features), each with what is about its middle and its deviation. Fixed, so that
-what was learnt
-keeps its meaning."""
+"""Context features (router.choosing.features) by name, each with its approximate middle and deviation. The values are
+fixed, so that what was learnt keeps its meaning."""
 _SIZE = len(SCALES) + 1
 _CAUTION = 20.0
-"""Ridge: how many outcomes it takes to believe in a slope of one deviation. The intercept takes a tenth of that."""
+"""Ridge penalty: the number of outcomes needed to believe in a slope of one deviation. The intercept needs a tenth."""
 
 
 class ExampleFit:
-    """One line per action. Not safe to use from several threads: the bandit that owns it holds a lock."""
+    """One regression per action. Not thread-safe: the bandit that owns it holds a lock."""
 
     def __init__(self, half_life_lessons: float = 5000.0) -> None:
         self._fade = 0.5 ** (1.0 / half_life_lessons)
         self._squares: dict[str, Floats] = {}
         """Per action, [numbers, numbers]: faded sum of outer products."""
         self._products: dict[str, Floats] = {}
-        """Per action, [numbers]: faded sum of numbers times what was wrong with the expectation."""
+        """Per action, [numbers]: faded sum of numbers times the error of the scorer's expectation."""
         self._lines: dict[str, list[float]] = {}
 
     def expected(self, action: str, context: Mapping[str, float], prior: float) -> float:
-        """Quality, 0..1, where the scorer expects `prior`."""
+        """Expected quality, 0..1: the scorer's expectation `prior`, corrected by what was learnt."""
         line = self._lines.get(action)
         if line is None:
             return prior
@@ -51,7 +50,7 @@ class ExampleFit:
     def learn(
         self, action: str, context: Mapping[str, float], prior: float, quality: float, weight: float
     ) -> None:
-        """The scorer expected `prior`, and it was `quality`."""
+        """Learns from one outcome: the scorer expected `prior`, the quality was `quality`."""
         numbers = np.array(_numbers(context))
         squares = self._squares.setdefault(action, np.zeros((_SIZE, _SIZE)))
         products = self._products.setdefault(action, np.zeros(_SIZE))
@@ -62,7 +61,7 @@ class ExampleFit:
         self._lines[action] = np.linalg.solve(squares + _RIDGE, products).tolist()
 
     def arrays(self, actions: list[str]) -> dict[str, Floats]:
-        """What was learnt, [actions, ...]; zeros for an action never seen with examples."""
+        """What was learnt, [actions, ...]; zeros for an action that was never used with examples."""
         nothing, flat = np.zeros((_SIZE, _SIZE)), np.zeros(_SIZE)
         return {
             "fit_squares": np.array([self._squares.get(a, nothing) for a in actions]).reshape(
@@ -72,7 +71,7 @@ class ExampleFit:
         }
 
     def restore(self, arrays: Mapping[str, Floats], actions: list[str]) -> None:
-        """The inverse of `arrays`. Raises ValueError for arrays that are none of its own, KeyError for missing ones."""
+        """Restores what `arrays` returned. Raises ValueError for arrays of another shape, KeyError for missing ones."""
         squares, products = arrays["fit_squares"], arrays["fit_products"]
         if squares.shape != (len(actions), _SIZE, _SIZE) or products.shape != (len(actions), _SIZE):
             raise ValueError(f"lines of shape {squares.shape} for {len(actions)} actions")
@@ -89,7 +88,7 @@ _PLACES = tuple((name, middle, width) for name, (middle, width) in SCALES.items(
 
 
 def _numbers(context: Mapping[str, float]) -> list[float]:
-    """[1, scaled features]; one that is missing is taken for its middle. Plain numbers: arrays of six cost more."""
+    """[1, scaled features]; a missing feature takes its middle. A list, since arrays of six numbers are slower."""
     found = [1.0]
     for name, middle, width in _PLACES:
         found.append(min(3.0, max(-3.0, (context.get(name, middle) - middle) / width)))

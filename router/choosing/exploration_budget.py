@@ -1,4 +1,4 @@
-"""How much of a key's traffic may be explored on: a share of its decisions, lately."""
+"""Limits exploration per key to a share of its recent decisions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from cachetools import LRUCache
 
 
 class ExplorationBudget:
-    """Two fading counts per key, in bounded memory. Safe to use from several threads; each worker counts for itself.
+    """Two fading counts per key, in bounded memory. Thread-safe; each worker counts for itself.
 
-    A key that spent its budget is routed greedily until it earned some again. Its decisions are logged with probability 1
-    meanwhile, which is the truth.
+    A key that spent its budget is routed greedily until it has earned some again. Its decisions are then logged with
+    probability 1, which is true.
     """
 
     def __init__(self, share: float = 0.1, *, window_s: float = 3600.0, keys: int = 10_000) -> None:
-        """`share` 0..1 of a key's decisions; what lies `window_s` back counts e times less. The `keys` seen most
-        recently are remembered. Raises ValueError.
+        """`share` 0..1 of a key's decisions may explore; a decision `window_s` ago counts e times less. Only the `keys`
+        used most recently are remembered. Raises ValueError.
         """
         if not 0.0 <= share <= 1.0 or not window_s > 0.0 or keys < 1:
             raise ValueError("share must be 0..1, window_s above 0 and keys at least 1")
@@ -27,7 +27,7 @@ class ExplorationBudget:
         self._lock = threading.Lock()
 
     def allows(self, key: str, now_s: float) -> bool:
-        """A decision is due for `key`: may it be an explored one? Counts the decision. A key's first may always be."""
+        """Whether the decision that is due for `key` may explore. Counts the decision. A key's first always may."""
         if self._share <= 0.0:
             return False
         with self._lock:
@@ -37,7 +37,7 @@ class ExplorationBudget:
             return allowed
 
     def spent(self, key: str, now_s: float) -> None:
-        """The decision was an explored one."""
+        """Counts an explored decision of `key`."""
         with self._lock:
             self._at(key, now_s).explored += 1.0
 

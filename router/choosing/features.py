@@ -1,7 +1,7 @@
-"""A request, its examples and the engines become the numbers that routing is learnt from: named, versioned, one function.
+"""The features that routing is learnt from: a request, its examples and the engines as named, versioned numbers.
 
-What is logged with a decision is what these functions returned, and training reads the log: the two can never differ.
-Only numbers known before the answer are here; none holds text.
+The functions here return what is logged with a decision, and training reads the log, so serving and training use the same
+numbers. Every feature is known before the answer, and none holds text.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 VERSION = "1"
-"""Changes with any name or meaning below. Rows of another version are not trained on."""
+"""Raised with any change of a name or meaning below. Rows of another version are not trained on."""
 
 _LOOKED_AT = 4000
 _MANY_EXAMPLE_TOKENS = 4000
 _CODE = ("```", "def ", "#include", "=>", "return ", "SELECT ", "function ", ";\n", "import ", "</")
 _MATHS = re.compile(r"[=+*/^<>] ?-?\d|\\frac|\\sqrt|[∫∑√≤≥]")
-# Words and substrings instead of one expression each: expressions cost more than all the rest of a decision.
+# Words and substrings instead of one expression each: expressions cost more than the rest of a decision.
 _CHOICES = (
     ("\nA", "\nB", "\nC"),
     ("\n(A", "\n(B", "\n(C"),
@@ -66,41 +66,41 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """What the combiner chose to send along, in a few numbers."""
+    """The chosen examples, in a few numbers."""
 
     count: int = 0
     tokens: int = 0
     gain: float = 0.0
     """Predicted gain in quality from all of them together, -1..1."""
     best_similarity: float = 0.0
-    """Of the nearest of them, cosine."""
+    """Cosine of the nearest of them."""
     spread: float = 0.0
-    """Best less worst similarity among them."""
+    """Largest less smallest cosine among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is looked at of a request."""
+    """The parts of a request that features are computed from."""
 
     text: str
     """The question as it was embedded: the last user turn."""
     turns: int = 1
     """Messages in the conversation, the system prompt not counted."""
     prompt_tokens: int = 0
-    """Of the whole request, without examples; estimated."""
+    """Estimated tokens of the whole request without examples."""
     nearest: float = 0.0
-    """Cosine to the nearest past request of the tenant; 0 when nothing is known."""
+    """Cosine of the nearest past request of the tenant; 0 when there is none."""
 
 
 def _log(value: float, full: float) -> float:
-    """0 at 0, 1 at `full`, logarithmic: ten tokens more matter to a short request only."""
+    """Logarithmic scale, 0 at 0 and 1 at `full`: ten tokens more matter to a short request only."""
     return min(1.5, math.log1p(max(0.0, value)) / math.log1p(full))
 
 
 def text_features(text: str) -> dict[str, float]:
-    """Lengths, shape of the task and language of `text`, from its first 4,000 characters: each about 0..1.
+    """Length, kind of task and language of `text`, from its first 4,000 characters; each about 0..1.
 
-    Shapes are cues, not a classification: a request may have several or none.
+    The kinds of task are cues, not a classification: a request may have several or none.
     """
     head = text[:_LOOKED_AT]
     words = _WORD.findall(head)
@@ -143,10 +143,10 @@ def context_features(
     weights: tuple[float, float, float],
     familiarity: float,
 ) -> dict[str, float]:
-    """Everything about the request that does not depend on the action, by name.
+    """The features of the request that do not depend on the action, by name.
 
-    `weights` are the dials (quality, cost, latency) of router.choosing.reward; `familiarity` is 0..1. Values that are not
-    finite become 0: a broken upstream stage must not poison what is learnt.
+    `weights` are (quality, cost, latency) of router.choosing.reward; `familiarity` is 0..1. Values that are not finite
+    become 0: a broken stage must not poison what is learnt.
     """
     features = text_features(request.text)
     features |= {
@@ -184,8 +184,8 @@ NOT_OF_LABELS = frozenset(
         "weight_latency",
     }
 )
-"""Context that a file of labels knows nothing of. It is left out, not set to a constant: a constant would be learnt from
-as if it were an intercept, and shift every estimate once traffic brings other values."""
+"""Context features that a file of labels does not have. They are left out, not set to a constant: a constant would be
+learnt as an intercept and shift every estimate once traffic brings other values."""
 
 
 def action_features(
@@ -198,7 +198,7 @@ def action_features(
     utilisation: float,
     healthy: bool,
 ) -> dict[str, float]:
-    """What is known of an action before it is taken, by name. `rank` is 0 for the smallest engine, 1 for the reference."""
+    """The features of an action before it is taken, by name. `rank` is 0 for the smallest engine, 1 for the reference."""
     features = {
         "is_reference": float(is_reference),
         "rank": rank,
@@ -223,14 +223,14 @@ NOT_FOR_QUALITY = frozenset(
         "familiarity",
     }
 )
-"""Logged for evaluation, but no model of quality may use them: how good an answer is does not depend on what it costs,
-and familiarity is known only after the model was asked."""
+"""Features that are logged for evaluation but that no model of quality may use: the quality of an answer does not depend on
+what it costs, and familiarity is known only after the model was asked."""
 
 
 def spread(similarities: Sequence[float]) -> float:
-    """Best less worst; 0 for fewer than two."""
+    """Largest less smallest similarity; 0 for fewer than two."""
     return max(similarities) - min(similarities) if len(similarities) > 1 else 0.0
 
 
 TEXT_NAMES: tuple[str, ...] = tuple(text_features(""))
-"""What `text_features` gives, in its order."""
+"""The names of `text_features`, in their order."""

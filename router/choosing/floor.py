@@ -1,9 +1,10 @@
-"""Keeps a promise: answers lose at most a share x of quality against the reference engine, with confidence 1 - alpha.
+"""The quality floor: answers lose at most a share x of quality against the reference engine, with confidence 1 - alpha.
 
-Every request earns x; every offloaded one spends its deficit, of which only sampled judgements are seen. What was spent is
-bounded from above, at all times at once, by a test supermartingale over nothing but the coin that decides who is judged:
-requests may depend on each other, drift, or be chosen by an adversary, this floor's own decisions included. What
-is left decides how much may be offloaded until the next judgements are in, each of those counted as a total loss.
+Every request earns x of loss; every offloaded request spends its deficit, of which only sampled judgements are seen. An
+upper bound on what was spent, valid at all times at once, comes from a test supermartingale whose only randomness is the
+coin that decides which requests are judged: requests may depend on each other, drift, or be chosen by an adversary,
+including by this floor's own decisions. What is left decides how much may be offloaded until the next judgements arrive,
+counting each of those requests as a total loss.
 """
 
 from __future__ import annotations
@@ -14,28 +15,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Standing = Literal["holds", "limiting", "threatened"]
-"""holds: everything may be offloaded. limiting: the promise is kept by limiting the share. threatened: it is not proven."""
+FloorStatus = Literal["holds", "limiting", "threatened"]
+"""holds: everything may be offloaded. limiting: the share is limited to keep the floor. threatened: it is not proven."""
 
 _TILTS = (0.98, 0.8, 0.6, 0.45, 0.33, 0.24, 0.17, 0.12, 0.08, 0.05, 0.03, 0.018, 0.01, 0.005, 0.002, 0.001)
-"""In units of the largest tilt that the judged share allows; each gets an equal part of the mixture."""
+"""Tilts of the mixture, in units of the largest tilt that the judged share allows; all have equal weight."""
 _LARGEST_TILT = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class FloorSettings:
-    """What is promised, and under which circumstances."""
+    """The guarantee and its assumptions."""
 
     x: float
     """Largest mean loss per request, 0 to 1, on the scale where the reference's own answers are 1."""
     alpha: float = 0.05
-    """Chance that the promise is ever broken."""
+    """Probability that the guarantee is ever broken."""
     judged_share: float = 0.1
-    """No offloaded request is judged with a lower probability than this."""
+    """Least probability with which any offloaded request is judged."""
     lag_requests: int = 100
-    """Requests that may pass before a request's judgement, if there is one, has come in and changed the share."""
+    """Requests that may pass before the judgement of a request, if there is one, has arrived and changed the share."""
     credit: float | None = None
-    """Most that good times may save up for bad ones, in whole lost answers; None: as `most_credit` has it."""
+    """Largest credit that can be saved up, in whole lost answers; None: see `most_credit`."""
 
     def __post_init__(self) -> None:
         for name in ("x", "alpha"):
@@ -49,13 +50,14 @@ class FloorSettings:
             raise ValueError(f"credit is {self.credit}; it cannot be negative")
 
     def most_credit(self, lag_requests: int) -> float:
-        """By default what offloading all of one lag needs, and a few bad judgements, which come as 1 / share each."""
+        """The configured credit; by default enough to offload all of one lag, plus a few bad judgements of 1 / share
+        each."""
         return 1.5 * lag_requests + 5.0 / self.judged_share if self.credit is None else self.credit
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A judgement of an offloaded request, as it comes out of the log."""
+    """A judgement of an offloaded request, as read from the log."""
 
     at_s: float
     deficit: float
@@ -63,7 +65,7 @@ class Judged:
 
 
 class QualityFloor:
-    """One tenant's and model's account. Not thread-safe; the learner keeps it and workers read the cap."""
+    """The account of one tenant and model. Not thread-safe; the learner keeps it and workers read the cap."""
 
     def __init__(self, settings: FloorSettings) -> None:
         self.settings = settings
@@ -80,11 +82,11 @@ class QualityFloor:
         self._pace_per_s = 0.0
 
     def passed(self, requests: int, offloaded: int, *, blind: int = 0) -> None:
-        """Count requests that were decided since the last call, whichever engine answered.
+        """Counts requests that were decided since the last call, whichever engine answered.
 
-        `offloaded` of them went to another engine than the reference; `blind` of those could not have been judged at
-        all (judging was off for them) and count as lost. Call it after `note` for what became known. Raises ValueError
-        for impossible counts.
+        `offloaded` of them went to another engine than the reference; `blind` of those could not have been judged
+        (judging was off for them) and count as lost. Call it after `note` for the judgements that arrived. Raises
+        ValueError for impossible counts.
         """
         if not 0 <= blind <= offloaded <= requests:
             raise ValueError(f"{blind} blind of {offloaded} offloaded of {requests} requests is impossible")
@@ -94,12 +96,12 @@ class QualityFloor:
         self._forfeited += max(0.0, self._budget() - self.settings.most_credit(self._widest_lag))
 
     def note(self, deficit: float, probability: float, at_s: float) -> None:
-        """A judgement of an offloaded request: by how much its answer was worse than the reference's.
+        """Records the judgement of an offloaded request: how much worse its answer was than the reference's.
 
         `deficit` is 0 (as good, or better) to 1; `probability` is that of having been judged, decided by a coin that
-        knew nothing of the answer. A judgement that was begun and failed should be noted too, as deficit 1; where many are
-        missing they are counted so anyway. Raises ValueError outside these ranges, or for a probability below the
-        settings' judged_share, under which the bound would not hold.
+        does not depend on the answer. A judgement that was begun and failed should be recorded too, as deficit 1; where
+        many are missing they are counted as such anyway. Raises ValueError outside these ranges, or for a probability
+        below the settings' judged_share, for which the bound would not hold.
         """
         if not 0.0 <= deficit <= 1.0:
             raise ValueError(f"deficit is {deficit}; it lies between 0 and 1")
@@ -115,9 +117,9 @@ class QualityFloor:
             self._spent[index] += self._price(tilt, deficit, probability)
 
     def advance(self, requests: Iterable[tuple[float, bool]], judged: Sequence[Judged]) -> None:
-        """Note and count what came since: requests as (decided at, whether offloaded), and what was judged of them.
+        """Records judgements and counts requests since the last call; requests as (decided at, whether offloaded).
 
-        Both in the order of time. How much saved-up credit is forfeited depends a little on how often it is looked at; here
+        Both are sorted by time. The credit that is forfeited depends slightly on how often the account is updated; here
         ten times per lag.
         """
         every = max(1, self._lag // 10)
@@ -139,7 +141,7 @@ class QualityFloor:
         self.passed(counted, offloaded)
 
     def loss_bound(self) -> float:
-        """Upper bound on the whole loss so far, in lost answers: sum of the deficits of all offloaded requests.
+        """Upper bound on the sum of the deficits of all offloaded requests so far, in lost answers.
 
         For a tilt u let t(q) solve 1 - q + q * exp(-t) = exp(-u). For a request with deficit d that is judged with
         probability q, u * d + log(1 - q + q * exp(-t * d)) is convex in d, and zero at 0 and 1: exp(u * d - t * d * judged)
@@ -168,10 +170,10 @@ class QualityFloor:
         return min(high, float(seen)) + self._blind
 
     def keep_pace(self, requests: int, over_s: float, lag_s: float) -> None:
-        """From now on count with judgements coming in `lag_s` seconds late at the present pace, if that is more requests.
+        """Sets the lag to the requests that arrive in `lag_s` seconds at the present rate, if more than configured.
 
-        `requests` were decided in the last `over_s` seconds; the pace is a moving average over about `lag_s`, so that a
-        burst does not shut the door. Raises ValueError for a negative count or times that are not positive.
+        `requests` were decided in the last `over_s` seconds; the rate is a moving average over about `lag_s`, so that a
+        burst does not stop offloading. Raises ValueError for a negative count or times that are not positive.
         """
         if requests < 0 or not (over_s > 0.0 and lag_s > 0.0):
             raise ValueError(
@@ -182,29 +184,29 @@ class QualityFloor:
         self._widest_lag = max(self._widest_lag, self._lag)
 
     def offload_cap(self) -> float:
-        """The share of the coming traffic that may be offloaded, 0 to 1, until it is asked for again.
+        """The share of the coming requests that may be offloaded, 0 to 1, until the next call.
 
-        x while nothing is proven, since nothing loses more than all of itself; more by what is left over, spread over
-        one lag. The mean deficit being m, it settles at min(1, x / m) without m ever being assumed to stay.
+        It is x while nothing is proven, since an answer loses at most all of itself, plus the remaining budget spread
+        over one lag. With a mean deficit m it settles at min(1, x / m), without assuming that m stays constant.
         """
         return min(1.0, max(0.0, self.settings.x + self._budget() / self._lag))
 
     @property
     def requests(self) -> int:
-        """Counted so far."""
+        """Number of requests counted so far."""
         return self._requests
 
-    def standing(self) -> Standing:
-        """In a word, for people and metrics."""
+    def status(self) -> FloorStatus:
+        """Whether the guarantee holds, for people and metrics."""
         if self._budget() < 0.0:
             return "threatened"
         return "holds" if self.offload_cap() >= 1.0 else "limiting"
 
     def state(self) -> dict[str, Any]:
-        """What is known, for metrics and admin."""
+        """The account's figures, for metrics and admin."""
         bound = self.loss_bound()
         return {
-            "standing": self.standing(),
+            "standing": self.status(),
             "cap": self.offload_cap(),
             "x": self.settings.x,
             "alpha": self.settings.alpha,
@@ -221,7 +223,7 @@ class QualityFloor:
         }
 
     def to_json(self) -> str:
-        """Everything, so that `from_json` goes on where this stands."""
+        """The whole account, from which `from_json` continues."""
         settings = self.settings
         return json.dumps(
             {
@@ -245,7 +247,7 @@ class QualityFloor:
 
     @classmethod
     def from_json(cls, text: str, settings: FloorSettings) -> QualityFloor:
-        """Raises ValueError if this is no state, or one of another promise: that must be rebuilt from the log."""
+        """Reads `to_json`. Raises ValueError if `text` is no account or has other settings: rebuild it from the log then."""
         try:
             found: Mapping[str, Any] = json.loads(text)
             floor = cls(settings)
@@ -257,7 +259,7 @@ class QualityFloor:
                 float(found[name]) for name in ("weighted_deficit", "forfeited", "at_s", "pace_per_s")
             )
             floor._lag = max(settings.lag_requests, int(found["lag"]))
-            # What is needed at noon is not to be forfeited at night, when the lag is short.
+            # The credit needed at noon must not be forfeited at night, when the lag is short.
             floor._widest_lag = max(floor._lag, int(found["widest_lag"]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"not a quality floor's state: {type(error).__name__}") from error
@@ -275,32 +277,32 @@ class QualityFloor:
         return deficit * -math.log1p(math.expm1(-tilt) / probability)
 
     def _silent(self) -> float:
-        """Judgements that should have come and did not, beyond what chance and the lag explain: each counts as deficit 1.
+        """Judgements missing beyond what chance and the lag explain; each counts as deficit 1.
 
-        A judge that is down, or that fails on just the bad answers, must not look like good news.
+        A judge that is down, or that fails on exactly the bad answers, must not look like good news.
         """
         share = self.settings.judged_share
         due = share * max(0, self._offloaded - self._blind - self._lag)
         return max(0.0, due - 3.0 * math.sqrt(due) - self._judged)
 
     def _budget(self) -> float:
-        """Earned, less what was spent at most, less what was forfeited, in lost answers."""
+        """Loss earned, less the bound on what was spent, less what was forfeited, in lost answers."""
         return self.settings.x * self._requests - self.loss_bound() - self._forfeited
 
 
 def rebuilt(
     settings: FloorSettings, requests: Iterable[tuple[float, bool]], judged: Sequence[Judged]
 ) -> QualityFloor:
-    """The account as it follows from the log alone: see `QualityFloor.advance`."""
+    """The account computed from the log alone: see `QualityFloor.advance`."""
     floor = QualityFloor(settings)
     floor.advance(requests, judged)
     return floor
 
 
 def cap_in_force(cap: float | None, x: float, age_s: float, trusted_for_s: float) -> float:
-    """The cap a worker goes by: the learner's while it is fresh, and at most x, which needs no proof, when it is not.
+    """The cap a worker applies: the learner's while it is fresh, afterwards at most x, which needs no proof.
 
-    `cap` None: none was ever computed. `age_s`: since it was.
+    `cap` None: none was computed yet. `age_s`: seconds since it was computed.
     """
     if cap is None:
         return x

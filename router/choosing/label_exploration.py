@@ -1,9 +1,10 @@
-"""Now and then one example is left out or exchanged, with a known probability: else nobody could tell which of them helped.
+"""Leaves out or exchanges one example at random, with a known probability, so that the effect of each can be estimated.
 
-What is always sent together cannot be told apart afterwards. Each set that might have been sent has a probability, which is
-logged with what was sent; weighting by its inverse (Horvitz, Thompson 1952, "A generalization of sampling without
-replacement from a finite universe", section 2) gives unbiased estimates of what each set is worth. Whether exploring is
-allowed (a key may opt out; a client that names its engine gets what it named) the caller knows, and passes a share of 0.
+Examples that are always sent together cannot be told apart afterwards. Each set that might have been sent has a
+probability, which is logged with the set that was sent; weighting by its inverse (Horvitz, Thompson 1952, "A
+generalization of sampling without replacement from a finite universe", section 2) gives unbiased estimates of the value
+of each set. The caller knows whether exploration is allowed (a key may opt out; a client that names its engine gets that
+engine), and passes a share of 0 where it is not.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from router.prompt import example_tokens
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """What is sent in the end."""
+    """The examples that are sent."""
 
     chosen: tuple[Candidate, ...]
-    """In the order in which they are to be sent; empty when the only one was dropped."""
+    """In the order in which they are sent; empty when the only one was dropped."""
     kind: Literal["", "drop", "swap"]
-    """Empty: as it was put together."""
+    """Empty: the combination was not changed."""
     probability: float
-    """Of exactly this set, given what was put together; above 0."""
+    """Probability of exactly this set, given the combination; above 0."""
 
 
 def explored(
@@ -40,8 +41,8 @@ def explored(
 ) -> Explored:
     """The combination, or with probability `share` one that differs from it in one example.
 
-    Half of the share drops an example, drawn uniformly; the other half puts one of `candidates` that was not chosen in the
-    place of one that was, uniformly among all exchanges within `budget_tokens` (None: any). Without a possible exchange the
+    Half of the share drops an example, drawn uniformly; the other half replaces a chosen example by one of `candidates`
+    that was not chosen, uniformly among all exchanges within `budget_tokens` (None: any). Without a possible exchange the
     whole share drops. Nothing is explored where nothing was chosen. Raises ValueError for a share outside 0 to 1.
     """
     if not 0.0 <= share <= 1.0:
@@ -64,7 +65,7 @@ def explored(
 def _exchanges(
     combination: Combination, candidates: Sequence[Candidate], budget_tokens: int | None
 ) -> list[tuple[int, Candidate]]:
-    """Every (place in the set, candidate to put there) that fits; each gives another set."""
+    """Every possible exchange, as (place in the set, candidate to put there)."""
     ids = {c.example.id for c in combination.chosen}
     others = list({c.example.id: c for c in candidates if c.example.id not in ids}.values())
     if budget_tokens is None:

@@ -1,10 +1,9 @@
-"""How requests like this one went: a bounded table of landmarks, each with what its surroundings came to.
+"""Predicts quality from the outcomes of similar requests, kept in a bounded table of landmarks.
 
 Nadaraya-Watson regression (Nadaraya 1964, Watson 1964) over online k-means centroids (MacQueen 1967) instead of over
 every past request: its cost and size do not grow, it learns from one outcome at a time, old outcomes fade, and no single
-request's vector is kept once others have joined its landmark. Near is near in what a request is about (its embedding) and
-in what it looks like (lengths, numbers, shape of the task) together: either alone predicts worse
-(docs/explanation/routing.md).
+request's vector is kept once others have joined its landmark. Requests are similar if they are about the same (embedding)
+and look the same (lengths, numbers, kind of task): either alone predicts worse (docs/explanation/routing.md).
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from store.records import Vector
 Array = npt.NDArray[np.float32]
 
 _SAME = 0.16
-"""Half a squared distance under which a request is the same as a landmark: a cosine of 0.98 at the usual sharpness."""
+"""Half a squared distance below which a request equals a landmark: a cosine of 0.98 at the default sharpness."""
 
 
 _FAR = np.float32(3.0)
-"""Deviations beyond which a number is as unusual as it gets."""
+"""Deviations at which a number is clipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +33,21 @@ class LandmarkKnobs:
     """How many landmarks, how far an outcome reaches, and how fast it fades."""
 
     most: int = 512
+    """Largest number of landmarks."""
     sharpness: float = 8.0
-    """A landmark's weight falls with exp(sharpness * cosine): larger looks nearer by."""
+    """A landmark's weight falls with exp(sharpness * cosine): larger values use only nearer landmarks."""
     looks: float = 0.5
-    """How much one standard deviation of a number about the text counts."""
+    """Weight of one standard deviation of a text feature in the distance."""
     prior_outcomes: float = 5.0
-    """An action is believed to be as it is on the whole until about this many outcomes near by say otherwise."""
+    """Number of nearby outcomes it takes to outweigh an action's mean over all landmarks."""
     half_life_lessons: float = 5000.0
-    """After this many lessons an outcome counts half."""
+    """An outcome counts half after this many lessons."""
     fastest_drift: float = 0.01
-    """A landmark moves towards what joins it by at least this share."""
+    """Least share by which a landmark moves towards a request that joins it."""
 
 
 class Scaling:
-    """From embedding and numbers to a place. Frozen with the landmarks: places of two scalings do not compare."""
+    """Maps an embedding and text features to a point. Saved with the landmarks: points of two scalings do not compare."""
 
     def __init__(self, knobs: LandmarkKnobs, dimensions: int, numbers: int) -> None:
         self.dimensions = dimensions
@@ -57,15 +57,15 @@ class Scaling:
         self._looks = np.float32(knobs.looks)
 
     def fit(self, numbers: Array) -> None:
-        """Takes mean and deviation from `numbers`, [requests, numbers]."""
+        """Sets mean and deviation from `numbers`, [requests, numbers]."""
         self.mean = numbers.mean(0).astype(np.float32)
-        # A number that hardly varies must not become a megaphone for the one request where it does.
+        # The floor of 0.02 keeps a feature that hardly varies from dominating the one request where it does.
         spread = numbers.std(0)
-        # One that never varied in training (labels know nothing of examples) tells nothing when it does later.
+        # A feature that never varied in training (labels have no examples) is ignored.
         self.deviation = np.where(spread < 1e-6, 1e6, np.maximum(spread, 0.02)).astype(np.float32)
 
     def place(self, vector: Vector | None, numbers: Array) -> Array:
-        """[dimensions + numbers]; without a vector only [numbers], which is compared with that part alone."""
+        """The point, [dimensions + numbers]; without a vector only [numbers], which is compared with that part alone."""
         looks = np.maximum(np.minimum((numbers - self.mean) / self.deviation, _FAR), -_FAR) * self._looks
         if vector is None:
             return np.asarray(looks, np.float32)
@@ -73,7 +73,7 @@ class Scaling:
 
 
 class Landmarks:
-    """Not safe to use from several threads: the bandit that owns it holds a lock."""
+    """The table of landmarks with their outcomes. Not thread-safe: the bandit that owns it holds a lock."""
 
     def __init__(self, dimensions: int, numbers: int, knobs: LandmarkKnobs) -> None:
         self.scaling = Scaling(knobs, dimensions, numbers)
@@ -82,33 +82,33 @@ class Landmarks:
         self._count = 0
         self._centres = np.zeros((knobs.most, self._width), np.float32)
         self._squares = np.zeros((2, knobs.most), np.float32)
-        """Half the squared length of each centre, and of the part of it that is about looks."""
+        """Half the squared length of each centre, and of its text features alone."""
         self._joined = np.zeros(knobs.most, np.float32)
         """Faded number of requests per landmark."""
         self._sums: dict[str, Array] = {}
         """Per action: [2, landmarks], faded sum of quality and faded number of outcomes."""
         self._wholes: dict[str, tuple[float, float]] = {}
-        """Per action: both summed over all landmarks."""
+        """Per action: both sums over all landmarks."""
         self._fade = 0.5 ** (1.0 / knobs.half_life_lessons)
         self._scale = 1.0
-        """What is stored is to be multiplied by this: fading all at every lesson would touch every number."""
+        """Factor to apply to every stored sum: fading each of them at every lesson would touch every number."""
         self._usual = 0.0
         self._usual_square = 0.0
         self._met = 0.0
-        """Moving mean, and mean square, of the nearness of the nearest landmark, and how many it is of."""
+        """Moving mean and mean square of the similarity of the nearest landmark, and the number of requests behind them."""
 
     def near(self, place: Array) -> tuple[Array, float]:
-        """Weight per landmark, the nearest's being 1, and familiarity 0..1. Weights are empty before the first lesson."""
+        """Weight per landmark, 1 for the nearest, and familiarity, 0..1. No weights before the first lesson."""
         if not self._count:
             return np.zeros(0, np.float32), 0.0
         nearness = self._nearness(place)
         best = float(nearness.max())
         reach: Array = np.exp(nearness - np.float32(best))
-        # Without an embedding nobody knows what the request is about: it is no acquaintance, however usual it looks.
+        # Without an embedding nobody knows what the request is about, so it is unfamiliar, however usual it looks.
         return reach, self._familiarity(best) if len(place) == self._width else 0.0
 
     def expected(self, reach: Array, action: str, prior: float) -> float:
-        """Quality of `action` there. `prior` is believed of an action that nothing is known of."""
+        """Expected quality of `action` at the point with weights `reach`; `prior` for an action without outcomes."""
         few = self._knobs.prior_outcomes
         kept = self._sums.get(action)
         if kept is None:
@@ -119,7 +119,7 @@ class Landmarks:
         return (float(near[0]) * self._scale + few * whole) / (float(near[1]) * self._scale + few)
 
     def learn(self, place: Array, qualities: Mapping[str, float], weight: float) -> None:
-        """Takes in what each action came to there. Without an embedding it is nowhere in particular, and passed over."""
+        """Adds the quality of each action at `place`. A point without an embedding is ignored."""
         if len(place) != self._width or weight <= 0.0:
             return
         self._scale *= self._fade
@@ -144,7 +144,7 @@ class Landmarks:
         return found - np.float32(0.5 * float(place @ place))
 
     def _join(self, place: Array, counted: float) -> int:
-        """The landmark that this request belongs to, moved towards it; a new one while there is room."""
+        """The landmark that a request joins, moved towards it; a new one while there is room."""
         if not self._count:
             return self._add(place, counted)
         nearness = self._nearness(place)
@@ -173,7 +173,7 @@ class Landmarks:
         self._squares[:, index] = 0.5 * float(centre @ centre), 0.5 * float(looks @ looks)
 
     def _meet(self, best: float) -> None:
-        # A tenth of a half-life is soon enough to follow a change of topics, and long enough to be an average.
+        # A tenth of the half-life is short enough to follow a change of topics, and long enough to be an average.
         self._met = min(self._met + 1.0, max(1.0, self._knobs.half_life_lessons / 10))
         self._usual += (best - self._usual) / self._met
         self._usual_square += (best * best - self._usual_square) / self._met
@@ -181,7 +181,7 @@ class Landmarks:
     def _familiarity(self, best: float) -> float:
         """1 where the nearest landmark is about as near as usual, 0 where it is three deviations farther.
 
-        Also 0 where little was met at all.
+        Also 0 while few requests were seen.
         """
         deviation = math.sqrt(max(1e-4, self._usual_square - self._usual**2))
         near = min(1.0, max(0.0, (best - (self._usual - 3 * deviation)) / (2 * deviation)))
@@ -214,7 +214,7 @@ class Landmarks:
         }, actions
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], actions: Sequence[str]) -> None:
-        """The inverse of `arrays`. Raises ValueError, KeyError for arrays that do not belong together."""
+        """Restores what `arrays` returned. Raises ValueError or KeyError for arrays that do not belong together."""
         centres, sums = arrays["centres"], arrays["sums"]
         n, numbers = len(centres), (self._width - self.scaling.dimensions,)
         if n > self._knobs.most or centres.shape != (n, self._width):

@@ -1,8 +1,8 @@
-"""What an answer is worth: quality less cost less latency, weighed by one dial, with a penalty that grows on large gaps.
+"""The reward of an answer: quality less cost less latency, weighted by one preference, with a penalty on large quality gaps.
 
 The form is EchoLM's (§4.2): a weighted sum of quality and relative cost, "an amplified penalty" where the quality
 difference to the larger model is large. BaRP's preference vector makes the weights part of the question, so that one
-model of quality serves every dial.
+model of quality serves every preference.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WHOLE_PRICE = 0.15
-"""At the middle of the dial, not paying for the reference is worth this much quality."""
+"""Quality that saving the whole price of the reference is worth at a preference of 0.5."""
 LATENCY_SHARE = 0.2
-"""Of the weight that is not on quality, what goes to latency; cost has the rest."""
+"""Share of the weight not on quality that goes to latency; cost has the rest."""
 LARGE_GAP = 0.3
-"""A gap to the reference from which it is amplified: on a seven-point scale, more than one point."""
+"""Gap to the reference above which the loss is amplified: on a seven-point scale, more than one point."""
 AMPLIFICATION = 1.0
-"""Quality lost beyond LARGE_GAP counts this many times more."""
+"""Additional weight of the quality lost beyond LARGE_GAP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Sum to 1."""
+    """The weights of quality, cost and latency; they sum to 1."""
 
     quality: float
     cost: float
@@ -33,9 +33,9 @@ class Weights:
 
 
 def weights(preference: float) -> Weights:
-    """From the operator's dial: 0 looks at price and speed alone, 1 at quality alone, 0.5 trades WHOLE_PRICE.
+    """The weights for a preference: 0 counts price and speed alone, 1 quality alone, 0.5 trades WHOLE_PRICE.
 
-    `preference` is cut to 0..1; what is no number counts as 0.5. At p the whole price of the reference buys
+    `preference` is clipped to 0..1; NaN counts as 0.5. At p the whole price of the reference buys
     WHOLE_PRICE * (1 - p) / p of quality.
 
     >>> weights(1.0)
@@ -43,13 +43,14 @@ def weights(preference: float) -> Weights:
     >>> weights(0.0)
     Weights(quality=0.0, cost=0.8, latency=0.2)
     """
-    p = min(1.0, max(0.0, preference)) if preference == preference else 0.5
+    not_nan = preference == preference
+    p = min(1.0, max(0.0, preference)) if not_nan else 0.5
     quality = p / (p + WHOLE_PRICE * (1 - p))
     return Weights(quality, (1 - quality) * (1 - LATENCY_SHARE), (1 - quality) * LATENCY_SHARE)
 
 
 def utility(quality: float, reference_quality: float = 1.0) -> float:
-    """Quality, less the amplified penalty on what is missing to the reference beyond LARGE_GAP. At most 1, at least -0.7.
+    """Quality, less the amplified penalty on the gap to the reference beyond LARGE_GAP. Between -0.7 and 1.
 
     Continuous and increasing in `quality`. Where the reference itself would fail, no gap is large.
 
@@ -71,8 +72,8 @@ def reward(
 ) -> float:
     """w_q * utility - w_c * relative cost - w_l * relative latency.
 
-    `quality` 0..1. `relative_cost` and `relative_latency` 0..1: as shares of the dearest and the slowest way to answer
-    this request. The same function gives the expected reward, from expectations, and the reward that came of an answer.
+    `quality` 0..1. `relative_cost` and `relative_latency` 0..1: shares of the dearest and the slowest way to answer this
+    request. The same function gives the expected reward, from expectations, and the observed one, from an answer.
 
     >>> round(reward(Weights(0.5, 0.4, 0.1), quality=0.8, relative_cost=0.1, relative_latency=0.5), 6)
     0.31

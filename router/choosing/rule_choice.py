@@ -1,4 +1,4 @@
-"""Until a bandit has learnt enough a rule decides, now and then against itself: so there is something to learn from."""
+"""Lets a rule decide until a bandit has learnt enough, with some exploration, so that there is something to learn from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from router.choosing.chooser import capped, drawn, with_floor
 from router.plan import Action, Choice
 
 
-def following(
+def choice_by_rule(
     choice: Choice,
     pick: Action,
     *,
@@ -22,9 +22,9 @@ def following(
 ) -> Choice:
     """The choice of a rule that picks `pick`, over the actions weighed in `choice`.
 
-    Every other available action has `least_probability` (0: the rule is followed always); `offload_cap` bounds what goes to
-    engines other than `reference`. An action that is not available or was not weighed gives way to the reference. The log
-    then holds exact probabilities, as off-policy evaluation needs them. Exactly one number is taken from `rng`.
+    Every other available action has `least_probability` (0: the rule is always followed); `offload_cap` bounds the
+    probability of engines other than `reference`. Where the pick is not available or was not weighed, the reference is
+    taken. The log then holds exact probabilities, as off-policy evaluation needs them. Takes exactly one number from `rng`.
     """
     actions = [each.action for each in choice.weighed]
     is_reference = [action.engine == reference for action in actions]

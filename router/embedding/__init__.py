@@ -1,1 +1,1 @@
-"""From a request's text to its vector, and from the vector to candidate examples."""
+"""Embeds texts and finds candidate examples by their embeddings."""

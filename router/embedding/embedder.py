@@ -1,9 +1,9 @@
-"""Text to vector: one text at a time, in time or not at all.
+"""Turns one text at a time into an embedding, within a deadline.
 
-Batching is refused on purpose: int8 scales depend on everything in the batch, so a vector would depend on its
-neighbours. Each text is embedded once however many ask for it at the same time, and recent vectors are kept.
-A caller that waits longer than the deadline gets EmbedderLate and goes on without. It refuses to know where
-weights come from (router/embedding/model.py) and who asks why.
+Texts are not batched: int8 scales depend on everything in the batch, so an embedding would depend on its neighbours.
+Each text is embedded once however many callers ask for it at the same time, and recent embeddings are cached. A caller
+that waits longer than the deadline gets EmbedderLate and continues without an embedding. Where the weights come from is
+the business of router/embedding/model.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import threading
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cachetools import LRUCache
 
@@ -26,23 +26,39 @@ if TYPE_CHECKING:
     from router.embedding.onnx_session import Infer
     from store.records import Vector
 
-__all__ = ["Embedder", "EmbedderBroken", "EmbedderError", "EmbedderLate", "EmbeddingModelMissing"]
+__all__ = [
+    "BlockingEmbedder",
+    "Embedder",
+    "EmbedderBroken",
+    "EmbedderError",
+    "EmbedderLate",
+    "EmbeddingModelMissing",
+]
 
 
 class EmbedderError(Exception):
-    """There is no vector for this text now. The request can do without one."""
+    """There is no embedding of this text now. The request can be answered without one."""
 
 
 class EmbedderLate(EmbedderError):
-    """The deadline passed, the queue is full, or the embedder is closed: bypass it and count that."""
+    """The deadline passed, the queue is full, or the embedder is closed."""
 
 
 class EmbedderBroken(EmbedderError):
-    """The model gave something that is no direction: NaN, zero, or the wrong size."""
+    """The model returned an unusable embedding: NaN, zero, or of the wrong size."""
+
+
+class BlockingEmbedder(Protocol):
+    """Embeds on the calling thread: an Embedder, or one that is opened when it is first used."""
+
+    @property
+    def version(self) -> str: ...
+
+    def embed_blocking(self, text: str) -> Vector: ...
 
 
 class _Work:
-    """A text on its way through the session, and how many wait for it."""
+    """A text queued for or running in the session, and the number of callers that wait for it."""
 
     __slots__ = ("future", "waiters")
 
@@ -52,7 +68,7 @@ class _Work:
 
 
 class Embedder:
-    """Sentence vectors from an ONNX model on a thread of its own. Safe to use from any thread and any event loop."""
+    """Sentence embeddings from an ONNX model on its own thread. Usable from any thread and any event loop."""
 
     def __init__(
         self,
@@ -66,18 +82,18 @@ class Embedder:
     ) -> None:
         """Loads `model` and runs it once.
 
-        Raises ValueError if `max_tokens` is not what it can read, EmbedderBroken.
+        Raises ValueError if `max_tokens` is out of the model's range, and EmbedderBroken.
         """
         if not 3 <= max_tokens <= model.positions:
             raise ValueError(
                 f"max_tokens is {max_tokens}; {model.version} reads between 3 and {model.positions}"
             )
         self.version = f"{model.version}/{max_tokens}t{max_characters}c"
-        """Changes whenever vectors would: vectors of different versions must never be compared."""
+        """Changes whenever embeddings would: embeddings of different versions must never be compared."""
         self.dimensions = model.dimensions
         self.deadline_ms = deadline_ms
         self.tokenizer_file = model.tokenizer
-        """A `tokenizer.json`: its vocabulary says how rare words are (router.examples.rarity)."""
+        """A `tokenizer.json`; the order of its vocabulary tells how rare words are (router.examples.rarity)."""
         self._max_characters = max_characters
         self._tokenizer = _load_tokenizer(model.tokenizer, max_tokens)
         self._recent: LRUCache[bytes, Vector] = LRUCache(cache_entries)
@@ -119,10 +135,10 @@ class Embedder:
         )
 
     async def embed(self, text: str) -> Vector:
-        """The unit vector of `text`, float32 (dimensions,), read-only. A recent text costs no thread hop.
+        """The unit vector of `text`, float32 (dimensions,), read-only. A cached text costs no thread hop.
 
-        Raises EmbedderLate after `deadline_ms`, at once when the queue is full, and after `close`;
-        EmbedderBroken for a useless vector.
+        Raises EmbedderLate after `deadline_ms`, at once when the queue is full, and after `close`; EmbedderBroken for
+        an unusable embedding.
         """
         cut = self._cut(text)
         key = _key(cut)
@@ -134,7 +150,7 @@ class Embedder:
         waiter: asyncio.Future[Vector] = loop.create_future()
 
         def wake(future: Future[Vector]) -> None:
-            # The loop may be gone when an inference that nobody waits for any more ends.
+            # The loop may be closed when an inference ends that nobody waits for any more.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_settle, waiter, future)
 
@@ -162,7 +178,7 @@ class Embedder:
             self._leave(key, work)
 
     def close(self) -> None:
-        """Ends the thread, after the inference that runs now (tens of milliseconds). Those who wait get EmbedderLate."""
+        """Ends the thread after the inference that runs now (tens of milliseconds). Waiting callers get EmbedderLate."""
         self.session.close()
 
     def _cut(self, text: str) -> str:
@@ -171,7 +187,7 @@ class Embedder:
         return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
 
     def _join(self, key: bytes, cut: str, *, bounded: bool) -> _Work:
-        """The work for `cut`, begun by another waiter or queued now. The caller holds the lock."""
+        """The work for `cut`, started by another caller or queued now. The caller holds the lock."""
         work = self._in_flight.get(key)
         if work is None:
             try:
@@ -183,7 +199,7 @@ class Embedder:
         return work
 
     def _leave(self, key: bytes, work: _Work) -> None:
-        """One waiter less. Work nobody waits for is dropped, unless it has begun: then its vector is kept."""
+        """Removes a waiting caller. Work nobody waits for is dropped, unless it has begun: then its result is cached."""
         with self._lock:
             work.waiters -= 1
             if work.waiters == 0 and work.future.cancel() and self._in_flight.get(key) is work:
@@ -229,7 +245,7 @@ def _load_tokenizer(path: Path, max_tokens: int) -> Any:
 
 
 def _key(cut: str) -> bytes:
-    """Stands for the text in memory: 16 bytes instead of up to some thousands, and no prompt text lying about."""
+    """The cache key of a text: 16 bytes instead of thousands of characters, and no prompt text kept in memory."""
     return hashlib.blake2b(cut.encode(), digest_size=16).digest()
 
 

@@ -1,12 +1,11 @@
-"""A BERT sentence encoder's weights, written down as an ONNX graph: safetensors in, ONNX out, no torch.
+"""Builds the ONNX graph of a BERT sentence encoder from its weights: safetensors in, ONNX out, without torch.
 
-The graph takes one text at a time and therefore knows no padding and no attention mask: `input_ids` int64 (1,
-tokens) goes in, `embedding` float32 (1, hidden) of unit length comes out. Two number formats: f32, the
-reference, and int8 with one scale per output channel for what is served. Network: Devlin et al. 2018, "BERT",
-section 3 (post-norm encoder, exact GELU); sentence vector: Reimers & Gurevych 2019, "Sentence-BERT", section
-3 (mean of the token vectors). It refuses to know where weights live and where models are kept:
-router/embedding/model.py does, and runs this file as a program (`python -m router.embedding.minilm_onnx FOLDER OUT`),
-so that the f32 weights are gone with the process that needed them.
+The graph takes one text at a time and therefore needs no padding and no attention mask: the input is `input_ids`, int64
+(1, tokens), the output `embedding`, float32 (1, hidden) of unit length. There are two number formats: f32, the reference,
+and int8 with one scale per output channel, which is served. Network: Devlin et al. 2018, "BERT", section 3 (post-norm
+encoder, exact GELU); sentence vector: Reimers & Gurevych 2019, "Sentence-BERT", section 3 (mean of the token vectors).
+router/embedding/model.py knows where weights and models are kept, and runs this file as a program
+(`python -m router.embedding.minilm_onnx FOLDER OUT`), so that the f32 weights are freed with that process.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     Weights = Mapping[str, npt.NDArray[np.float32]]
 
 BUILD = 1
-"""Raise it whenever the same weights would give other vectors: it is part of every embedding's version."""
+"""Raised whenever the same weights would give other embeddings: it is part of every embedding's version."""
 
 OPSET = 20
 IR_VERSION = 9
@@ -34,12 +33,12 @@ LEAST_AGREEMENT = 0.9
 
 
 class UnsuitableModel(ValueError):
-    """The folder holds a model this builder cannot express. The text names the setting or tensor."""
+    """The folder holds a model that this builder cannot express. The text names the setting or tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What `config.json` says about the network."""
+    """The sizes of the network, from `config.json`."""
 
     hidden: int
     heads: int
@@ -50,7 +49,7 @@ class Shape:
 
 
 def read_shape(folder: Path) -> Shape:
-    """The network's sizes from `folder`; UnsuitableModel if it is not a mean-pooled BERT with exact GELU."""
+    """The network's sizes from `folder`. Raises UnsuitableModel if it is not a mean-pooled BERT with exact GELU."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if not isinstance(config, dict):
         raise UnsuitableModel(f"{folder}/config.json: {type(config).__name__} is not an object")
@@ -80,7 +79,7 @@ def read_shape(folder: Path) -> Shape:
 
 
 class _Graph:
-    """Collects nodes and constants; `op` returns the name of a node's only output."""
+    """Collects nodes and constants; `op` returns the names of a node's outputs."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
@@ -196,18 +195,17 @@ def _ints(*values: int) -> npt.NDArray[np.int64]:
 
 
 def write_f32(folder: Path, out: Path) -> None:
-    """Writes the f32 model of the weights in `folder`: slow and large, and what int8 is measured against."""
+    """Writes the f32 model of the weights in `folder`: slow and large, the reference that int8 is compared with."""
     import onnx
 
     onnx.save(_read_graph(folder), out)
 
 
 def write_int8(folder: Path, out: Path) -> None:
-    """Writes the int8 model (one scale per output channel, activations scaled as they come) of the weights in
-    `folder`.
+    """Writes the int8 model of the weights in `folder`: one scale per output channel, activations scaled dynamically.
 
-    Takes a second or two and some 500 MB. Raises UnsuitableModel if the result does not agree with f32 on
-    this processor.
+    Takes a second or two and some 500 MB. Raises UnsuitableModel if the result does not agree with f32 on this
+    processor.
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 

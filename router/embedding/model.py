@@ -1,8 +1,7 @@
-"""Finds an encoder's weights; keeps the int8 model made from them in a cache, checked at every start.
+"""Finds an encoder's weights and caches the int8 model built from them, verified at every start.
 
-A cache entry is two files: a model named by its own checksum, and `<weights>.json`, which says which model
-belongs to these weights. Both appear by rename, so an entry is whole or absent, whoever else builds or dies
-meanwhile. It refuses to know what a vector is.
+A cache entry is two files: a model named by its checksum, and `<weights>.json`, which names the model of these weights.
+Both appear by rename, so an entry is complete or absent even if another process builds, or dies, meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
 BUILD_LIMIT_S = 300
 FORMAT = f"int8-pc/{minilm_onnx.BUILD}"
 KNOWN = {"53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": "all-MiniLM-L6-v2"}
-"""Names for weights, by checksum: the same weights have the same name wherever they came from."""
+"""Names of weights by checksum: the same weights have the same name wherever they came from."""
 
 
 class EmbeddingModelMissing(ValueError):
@@ -42,7 +41,7 @@ class EmbeddingModelMissing(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """Files ready to be loaded, and what identifies the vectors they give."""
+    """Files ready to be loaded, and the version of the embeddings they give."""
 
     model: Path
     tokenizer: Path
@@ -50,18 +49,16 @@ class EmbeddingModel:
     """Weights, tokenizer and arithmetic: "<name>@<checksum>/int8-pc/<build>"."""
     dimensions: int
     positions: int
-    """The longest input, in tokens."""
+    """Longest input, in tokens."""
     built: bool
-    """False when the cache already had it."""
+    """False if the cache already had it."""
 
 
 def prepare(source: str, cache_dir: Path) -> EmbeddingModel:
-    """The model for `source` ("package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]"), building it if
-    `cache_dir` has none.
+    """The model for `source` ("package", "folder:PATH" or "hub:OWNER/NAME[@REVISION]"), built if `cache_dir` has none.
 
-    Blocks: a tenth of a second with a warm cache, a few seconds without. Raises EmbeddingModelMissing;
-    OSError if the cache cannot be written. The build runs in a process of its own, so none of the f32 weights
-    stays in this one.
+    Blocks: a tenth of a second with a warm cache, a few seconds without. Raises EmbeddingModelMissing, and OSError if
+    the cache cannot be written. The build runs in its own process, so none of the f32 weights stays in this one.
     """
     folder = locate(source)
     try:
@@ -124,7 +121,7 @@ def _hub_folder(place: str) -> Path:
 
         wanted = [*NEEDED, "1_Pooling/config.json"]
         return Path(snapshot_download(repository, revision=revision or None, allow_patterns=wanted))
-    # Whatever the hub's client trips over (no network, no such name, a gate), the remedy is the same.
+    # Whatever error the hub's client raises (no network, no such name, a gated model), the remedy is the same.
     except Exception as failure:
         reason = (str(failure).strip().splitlines() or [""])[0]
         raise EmbeddingModelMissing(
@@ -149,7 +146,7 @@ def _cached_or_built(folder: Path, cache_dir: Path, key: str) -> tuple[Path, boo
 
 
 def _checked(sidecar: Path) -> Path | None:
-    """The model `sidecar` names, if it is there and its checksum is right."""
+    """The model that `sidecar` names, if it exists and its checksum is right."""
     try:
         expected = str(json.loads(sidecar.read_text(encoding="utf-8"))["sha256"])
         model = sidecar.parent / f"{expected[:16]}.onnx"
@@ -166,7 +163,7 @@ def _checked(sidecar: Path) -> Path | None:
 
 
 def _build(folder: Path, cache_dir: Path, sidecar: Path) -> Path:
-    # The caller holds the lock, so a folder of this name is what a builder that was killed has left.
+    # The caller holds the lock, so a folder of this name was left by a builder that was killed.
     work = cache_dir / f"{sidecar.stem}.building"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()

@@ -1,8 +1,7 @@
-"""One ONNX model on one thread of its own, behind a bounded queue, on the CPU.
+"""Runs one ONNX model on its own thread, behind a bounded queue, on the CPU.
 
-Inference blocks for milliseconds, so it must not run on the event loop; two inferences at once on one core
-only make both late, so they take turns. It refuses to know what the model means: a job gets a function from
-named arrays to arrays.
+Inference blocks for milliseconds, so it must not run on the event loop; two inferences at once on one core only delay
+both, so they run one after the other. A job gets a function from named arrays to arrays and knows what the model means.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ T = TypeVar("T")
 
 
 class SessionBusy(Exception):
-    """The queue in front of the session's thread is full, or the session is closed."""
+    """The queue of the session is full, or the session is closed."""
 
 
 class OnnxSession:
-    """Owns a session and its thread; `close` ends both. Any thread may submit jobs."""
+    """Owns an ONNX session and its thread; `close` ends both. Any thread may submit jobs."""
 
     def __init__(
         self,
@@ -49,20 +48,20 @@ class OnnxSession:
 
     @property
     def pending(self) -> int:
-        """Jobs waiting or running now."""
+        """Number of jobs waiting or running."""
         return self._pending
 
     @property
     def inputs(self) -> dict[str, list[Any]]:
-        """Shapes of what the model takes, by name; a name or None for an axis of any length."""
+        """Shapes of the model's inputs by name; an axis of any length is a name or None."""
         return {port.name: list(port.shape) for port in self._session.get_inputs()}
 
     def submit(self, job: Callable[[Infer], T], *, bounded: bool = True) -> Future[T]:
         """Queues `job`, which is called on the session's thread with a function that runs the model.
 
-        Cancelling the future frees its place at once, unless the job has begun. Raises SessionBusy when
-        `queue_limit` jobs are pending (not with `bounded=False`, for background threads that wait for each
-        answer and so bound themselves) or after `close`.
+        Cancelling the future frees its place at once, unless the job has begun. Raises SessionBusy after `close`, and
+        when `queue_limit` jobs are pending unless `bounded` is False (for background threads that wait for each result
+        and so limit themselves).
         """
         with self._lock:
             if bounded and self._pending >= self.queue_limit:
@@ -79,7 +78,7 @@ class OnnxSession:
         return future
 
     def close(self) -> None:
-        """Cancels what waits, lets the job that runs finish, ends the thread. May be called twice."""
+        """Cancels waiting jobs, lets the running one finish and ends the thread. May be called twice."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _infer(self, feeds: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
@@ -106,7 +105,7 @@ def _load(model: Path, intra_threads: int) -> Any:
 
 
 def import_onnxruntime() -> ModuleType:
-    """onnxruntime, imported on first use. ImportError where importing it would crash the process."""
+    """onnxruntime, imported on first use. Raises ImportError where importing it would crash the process."""
     if "usearch" in sys.modules and "onnxruntime" not in sys.modules:
         # usearch loads its kernels with RTLD_GLOBAL; onnxruntime then binds to them and dies of SIGSEGV.
         raise ImportError("usearch was imported before onnxruntime, which crashes: import onnxruntime first")

@@ -1,56 +1,42 @@
-"""From a vector to candidate examples: stage one, relevance (EchoLM §4.1)."""
+"""Finds candidate examples for an embedding: stage one, relevance (EchoLM §4.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from router.plan import Candidate
-from store.records import Example, Vector
+from store.records import Vector
 
-
-class Index(Protocol):
-    """What is needed of store.examples.vector_index.TenantIndexes."""
-
-    def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]: ...
-
-
-class Bank(Protocol):
-    """What is needed of store.examples.bank.ExampleBank."""
-
-    def by_ids(self, tenant: str, ids: Sequence[int]) -> list[Example]: ...
-
-
-class VectorsOf(Protocol):
-    """What is needed of store.examples.answer_vectors.CandidateVectors."""
-
-    def pairs(self, tenant: str, ids: Sequence[int]) -> Mapping[int, tuple[Vector | None, Vector | None]]: ...
-
+if TYPE_CHECKING:
+    from store.examples.answer_vectors import CandidateVectors
+    from store.examples.bank import ExampleBank
+    from store.examples.vector_index import TenantIndexes
 
 _PAGE = 8
 
 
 class Retriever:
-    """Nearest examples of the same tenant and scope, and of tenants that were explicitly made to share with it.
+    """Finds the nearest examples of the same tenant and scope, and of tenants that share with it explicitly.
 
-    `lenders`: tenant to the tenants whose examples it may read. Only ever read: what comes of it is remembered under the
-    reader. A grant does not travel on: who may read a reader does not read its lenders.
+    `lenders` maps a tenant to the tenants whose examples it may read. They are only read: new examples are stored under
+    the reading tenant. A grant is not transitive: who may read a tenant may not read its lenders.
     """
 
     def __init__(
         self,
-        index: Index,
-        bank: Bank,
+        index: TenantIndexes,
+        bank: ExampleBank,
         *,
         neighbours: int,
         floor: float = -1.0,
         enough: int | None = None,
         lenders: Mapping[str, Sequence[str]] | None = None,
-        with_vectors: VectorsOf | None = None,
+        with_vectors: CandidateVectors | None = None,
     ) -> None:
-        """`neighbours`: how many the index is asked for. Below `floor` (cosine) none is looked at, and reading stops once
-        `enough` are found: a row costs more to read than to find. `with_vectors`: also give each candidate's own vectors,
-        of its question and its answer, where they are known; a scorer and a combiner want them."""
+        """`neighbours`: number of results asked of the index. Those with a cosine below `floor` are ignored, and reading
+        stops once `enough` are found: a row costs more to read than to find. `with_vectors` adds the embeddings of each
+        candidate's question and answer, where known; a scorer and a combiner use them."""
         self._index = index
         self._bank = bank
         self._neighbours = neighbours
@@ -60,18 +46,18 @@ class Retriever:
         self._vectors = with_vectors
 
     def look_down_to(self, floor: float, enough: int) -> None:
-        """Look at another floor, for other numbers, from now on. From any thread."""
+        """Changes `floor` and `enough` from now on. May be called from any thread."""
         self._floor, self._enough = floor, enough
 
     def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
         """Candidates, nearest first. Blocks for about a third of a millisecond: call it on a thread.
 
-        The index knows tenants but not scopes, so what is found is filtered by scope here.
+        The index knows tenants but not scopes, so the scope is filtered here.
         """
         found = self._nearest_of(tenant, scope, vector)
         if lenders := self._lenders.get(tenant):
             lent = [candidate for lender in lenders for candidate in self._nearest_of(lender, scope, vector)]
-            # Sorting is stable: of two equally near, one's own comes first.
+            # Sorting is stable: of two equally near, the tenant's own comes first.
             found = sorted([*found, *lent], key=lambda c: -c.similarity)[: self._neighbours]
         return found if self._vectors is None else _with_vectors(found, self._vectors)
 
@@ -89,8 +75,8 @@ class Retriever:
         return candidates
 
 
-def _with_vectors(candidates: list[Candidate], vectors: VectorsOf) -> list[Candidate]:
-    """The same with their own vectors. Each tenant's are asked for under its name: a lender's are not the reader's."""
+def _with_vectors(candidates: list[Candidate], vectors: CandidateVectors) -> list[Candidate]:
+    """The candidates with their embeddings, each read under its own tenant: a lender's are not the reader's."""
     by_tenant: dict[str, list[int]] = {}
     for candidate in candidates:
         by_tenant.setdefault(candidate.example.tenant, []).append(candidate.example.id)

@@ -1,7 +1,7 @@
-"""What a request has in common with each of its candidates, word by word, as numbers.
+"""Compares a request's words with those of each candidate, as numbers.
 
-Names, numbers and identifiers tell of whom or what something is asked, the other words what is asked: they are compared
-apart as well as together. Exact but for the last few numbers, which look at how alike unlisted words are spelled.
+Names, numbers and identifiers show which thing is asked about, the other words what is asked about it, so they are compared
+apart as well as together. Comparisons are exact, except the last few numbers, which compare the spelling of unlisted words.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _PACK_UNLISTED = struct.Struct(f"{len(unlisted_words.NAMES)}f").pack
 
 
 def in_common(asked: Text, pairs: Sequence[Pair], resembled: frozenset[str] = frozenset()) -> list[bytes]:
-    """The numbers of each pair, packed; "overlap_lost" as the overlap itself, and of the two about forms nothing.
+    """The numbers of each pair, packed; "overlap_lost" as the overlap itself, and 0 for the two about forms.
 
-    `resembled`: listed words that are a slip apart from names of the candidates, and so may well be names, too.
+    `resembled`: listed words that differ by a typing slip from names of the candidates, and so may be names themselves.
 
-    Long, for what is looked up in here is looked up once, not for every candidate.
+    One long function, since values are looked up once here instead of once per candidate.
     """
     weights, words, turn = asked.weights, asked.words, dict(asked.turn)
     weight_of_all, rare_weight, turn_weight = asked.weight, asked.rare_weight, asked.turn_weight
@@ -208,7 +208,7 @@ def _kinds(telling: Sequence[str], their_telling: Sequence[str], pair: Pair, wor
 
 
 def _telling_covered(telling: Sequence[str], by_pair: Iterable[tuple[Pair, Sequence[str]]]) -> list[float]:
-    """Of each pair, given with its own telling words."""
+    """Share of the telling words covered by each pair, given with the pair's own telling words."""
     count = len(telling)
     return [
         1.0
@@ -222,7 +222,7 @@ def _telling_covered(telling: Sequence[str], by_pair: Iterable[tuple[Pair, Seque
 
 
 def _telling(pair: Pair, named: frozenset[str]) -> Sequence[str]:
-    """Of an example's question, with what any of the texts writes as a name."""
+    """The telling words of an example's question, including what any of the texts writes as a name."""
     if pair.telling or pair.turn is None:
         if named.isdisjoint(pair.asking):
             return pair.telling

@@ -1,14 +1,15 @@
-"""How many examples are worth their tokens: learnt per engine from the quality that came of different caps.
+"""Learns per engine how many examples are worth their tokens, from the quality observed under different caps.
 
-More examples raise quality by less and less while every one of them costs prefill (EchoLM section 4.1, "Selecting Example
-Combinations": the number is tuned from what is observed under different numbers). The cap moves on a ladder. A small share
-of requests gets the cap one rung beside the best known one, with a probability that is logged, so that both neighbours stay
-comparable; sums are weighted by its inverse. A rung's value is gain in quality less the price of its tokens, shrunk towards
-what all rungs have in common, and it must exceed the default's by more than its standard error: thin evidence moves nothing.
+More examples raise quality by less and less, while each of them costs prefill (EchoLM section 4.1, "Selecting Example
+Combinations": the number is tuned from what is observed under different numbers). The cap is one of a ladder of values. A
+small share of requests gets the cap one rung beside the best known one, with a probability that is logged, so that both
+neighbours stay comparable; sums are weighted by its inverse. A rung's value is its gain in quality less the price of its
+tokens, shrunk towards the mean of all rungs, and it must exceed the default's by more than its standard error: little
+evidence changes nothing.
 
-What is compared is the gain over the quality that was expected without examples, which does not depend on the cap and takes
-the requests' own difficulty out. One thing stays: where a cap changes which requests are offloaded, their quality is of
-those requests only.
+The gain is measured over the quality expected without examples, which does not depend on the cap and removes the
+difficulty of the requests. One bias remains: where a cap changes which requests are offloaded, their quality is of those
+requests only.
 """
 
 from __future__ import annotations
@@ -23,94 +24,94 @@ RUNGS = (0, 1, 2, 3, 5, 8)
 DEFAULT = 5
 _FORMAT = "understudy example counts 1"
 _WORST_VARIANCE = 0.25
-"""Of anything between 0 and 1."""
+"""Largest variance of a value between 0 and 1."""
 _MAX_WEIGHT = 50.0
-"""A rarer observation counts no more than this: one outlier must not move a rung."""
+"""Largest inverse probability: one outlier must not move a rung."""
 
 
 class BadCounts(ValueError):
-    """Not an artifact of this kind: the message says what is wrong. Whoever loads it goes on with the default."""
+    """The bytes are not an artifact of this kind; the message says why. The caller then uses the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """How the evidence is read."""
+    """How caps are explored and evidence is weighed."""
 
     default: int = DEFAULT
-    """The cap until another one has proved better; one of RUNGS."""
+    """The cap until another one is proved better; one of RUNGS."""
     gain_per_ktok: float = 0.0
     """Price of a thousand prompt tokens, in quality."""
     explore_share: float = 0.05
     """Share of requests that get a neighbouring cap."""
     strength: float = 50.0
-    """Imagined observations, per rung, of what all rungs have in common."""
+    """Pseudo-observations per rung at the mean of all rungs."""
     doubt: float = 0.01
-    """By how much each rung away from the default is imagined to be worse."""
+    """Quality that each rung away from the default is assumed to be worse."""
     caution: float = 1.0
-    """Standard errors of its difference to the default by which a rung must be better."""
+    """Standard errors by which a rung must be better than the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One request that was sent with examples allowed, and what came of it."""
+    """One request that was answered while examples were allowed, and the quality of its answer."""
 
     engine: str
     most: int
-    """The cap that was in force, one of RUNGS; not how many were sent."""
+    """The cap in force, one of RUNGS; not the number of examples sent."""
     quality: float
-    """Of the answer, 0 to 1."""
+    """Quality of the answer, 0 to 1."""
     quality_alone: float
-    """Expected without examples, 0 to 1, before anything was sent."""
+    """Expected quality without examples, 0 to 1, before anything was sent."""
     tokens: int
-    """That the examples added to the prompt."""
+    """Tokens that the examples added to the prompt."""
     probability: float
-    """Of this cap, times that of the outcome being looked for; above 0."""
+    """Probability of this cap times that of observing the outcome; above 0."""
     at_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What one rung of one engine added up to; weighted by inverse probability and decayed by age."""
+    """The sums of one rung of one engine, weighted by inverse probability and decayed by age."""
 
     weight: float = 0.0
     weight_squares: float = 0.0
-    """Decayed once, so that weight**2 / weight_squares is how many observations it is worth."""
+    """Decayed once, so that weight**2 / weight_squares is the effective number of observations."""
     gain: float = 0.0
     gain_squares: float = 0.0
     quality: float = 0.0
     tokens: float = 0.0
     observations: float = 0.0
-    """How many there were, unweighted."""
+    """Number of observations, unweighted."""
 
     @property
     def worth_of(self) -> float:
-        """How many equally weighted, fresh observations this is worth (Kish 1965, section 11.7)."""
+        """Effective number of observations (Kish 1965, section 11.7)."""
         return self.weight**2 / self.weight_squares if self.weight_squares > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A cap that was drawn."""
+    """A cap drawn for one request."""
 
     most: int
     probability: float
     explored: bool
-    """Whether it is not the best known one."""
+    """Whether it differs from the best known one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The caps of one engine, judged. Make it once per artifact: drawing from it costs a microsecond."""
+    """The caps of one engine with their probabilities. Make it once per artifact: drawing takes a microsecond."""
 
     best: int
-    """The cap that is in force unless another one is explored."""
+    """The best known cap, in force unless another one is explored."""
     probabilities: Mapping[int, float]
     """By cap; they sum to 1."""
     values: Mapping[int, float]
-    """By cap: gain less the price of tokens, shrunk, before caution. For people."""
+    """By cap: gain less the price of tokens, shrunk, before caution. For display."""
 
     def drawn(self, rng: random.Random, at_most: int | None = None) -> Count:
-        """The cap for one request. `at_most` is the client's own limit: probabilities are of what is then in force."""
+        """The cap for one request. `at_most` is the client's own limit; probabilities are of the limited cap."""
         limit = RUNGS[-1] if at_most is None else max(0, at_most)
         by_cap: dict[int, float] = {}
         for cap, probability in self.probabilities.items():
@@ -121,13 +122,13 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class ExampleCounts:
-    """What is known of every engine, rung by rung. Immutable; `learnt` makes one, `from_bytes` reads one."""
+    """The sums of every engine, rung by rung. Immutable; `learnt` makes one, `from_bytes` reads one."""
 
     engines: Mapping[str, tuple[Sums, ...]] = field(default_factory=dict)
     """By engine, one entry per rung of RUNGS."""
 
     def ladder(self, engine: str, knobs: Knobs) -> Ladder:
-        """The caps of an engine; of one never heard of, the default is best. Raises ValueError for knobs that cannot be."""
+        """The caps of an engine; the default is best for an unknown one. Raises ValueError for invalid knobs."""
         if knobs.default not in RUNGS:
             raise ValueError(f"a default of {knobs.default} examples: one of {RUNGS} is right")
         if not 0.0 <= knobs.explore_share <= 1.0:
@@ -141,13 +142,13 @@ class ExampleCounts:
         return Ladder(RUNGS[place], probabilities, dict(zip(RUNGS, values, strict=True)))
 
     def to_bytes(self) -> bytes:
-        """As JSON, the same bytes for the same content."""
+        """JSON; the same bytes for the same content."""
         engines = {name: [astuple(sums) for sums in rungs] for name, rungs in self.engines.items()}
         return json.dumps({"format": _FORMAT, "rungs": RUNGS, "engines": engines}, sort_keys=True).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ExampleCounts:
-        """The inverse of `to_bytes`. Raises BadCounts for anything else."""
+        """Reads what `to_bytes` returned. Raises BadCounts for anything else."""
         try:
             read = json.loads(data)
         except ValueError as error:
@@ -163,9 +164,9 @@ class ExampleCounts:
 
 
 def learnt(rows: Iterable[Observed], *, now_s: float, half_life_s: float = 7 * 86_400.0) -> ExampleCounts:
-    """Adds up what was observed; what is `half_life_s` old counts half.
+    """Sums the observations; one that is `half_life_s` old counts half.
 
-    Rows that cannot be (a cap off the ladder, a probability that is none, a quality outside 0 to 1) raise ValueError: they
+    Raises ValueError for rows that cannot be (a cap off the ladder, a probability or quality out of range), since they
     come from our own log.
     """
     engines: dict[str, list[list[float]]] = {}
@@ -186,7 +187,7 @@ def learnt(rows: Iterable[Observed], *, now_s: float, half_life_s: float = 7 * 8
 
 
 def _values(rungs: tuple[Sums, ...], knobs: Knobs) -> tuple[list[float], list[float]]:
-    """Each rung's value shrunk to what they have in common, and the same less what may be chance."""
+    """Each rung's value shrunk towards the mean of all, and the same less its uncertainty."""
 
     def net(sums: Sums) -> float:
         return (

@@ -1,7 +1,7 @@
-"""The named scalars by which the scorer knows a request and an example: one function, for serving and for training alike.
+"""Computes the named features of a request and an example that the scorer uses, the same for serving and for training.
 
-What is computed here is logged with the decision and trained on as it was logged, so that a model is fed at work what it was
-fed in training. Whoever changes what a scalar means raises VERSION: models of another version are refused.
+The computed features are logged with the decision and trained on as logged, so a model sees in serving what it saw in
+training. A change of what a feature means must raise VERSION: models of another version are refused.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _MET = [
 ]
 _SPELLED, _TELLING, _JOINS_MORE = PLACE["answer_spelled"], PLACE["telling_covered"], PLACE["joins_more"]
 RULE_HELPS_MOST, HALF_HELPS_MOST = 0.6, 0.5
-"""Share of errors that an example mends at most which spells a code about another name, or answers one of two questions."""
+"""Largest share of errors that an example may mend which spells a code of another name, or answers one of two questions."""
 _TELLING_MET, _RARE_MET, _SPELLED_MET = 0.5, 0.25, 0.65
-"""What an example must cover of the request's telling words, exactly or by spelling, to be about the same thing; or where
-the request has none, of its rare words."""
+"""Share of the request's telling words that an example must cover, exactly or by spelling, to be about the same thing; or of
+its rare words, where it has no telling ones."""
 _TEXTS, _REST = PLACE["request_covered"], PLACE["request_length"]
-# A row in three parts: what is near, what the texts have in common (scorer_comparison packs it), and all else.
+# A row has three parts: the similarities, what the texts have in common (packed by comparison), and the rest.
 _PACK_NEAR = struct.Struct(f"{_TEXTS}f").pack
 _PACK_REST = struct.Struct(f"{len(NAMES) - _REST}f").pack
 
@@ -78,27 +78,27 @@ class RequestView:
     """A request as the scorer sees it."""
 
     text: str
-    """What was embedded: router.digest.question."""
+    """The embedded text: router.digest.question."""
     vector: Vector
     """Unit length, (dimensions,)."""
     reference_engine: str = ""
     """The served model's largest engine."""
     relative_price: float = 1.0
-    """Price of the engine to be helped over the reference's, 0..1."""
+    """Price of the engine to be helped as a share of the reference's, 0..1."""
 
 
 class Features:
-    """Computes the scalars. Any thread may ask; what it keeps of examples' texts never changes a result."""
+    """Computes the features. Thread-safe; caching what was read of examples never changes a result."""
 
     version = VERSION
     names = NAMES
 
     def __init__(self, rarity: Rarity, cache_entries: int = 5_000) -> None:
-        """`cache_entries`: so many examples' texts are kept read, at most twice as many, of some three kilobytes each."""
+        """`cache_entries`: number of examples whose read texts are cached, at most twice as many, of about 3 KB each."""
         self._readings = Readings(rarity, cache_entries)
 
     def read(self, text: str) -> Text:
-        """A text as the scalars see it."""
+        """Reads a text as the features need it."""
         return read(text, self._readings.rarity)
 
     def rows(
@@ -108,9 +108,9 @@ class Features:
         now_s: float,
         answers: npt.NDArray[np.float32] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Shape (candidates, len(NAMES)), all finite. `candidates` as the retriever gave them, nearest first.
+        """One row per candidate, shape (candidates, len(NAMES)), all finite. `candidates` are sorted nearest first.
 
-        `answers`, where somebody has them: the candidates' answer vectors as `vector_rows` gives them.
+        `answers`: the candidates' answer embeddings as `vector_rows` gives them, if the caller has them.
         """
         if not candidates:
             return np.zeros((0, len(NAMES)), np.float32)
@@ -131,7 +131,7 @@ class Features:
         request_length = log1p(asked.length)
         reference, relative_price = request.reference_engine, request.relative_price
         packed: list[bytes] = []
-        # Number by number: a loop runs faster than array operations of which each is called but once.
+        # A loop over numbers is faster here than array operations that are called once each.
         for candidate, pair, shared, cosine in zip(
             candidates, pairs, in_common(asked, pairs, resembled), cosines, strict=True
         ):
@@ -166,7 +166,7 @@ class Features:
             _by_slips(rows, *as_written)
         overlap = rows[:, _OVERLAP]
         np.subtract(max(overlap.tolist()), overlap, out=overlap)
-        # A vector or a clock gone wrong must not become a row of NaN that is logged and trained on.
+        # A wrong embedding or clock must not become a row of NaN that is logged and trained on.
         flat = rows.ravel()
         return rows if isfinite(flat.dot(flat)) else np.nan_to_num(rows, posinf=0.0, neginf=0.0)
 
@@ -178,9 +178,9 @@ class Features:
         pairs: list[Pair],
         names: Mapping[int, Mapping[str, str]],
     ) -> tuple[Text, list[Pair], frozenset[str]]:
-        """The readings with the words that were meant, and listed words of the request that names resemble.
+        """The readings with typing slips replaced, and listed words of the request that resemble names.
 
-        What more than one of the texts says is a name and no slip. `names`: as `_names_slipped` gives them.
+        A word that more than one of the texts says is a name and not a slip. `names`: as `_names_slipped` gives them.
         """
         slips = [asked.slips, *[pair.slips for pair in pairs if pair.slips]]
         by = Counter(itertools.chain(*slips))
@@ -202,9 +202,9 @@ class Features:
 
 
 def _names_slipped(asked: Text, pairs: Sequence[Pair]) -> dict[int, dict[str, str]]:
-    """By candidates' places, names that are the request's but for a swap or a doubled letter, with the request's spelling.
+    """By candidate's place, names that equal one of the request's but for a swapped or doubled letter, and that name.
 
-    Where the request's spelling and the other are both said by several of the texts, they are two names.
+    Where several texts say either spelling, they are two names.
     """
     mine = {name.letters: name.word for name in asked.unlisted if name.letters}
     alike = [
@@ -221,7 +221,7 @@ def _names_slipped(asked: Text, pairs: Sequence[Pair]) -> dict[int, dict[str, st
 
 
 def names_met(rows: npt.NDArray[np.float32]) -> bool:
-    """Whether any candidate mentions, up to a slip of the finger, what the request names; also where it names nothing.
+    """Whether any candidate mentions what the request names, up to typing slips; also True where it names nothing.
 
     `rows` as `Features.rows` gives them.
     """
@@ -235,10 +235,10 @@ def names_met(rows: npt.NDArray[np.float32]) -> bool:
 
 
 def most_help(rows: npt.NDArray[np.float32]) -> dict[int, float]:
-    """By the places of candidates that cannot hold the whole answer, the share of errors that they may be said to mend.
+    """By candidate's place, the largest share of errors that it may mend, for candidates without the whole answer.
 
-    Those that show a rule, and those that answer one of two questions: whatever a scorer predicts, others are worth sending
-    beside them. `rows` as `Features.rows` gives them.
+    These show a rule or answer one of two questions: whatever a scorer predicts, others are worth sending beside them.
+    `rows` as `Features.rows` gives them.
     """
     found = {}
     joins_more, spelled = rows[:, _JOINS_MORE].tolist(), rows[:, _SPELLED].tolist()
@@ -255,16 +255,16 @@ def most_help(rows: npt.NDArray[np.float32]) -> dict[int, float]:
 
 
 def vector_rows(vectors: Sequence[Vector | None], dimensions: int) -> npt.NDArray[np.float32]:
-    """One below the other, as (vectors, dimensions); zeros for None. Raises ValueError for vectors of another size."""
+    """The vectors as rows, (vectors, dimensions); zeros for None. Raises ValueError for vectors of another size."""
     unknown = np.zeros(dimensions, np.float32)
     flat = np.concatenate([unknown if vector is None else vector for vector in vectors])
     return flat.astype(np.float32, copy=False).reshape(len(vectors), dimensions)
 
 
 def _by_form(rows: npt.NDArray[np.float32], pairs: Sequence[Pair]) -> None:
-    """Writes "form_asked" and "form_rivals": answers of one form answer one kind of question, however that is put.
+    """Writes "form_asked" and "form_rivals": answers of one form answer one kind of question, however it is worded.
 
-    Where several things are asked, nobody knows which of them a code answers: such answers speak only for forms that no
+    Where several things are asked, it is unknown which of them a code answers: such answers count only for forms that no
     other has.
     """
     sure: dict[str, float] = {}
@@ -285,7 +285,7 @@ def _by_form(rows: npt.NDArray[np.float32], pairs: Sequence[Pair]) -> None:
 def _by_slips(rows: npt.NDArray[np.float32], asked: Text, pairs: Sequence[Pair]) -> None:
     """Writes "name_shorter" and the next three for slips of listed words, which may be names that resemble these.
 
-    The texts as they were written.
+    `asked` and `pairs` are the texts as written.
     """
     slips, words = asked.slips.items(), asked.words
     for place, pair in enumerate(pairs):

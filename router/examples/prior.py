@@ -1,9 +1,9 @@
-"""The scorer before anything was learnt: what a sensible person would assume, written down as a model like any other.
+"""The scorer used before anything is learnt: a linear model with weights set by judgement, not by measurement.
 
-An example is assumed to help the more its question says the same rare words (names, numbers, identifiers), the nearer it is,
-and the better its answer was judged; nothing about it lowers the estimate for being more of any of these. Under a certain
-overlap it is expected to do a little harm: then no example is sent. The weights are judgement, not measurement, and the
-model says that it is a prior. Needs `onnx` only.
+An example is assumed to help more the more rare words (names, numbers, identifiers) its question shares with the request,
+the nearer it is, and the better its answer was judged; more of any of these never lowers the estimate. Below a certain
+overlap it is expected to do a little harm, so no example is sent. The model's metadata says that it is a prior. Needs
+`onnx` only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from router.examples.features import NAMES, PLACE, VERSION
 from router.examples.scorer_artifact import Declared
 
 ALONE = 0.3
-"""Quality assumed of a small engine without help."""
+"""Quality assumed of a small engine without examples."""
 
 WEIGHTS: Mapping[str, float] = {
     "similarity": 3.0,
@@ -31,14 +31,14 @@ WEIGHTS: Mapping[str, float] = {
     "from_reference": 0.2,
     "flagged": -0.5,
 }
-"""In log-odds of a right answer, per unit of the scalar."""
+"""Log-odds of a right answer per unit of the feature."""
 
 BIAS = -4.5
-"""So that an example of unknown quality, half as rare-covered and at a cosine of about 0.5, changes nothing."""
+"""Chosen so that an example of unknown quality, half as rare-covered and at a cosine of about 0.5, changes nothing."""
 
 
 def prior_model() -> bytes:
-    """The ONNX model, some kilobytes; the same bytes every time. Fits embeddings of any size: it does not look at them."""
+    """The ONNX model, some kilobytes; the same bytes every time. Fits embeddings of any size, since it uses none."""
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 

@@ -1,6 +1,6 @@
-"""What the scorer needs to know of a text by itself: its words with their rarity, its numbers, its names.
+"""Reads a text for the scorer: its words with their rarity, its numbers, its names.
 
-Reading costs some 30 microseconds, so what was read of examples is kept.
+Reading takes some 30 microseconds, so what was read of examples is cached.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from router.examples.unlisted_words import Spelling, unlisted
 from store.records import Example
 
 _EARLIER = "\n(Earlier: "
-"""Where router.digest.question begins to tell of earlier turns."""
+"""How router.digest.question introduces earlier turns."""
 _BETWEEN_TURNS = " / "
-"""What it puts between them."""
+"""What router.digest.question puts between earlier turns."""
 _FROM_DIGIT = re.compile(r"\d(?:[\w-]|\.(?=\w))*")
 _OF_MODEL = re.compile(r"\d+(?:[.,]\d+)*(?=[^\W\d_](?![\w-]))")
-"""The number in "BQ-660S" and "398.8S", which is another than 660 and 398.8 by themselves."""
+"""The number in "BQ-660S" and "398.8S", which differs from 660 and 398.8."""
 _DIGIT_IN_RUN = re.compile(r"\d(?:(?=[^\W\d]|-)|(?<=[^\W\d]\d)|(?<=-\d))")
-"""Most texts with a number in them have no digit beside a letter or a hyphen, and so no identifier."""
+"""Most texts with a number have no digit beside a letter or a hyphen, and so no identifier."""
 
 _ALONE = re.compile(r"\d+(?:[.,]\d+)*(?!\w|[.,]\d)")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+")
@@ -38,14 +38,14 @@ _MOST_SENTENCES = 6
 
 _SAID_ANYWAY = FUNCTION_WORDS | CONTRACTIONS
 _NO_NAMES = FUNCTION_WORDS | CHAT_WORDS | QUESTION_WORDS.keys()
-"""Also where they are written with a capital: "Hello, Who wrote it"."""
+"""Function and chat words are no names, also where they are written with a capital: "Hello, Who wrote it"."""
 _JOINING = frozenset(("and", "both", "also"))
 
 MAY_BE_NAMED = 0.7
 """Excess rarity a little below that of words that are made of listed ones (router.examples.rarity.MADE_OF_LISTED):
 "Flatbread"."""
 RARE_FROM = 0.6
-"""Rarity from which a word begins to count as one that tells things apart; below are some four hundred words."""
+"""Rarity above which a word tells things apart; some four hundred words are below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,51 +57,51 @@ class Text:
 
     length: int
     words: frozenset[str]
-    """All but function words."""
+    """All words but function words."""
     weights: dict[str, float]
     """Each of `words` with its rarity."""
     weight: float
     """Their sum."""
     asking: dict[str, float]
-    """Of `weights`, those of words that are not telling, nor said whatever one asks (CHAT_WORDS): what is asked rather than
-    of whom. Those of the question; of a follow-up without any, those of the questions before."""
+    """The part of `weights` for words of the question that say what is asked, not about whom or what: neither `telling` nor
+    CHAT_WORDS. For a follow-up without any, those of the questions before."""
     asking_weight: float
     rare: dict[str, float]
     """The rare ones with their excess, rarest first."""
     rare_weight: float
     turn: dict[str, float]
-    """Of `rare` (or it itself), what the question says; the rest is of the story around it, or of earlier turns
-    (router.digest.question)."""
+    """The part of `rare` that the question says; the rest belongs to the story around it, or to earlier turns
+    (router.digest.question). `rare` itself where the question says all of it."""
     turn_weight: float
     turn_words: frozenset[str]
     every_word: frozenset[str]
     unlisted: tuple[Spelling, ...]
-    """router.examples.unlisted_words.unlisted of them."""
+    """Spellings of the unlisted words (router.examples.unlisted_words.unlisted)."""
     numbers: tuple[str, ...]
     machine: tuple[str, ...]
     """Sorted."""
     names: frozenset[str]
     asks: frozenset[str]
     slips: Mapping[str, str]
-    """Of its words, those that no vocabulary lists but may be a slip of the finger, with the listed word then meant."""
+    """Words that no vocabulary lists but that may be typing slips, with the listed word that was meant."""
     telling: tuple[str, ...]
-    """Names and identifiers: words that no vocabulary lists or with a digit; of the question, if it names anything."""
+    """Names and identifiers: words that no vocabulary lists or with a digit; the question's, if it names anything."""
     joins: bool
     """Whether the question joins things: "and", "both", "also"; of a follow-up "both" only."""
     meant: tuple[str, ...] = ()
-    """The words that were read in place of slips."""
+    """Words that replaced slips."""
 
 
 _NO_SLIPS: Mapping[str, str] = {}
 
 
 def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Text:
-    """Linear in the text, of which router.examples.lexical_things.LONGEST characters are looked at.
+    """Reads a text; linear in its length, of which router.examples.lexical_things.LONGEST characters are read.
 
-    `meant`: words to be read as others (some of `Text.slips` of an earlier reading).
+    `meant`: words to be replaced (some of `Text.slips` of an earlier reading).
     """
     turn, earlier, before = text[:LONGEST].partition(_EARLIER)
-    # Nobody asked with the mark's own word.
+    # The mark's own word is not part of the question.
     found = things(f"{turn}\n({before}" if earlier else text)
     every_word, names = frozenset(found.words), frozenset(found.names) - _NO_NAMES
     if meant:
@@ -177,10 +177,10 @@ def read(text: str, rarity: Rarity, meant: Mapping[str, str] = _NO_SLIPS) -> Tex
 
 
 def _asking(turn: str, telling: Iterable[str], names: frozenset[str], meant: Mapping[str, str]) -> str:
-    """Of a text's last turn the sentences that ask something, without the story around them; `turn` itself where all do.
+    """The sentences of a text's last turn that ask something, without the story around them; `turn` itself where all do.
 
-    Of those that name anything: from the first question on, or the last one, where none is a question. All, where none names
-    anything.
+    Of the sentences that name anything: those from the first question on, or the last one, where none is a question. All,
+    where none names anything.
     """
     sentences = _BETWEEN_SENTENCES.split(turn.strip())
     if not 1 < len(sentences) <= _MOST_SENTENCES:
@@ -205,15 +205,15 @@ def _before_names(text: str, names: Sequence[str]) -> set[str]:
 
 
 def _said_in(text: str, meant: Mapping[str, str]) -> frozenset[str]:
-    """Words of a part of a text, as `read` has them of the whole."""
+    """The words of a part of a text, read as `read` reads the whole."""
     found = {*words_of(text), *identifiers(text)}
     return frozenset([meant.get(word, word) for word in found])
 
 
 def _questions(earlier: str) -> str:
-    """Of the digest of earlier turns what was asked; all of it, where there is but one turn.
+    """The questions in the digest of earlier turns; all of it, where there is but one turn.
 
-    It ends with an answer, and its beginning may be cut off.
+    The digest ends with an answer, and its beginning may be cut off.
     """
     turns = earlier.removesuffix(")").split(_BETWEEN_TURNS)
     return " ".join(turns[-2::-2] or turns)
@@ -261,7 +261,7 @@ QUESTION, ANSWER = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What of an example's two texts is compared: little, as it is seldom in the processor's caches when it is asked for."""
+    """What is compared of an example's two texts. Small, since it is seldom in the processor's caches."""
 
     said: dict[str, int]
     """The question's words, and those of the answer that are rare, each with who says it. Not two sets: a dictionary says
@@ -278,7 +278,7 @@ class Pair:
     asking: dict[str, float]
     """As Text.asking of the question."""
     asking_weight: float
-    """All but `unlisted` as Text has them of the question; so the next four."""
+    """The question's, as in Text; so are the next four."""
     numbers: tuple[str, ...]
     machine: tuple[str, ...]
     names: frozenset[str]
@@ -296,25 +296,25 @@ class Pair:
     meant: tuple[str, ...]
     telling: tuple[str, ...]
     joins: bool
-    """All as Text has them of the question."""
+    """The question's, as in Text."""
     near: frozenset[int]
     """router.examples.slips.near_forms of its names and of words that may be parts of names."""
 
 
 class Readings:
-    """Examples read lately. Any thread may ask.
+    """Caches what was read of recent examples. Thread-safe.
 
-    An example whose texts were replaced (store.examples.twins) keeps its id: the texts' hash is part of the key.
+    An example whose texts were replaced (store.examples.twins) keeps its id, so the texts' hash is part of the key.
     """
 
     def __init__(self, rarity: Rarity, entries: int) -> None:
-        """`entries`: as many as were needed last are kept, at most twice as many, some three kilobytes each; 0: none."""
+        """`entries`: number of examples cached, at most twice as many, of some three kilobytes each; 0: none."""
         self.rarity = rarity
-        # Before the first request, not while it waits.
+        # Built now, so that no request waits for it.
         _ = rarity.slips, rarity.parts
         self._entries = entries
-        # Two generations instead of an order of use: what is needed every time is then looked up and left where it is.
-        # Examples share a key in 1 of 2**61 cases.
+        # Two generations instead of an order of use: an entry that is used every time is not moved.
+        # Two examples share a key in 1 of 2**61 cases.
         self._kept: dict[int, Pair] = {}
         self._older: dict[int, Pair] = {}
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
-"""How much would each example help this engine with this request? One ONNX model, asked in time or not at all.
+"""Predicts how much each example would help an engine with a request, by one ONNX model with a deadline.
 
-The model looks at named scalars and embeddings, costs a tenth of a millisecond, and says in its own metadata what it was
-made for (router.examples.scorer_artifact). Blocks: for the executor's threads. It does not choose examples
+The model's inputs are named features and embeddings; it takes a tenth of a millisecond and states in its own metadata what
+it was made for (router.examples.scorer_artifact). Blocks: for the executor's threads. The scorer does not choose examples
 (router.examples.combiner does) and knows no tenant.
 """
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ _KEPT_ABOVE = 0.01
 
 
 class ScorerError(Exception):
-    """There are no scores for this request now. It can do without."""
+    """There are no scores for this request now. The request can be answered without them."""
 
 
 class ScorerLate(ScorerError):
@@ -40,46 +40,35 @@ class ScorerLate(ScorerError):
 
 
 class ScorerBroken(ScorerError):
-    """The model is missing, is not what it must be, or gives what is no quality."""
+    """The model is missing, does not fit, or returns values that are no qualities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What was predicted for one request."""
+    """The predictions for one request."""
 
     gains: Floats
-    """Quality with each example by itself, less quality alone; (candidates,), -1..1."""
+    """Expected quality with each example alone, less quality without; (candidates,), -1..1."""
     quality_with: Floats
     """(candidates,), 0..1."""
     quality_alone: float
     """0..1."""
     features: Floats
-    """(candidates, router.examples.features.NAMES): to be logged, and so trained on."""
+    """(candidates, router.examples.features.NAMES): logged with the decision, and so trained on."""
     scorer: str
-    """Version of the model that answered."""
+    """Version of the model."""
     effects: list[tuple[float, float]] = field(default_factory=list)
-    """Of each candidate, the shares mended and spoilt (router.plan.Candidate.effect); of a model that does not tell them
-    apart, what it promises is all mended and nothing is spoilt."""
-
-
-class Scoring(Protocol):
-    """Whatever scores: a Scorer."""
-
-    @property
-    def version(self) -> str: ...
-
-    def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores: ...
-
-    def close(self) -> None: ...
+    """Per candidate, the shares mended and spoilt (router.plan.Candidate.effect); for a model that does not distinguish
+    them, all gain is mended and nothing is spoilt."""
 
 
 class _Session(OnnxSession):
-    """A session that also tells what its model declares."""
+    """A session that also reads what its model declares, and runs it on the caller's thread."""
 
     closed = False
 
     def here(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """Runs the model on the caller's thread. Any number of threads may at once: onnxruntime allows it."""
+        """Runs the model on the caller's thread. Any number of threads may do so at once: onnxruntime allows it."""
         if self.closed:
             raise SessionBusy(f"{self.name}: the session is closed")
         return self._infer(feeds)
@@ -98,10 +87,10 @@ class _Session(OnnxSession):
 
 
 class Scorer:
-    """One opened model. Any thread may ask.
+    """One opened model. Thread-safe.
 
-    The model runs on the thread that asks: it takes less time than handing it to another thread and back. So its deadline
-    is checked afterwards.
+    The model runs on the calling thread, since it takes less time than a hop to another thread. So its deadline is
+    checked afterwards.
     """
 
     def __init__(
@@ -115,7 +104,7 @@ class Scorer:
         deadline_s: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """See `open`, which checks that these belong together."""
+        """Use `open`, which checks that these belong together."""
         self.version = version
         self.declared = said
         self._session = session
@@ -142,14 +131,14 @@ class Scorer:
     ) -> Scorer:
         """Loads `model` (a few milliseconds), checks what it declares, and runs it once.
 
-        `version` names it in logs. `dimensions` and `embedding_version` are the embedder's: a model trained on other vectors
-        is refused. `deadline_s`: scores that took longer are late. `clock` tells seconds since 1970, for the age of
-        examples. Raises ScorerBroken, whose text says what is wrong.
+        `version` names it in logs. `dimensions` and `embedding_version` are the embedder's: a model trained on other
+        embeddings is refused. `deadline_s`: scores that took longer are discarded as late. `clock` returns seconds since
+        1970, for the age of examples. Raises ScorerBroken with the reason.
         """
         try:
             session = _Session(model, name="scorer")
         except Exception as unreadable:
-            # onnxruntime raises a dozen kinds for a file that is absent, cut short, or no model at all.
+            # onnxruntime raises a dozen exception types for a file that is absent, truncated, or no model at all.
             raise ScorerBroken(f"scorer {version}: {model} could not be loaded: {unreadable}") from unreadable
         try:
             said = declared(session.metadata)
@@ -181,7 +170,7 @@ class Scorer:
         return self._score(request, candidates, self._clock(), self._deadline_s)
 
     def close(self) -> None:
-        """Whoever asks later gets ScorerLate."""
+        """Closes the model; later calls of `score` raise ScorerLate."""
         self._session.close()
 
     def _score(
@@ -203,7 +192,7 @@ class Scorer:
             effects = [(gain / to_mend if gain > 0.0 else 0.0, 0.0) for gain in gains.tolist()]
         for place, most in most_help(scalars).items():
             helps, harms = effects[place]
-            # Above the most they keep their order.
+            # Above the limit they keep their order.
             effects[place] = (min(helps, most + _KEPT_ABOVE * helps), harms)
         return Scores(gains, quality_with, quality_alone, scalars, self.version, effects=effects)
 
@@ -218,11 +207,11 @@ class Scorer:
     def _rows(
         self, request: RequestView, candidates: Sequence[Candidate], now_s: float
     ) -> tuple[Floats, dict[str, npt.NDArray[Any]]]:
-        """The scalars, and what of everything the model takes."""
+        """The features, and those inputs that the model takes."""
         try:
             answers = vector_rows([c.answer_vector for c in candidates] or [None], self._dimensions)
             scalars = self._features.rows(request, candidates, now_s, answers)
-            # A model is always shown one row: some give nothing at all, not even quality_alone, for none.
+            # A model always gets at least one row: some return nothing at all for none, not even quality_alone.
             feeds = {"scalars": scalars if candidates else np.zeros((1, len(NAMES)), np.float32)}
             if "request" in self._inputs:
                 feeds["request"] = np.asarray(request.vector, np.float32).reshape(1, self._dimensions)
@@ -237,7 +226,7 @@ class Scorer:
 
     def _qualities(self, outputs: list[npt.NDArray[Any]], count: int) -> tuple[Floats, float]:
         """With each candidate and alone, all within 0..1. Raises ValueError for anything else."""
-        # Lists, not arrays: these are few numbers, and an array operation called once costs more than all of them.
+        # Lists, not arrays: for so few numbers a single array operation costs more than all of them.
         found: list[list[float]] = [outputs[place].reshape(-1).tolist() for place in self._places]
         shown = max(1, count)
         with_, alone = found
@@ -246,25 +235,26 @@ class Scorer:
         # NaN fails every comparison.
         if outside := [quality for quality in (*with_, *alone) if not 0.0 <= quality <= 1.0]:
             for quality in outside:
-                # A hair outside 0..1 is rounding.
+                # Slightly outside 0..1 is rounding.
                 if not -0.001 < quality < 1.001:
                     raise ValueError(f"it gave {quality:g}, which is no quality, 0 to 1")
             with_ = [min(1.0, max(0.0, quality)) for quality in with_]
         return np.array(with_[:count], np.float32), min(1.0, max(0.0, sum(alone) / len(alone)))
 
     def _effects(self, outputs: list[npt.NDArray[Any]], count: int) -> list[tuple[float, float]] | None:
-        """Shares mended and spoilt by each; None of a model that does not tell. Raises ValueError for anything else."""
+        """Shares mended and spoilt by each; None for a model that does not give them. Raises ValueError for anything
+        else."""
         if not self._effect_places:
             return None
         helps, harms = [outputs[place].reshape(-1).tolist() for place in self._effect_places]
         whole = sum(helps) + sum(harms)
-        # NaN is not equal to itself, and would hide among the least and the most.
+        # NaN is not equal to itself, and would go unnoticed in the minimum and the maximum.
         if whole != whole or min(min(helps), min(harms)) < 0.0 or max(max(helps), max(harms)) > 1.0:
             raise ValueError("it gave effects that are no shares, 0 to 1")
         return list(zip(helps[:count], harms[:count], strict=True))
 
     def _warm_up(self) -> None:
-        """Two rows through the whole path, without a deadline: what a model gets wrong shows now."""
+        """Runs two rows through the whole path without a deadline, so that a bad model fails now."""
         example = Example(0, 0, "", "", "warm", "warm", "", 0.0)
         request = RequestView("warm", np.zeros(self._dimensions, np.float32))
         self._score(request, [Candidate(example, 0.0)] * 2, 0.0, None)

@@ -1,6 +1,6 @@
-"""What a scorer's model file declares of itself, in ONNX metadata: its signature, the scalars it was trained on, what it is.
+"""The ONNX metadata of a scorer's model file: its signature, its features and whether it was trained.
 
-A model that says nothing, or something else, is refused when it is opened rather than trusted at the first request.
+A model without this metadata, or with other metadata, is refused when it is opened rather than trusted at the first request.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 SIGNATURE = "features"
-"""scalars [n, s] and, where it looks at them, request [1, d], example_questions [n, d] and example_answers [n, d] (all
-float32) to quality_with [n] and quality_alone [1] or [n]; if it tells them apart, also helps [n] and harms [n]; each may
-also be a column, [n, 1]. Files that declare another signature, such as the former `cross_encoder`, are refused."""
+"""Inputs: scalars [n, s] and, optionally, request [1, d], example_questions [n, d] and example_answers [n, d] (all float32).
+Outputs: quality_with [n] and quality_alone [1] or [n]; optionally helps [n] and harms [n]; each may also be a column,
+[n, 1]. Files that declare another signature, such as the former `cross_encoder`, are refused."""
 FORMAT = "1"
 _PREFIX = "understudy.scorer."
 _INPUTS = frozenset({"scalars"})
 _OPTIONAL_INPUTS = frozenset({"request", "example_questions", "example_answers"})
 OUTPUTS = ("quality_with", "quality_alone")
 EFFECTS = ("helps", "harms")
-"""Outputs that a model may have besides: shares mended and spoilt by each example (router.examples.set_quality)."""
+"""Optional outputs: the shares mended and spoilt by each example (router.examples.set_quality)."""
 
 
 class WrongArtifact(ValueError):
-    """The file is no scorer this version can use. The text says what is wrong with it."""
+    """The file is not a scorer that this version can use. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a scorer's model says of itself."""
+    """What a scorer's model declares about itself."""
 
     dimensions: int = 0
-    """Of the embeddings it takes; 0 for a model that fits any."""
+    """Length of the embeddings it takes; 0 for a model that fits any."""
     features_version: str = ""
     features_names: tuple[str, ...] = ()
     embedding_version: str = ""
-    """Whose vectors it was trained on; empty if it looks at none."""
+    """Version of the embeddings it was trained on; empty if it uses none."""
     prior: bool = False
-    """Nobody trained it: it is what was assumed before anything was known."""
+    """Whether it is the untrained prior."""
 
     def metadata(self) -> dict[str, str]:
         """As ONNX metadata_props."""
@@ -54,7 +54,7 @@ class Declared:
 
 
 def declared(metadata: Mapping[str, str]) -> Declared:
-    """Reads `Declared.metadata` back. Raises WrongArtifact."""
+    """Reads what `Declared.metadata` returned. Raises WrongArtifact."""
     said = {name.removeprefix(_PREFIX): value for name, value in metadata.items() if name.startswith(_PREFIX)}
     if said.get("format") != FORMAT:
         raise WrongArtifact(

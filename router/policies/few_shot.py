@@ -1,7 +1,7 @@
-"""Few-shot distillation by novelty (LOGIC): a request like enough past ones goes to the small engine, with them as examples.
+"""Few-shot distillation by novelty (LOGIC): sends a familiar request to the small engine with past answers as examples.
 
-Novelty is low if at least m past answers lie within similarity theta. It needs no training, so it is what a fresh
-installation runs, and the baseline a learned router must beat.
+A request is familiar if at least m past answers lie within similarity theta. The policy needs no training, so a fresh
+installation runs it, and it is the baseline that a learned router must beat.
 """
 
 from __future__ import annotations
@@ -11,40 +11,37 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Protocol
 
 from router.digest import scope
+from router.embedding.embedder import Embedder
+from router.embedding.retriever import Retriever
 from router.plan import Ask, Attempt, Candidate, Plan
 from router.policies.nearest_examples import familiar, that_fit
-from router.policies.question import Embed, Looker
+from router.policies.question import QuestionEmbedder
 from router.prompt import tokens_needed, with_examples
 from store.records import Vector
 
 
-class Retrieve(Protocol):
-    """What is needed of router.embedding.retriever.Retriever."""
-
-    def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """theta: cosine from which a past request is near. m: near ones needed. The rest bounds what is sent along."""
+    """Settings of the rule (theta, m, same_names) and limits of what is sent."""
 
     theta: float = 0.8
+    """Cosine from which a past request counts as near."""
     m: int = 3
+    """Number of near past answers that make a request familiar."""
     max_examples: int = 5
     max_example_tokens: int = 2000
     with_tools: bool = False
     max_characters: int = 1500
     retrieve_deadline_s: float = 0.05
     same_names: bool = False
-    """A neighbour that names other things is a look-alike, not a neighbour, however near: right for questions about facts,
-    wrong for one task over ever-new texts."""
+    """Whether a neighbour must name the same things as the request: right for questions about facts, wrong for one task
+    over ever-new texts."""
 
 
 class FewShot:
-    """`engines` run from small to large: the first is the understudy, the last the lead."""
+    """Implements router.plan.Policy. `engines` run from small to large; requests go to the first or the last."""
 
     name = "few_shot"
     version = "1"
@@ -52,29 +49,31 @@ class FewShot:
     def __init__(
         self,
         engines: tuple[str, ...],
-        embedder: Embed,
-        retriever: Retrieve,
+        embedder: Embedder,
+        retriever: Retriever,
         executor: Executor,
         knobs: Knobs,
         *,
         context_tokens: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`context_tokens`: the small engine's window as far as it is known now; examples must fit beside the request and
-        its answer.
+        """`context_tokens` returns the small engine's context window as far as it is known; examples must fit beside the
+        request and its answer.
         """
         self._small, self._large = engines[0], engines[-1]
-        self._looker = Looker(embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters)
+        self._questions = QuestionEmbedder(
+            embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters
+        )
         self._retriever = retriever
         self._executor = executor
-        self.knobs = knobs  # Replaced as a whole when an operator turns a dial; any thread may.
+        self.knobs = knobs  # Replaced as a whole when an operator changes a setting, from any thread.
         self._context_tokens = context_tokens
 
     async def decide(self, ask: Ask) -> Plan:
-        """See router.policy.Policy."""
-        looked = await self._looker.look(ask)
-        text, vector, stages = looked.text, looked.vector, looked.stages_s
-        if looked.refused or vector is None:
-            return self._to_large(looked.refused, text=text, stages=stages, bypassed=looked.bypassed)
+        """See router.plan.Policy."""
+        question = await self._questions.embed(ask)
+        text, vector, stages = question.text, question.vector, question.stages_s
+        if question.refused or vector is None:
+            return self._to_large(question.refused, text=text, stages=stages, bypassed=question.bypassed)
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self.knobs.retrieve_deadline_s):
@@ -91,7 +90,7 @@ class FewShot:
         began = time.perf_counter()
         chosen = self._within_budget(near_enough, ask)
         stages["combine"] = time.perf_counter() - began
-        # Pairs that were merged into one example (store.examples.twins) are still that many past answers.
+        # Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
         novel = sum(1 + c.example.merged for c in near_enough) < self.knobs.m
         if novel or not chosen:
             reason = "novel" if novel else "no_example_fits"

@@ -1,4 +1,4 @@
-"""Always one engine: the baseline every other policy must beat."""
+"""Sends every request to one engine: the baseline that every other policy must beat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from router.plan import Ask, Attempt, Plan
 
 
 class Fixed:
-    """`engines[0]` answers; the others stand in when it fails."""
+    """Implements router.plan.Policy: `engines[0]` answers; the others are tried in order when it fails."""
 
     name = "fixed"
 
@@ -15,5 +15,5 @@ class Fixed:
         self._reason = reason
 
     async def decide(self, ask: Ask) -> Plan:
-        """See router.policy.Policy."""
+        """See router.plan.Policy."""
         return Plan(self._attempts, self.name, "1", self._reason)

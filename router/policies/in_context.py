@@ -1,7 +1,7 @@
-"""The policy that learns (EchoLM): embed, nearest, score, combine, choose. Read `_weigh` as a sentence.
+"""The policy that learns (EchoLM): embed, retrieve, score, combine, choose. `_weigh` shows the stages in order.
 
-Each stage is gone without when it is late or broken: without scores the nearest examples are sent, without neighbours none,
-and without any of it the reference answers, as if we were not there.
+A stage that is late or broken is skipped: without scores the nearest examples are sent, without neighbours none, and
+without any decision the reference answers.
 """
 
 from __future__ import annotations
@@ -13,53 +13,54 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from engines.engine import EngineInfo, EngineLoad
+from engines.engine import Engine
 from router.choosing.bandit import Bandit, BanditError
 from router.choosing.chooser import Chooser, Situation
-from router.choosing.engine_state import engine_state
 from router.choosing.exploration_budget import ExplorationBudget
 from router.choosing.features import Examples, Request, spread
 from router.choosing.label_exploration import Explored, explored
-from router.choosing.learned import Learned, LearnedBooks
-from router.choosing.load import EngineState
-from router.choosing.rule_choice import following
+from router.choosing.load import EngineState, engine_state
+from router.choosing.rule_choice import choice_by_rule
 from router.digest import carries_tools, scope
+from router.embedding.embedder import Embedder
+from router.embedding.retriever import Retriever
 from router.examples import features as scorer_features
 from router.examples.combiner import Combination, combine, room_tokens, with_gains
 from router.examples.combiner import Knobs as CombinerKnobs
+from router.examples.count import Count, ExampleCounts
 from router.examples.count import Knobs as CountKnobs
 from router.examples.features import RequestView
 from router.examples.help_rates import HelpRates
-from router.examples.scorer import Scores
-from router.plan import Action, Ask, Attempt, Candidate, Choice, Helped, Plan
+from router.examples.scorer import Scorer, Scores
+from router.plan import Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.nearest_examples import familiar, that_fit
-from router.policies.question import Embed, Looked, Looker
+from router.policies.question import EmbeddedQuestion, QuestionEmbedder
 from router.prompt import example_tokens, tokens_needed, with_examples
 from store.records import Vector
 
 _UNSCORED_QUALITY = 0.5
 
 
-class Retrieve(Protocol):
-    """What is needed of router.embedding.retriever.Retriever."""
+@dataclass(frozen=True, slots=True)
+class LearnedModels:
+    """Everything learnt for one tenant and served model; replaced as a whole, never changed.
 
-    def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]: ...
+    None for what is not learnt yet, or could not be loaded.
+    """
 
-
-class LoadedEngine(Protocol):
-    """What is needed of an engine to weigh it."""
-
-    @property
-    def info(self) -> EngineInfo: ...
-
-    def load(self) -> EngineLoad: ...
+    scorer: Scorer | None = None
+    bandit: Bandit | None = None
+    counts: ExampleCounts | None = None
+    offload_cap: float = 1.0
+    """Share of requests that may go to other engines than the reference, as the quality floor allows."""
+    version: str = "none"
+    """Identifies all of it in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """theta, m, same_names: the rule until a bandit takes over (few_shot). The rest: see understudy.settings.learning."""
+    """Settings. theta, m, same_names: the rule until a bandit takes over (few_shot). See understudy.settings.learning."""
 
     theta: float = 0.8
     m: int = 3
@@ -67,7 +68,7 @@ class Knobs:
     with_tools: bool = False
     max_characters: int = 1500
     deadline_s: float = 0.1
-    """For everything after the embedding."""
+    """Limit for everything after the embedding."""
     max_examples: int = 8
     max_example_tokens: int = 2000
     candidates: int = 20
@@ -78,28 +79,28 @@ class Knobs:
     preference: float = 0.5
     key_preferences: Mapping[str, float] = field(default_factory=dict)
     least_probability: float = 0.01
-    """Of each action the rule does not pick."""
+    """Least probability of each action that the rule does not pick."""
     opted_out_keys: Collection[str] = ()
 
 
 @dataclass(slots=True)
-class _Thinking:
-    """One decision in the making."""
+class _Decision:
+    """The state of one decision while its stages run."""
 
     ask: Ask
     text: str
     vector: Vector
-    learned: Learned
+    models: LearnedModels
     may_explore: bool
     stages_s: dict[str, float]
     bypassed: list[str] = field(default_factory=list)
     near: list[Candidate] = field(default_factory=list)
-    """Nearest first; scored where there was a scorer."""
+    """Nearest first; with scores if there is a scorer."""
     scores: Scores | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Times a stage; what fails inside is gone without, and named."""
+        """Times a stage; an exception inside skips the stage and is recorded in `bypassed`."""
         began = time.perf_counter()
         try:
             yield
@@ -110,26 +111,26 @@ class _Thinking:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
-    """Examples to send, and what led to them."""
+class _ChosenExamples:
+    """The examples to send, with the expected quality without and with them."""
 
     examples: tuple[Candidate, ...] = ()
     quality_alone: float = _UNSCORED_QUALITY
     quality_with: float = _UNSCORED_QUALITY
-    helped: Helped | None = None
+    selection: ExampleSelection | None = None
 
 
 class InContext:
-    """`engines` run from small to large: the last is the reference."""
+    """Implements router.plan.Policy. `engines` run from small to large: the last is the reference."""
 
     name = "in_context"
 
     def __init__(
         self,
-        engines: Sequence[LoadedEngine],
-        embedder: Embed,
-        retriever: Retrieve,
-        learned: LearnedBooks,
+        engines: Sequence[Engine],
+        embedder: Embedder,
+        retriever: Retriever,
+        models_of: Callable[[str], LearnedModels],
         chooser: Chooser,
         budget: ExplorationBudget,
         executor: Executor,
@@ -139,16 +140,20 @@ class InContext:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`hot`: places of a tenant's examples that the smallest engine keeps warm (see HotExamples); must not raise."""
+        """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
+        `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
+        must not raise."""
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
-        self._looker = Looker(embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters)
+        self._questions = QuestionEmbedder(
+            embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters
+        )
         self._retriever = retriever
-        self._learned = learned
+        self._models_of = models_of
         self._chooser = chooser
         self._budget = budget
         self._executor = executor
-        self.knobs = knobs  # Replaced as a whole when an operator turns a dial; any thread may.
+        self.knobs = knobs  # Replaced as a whole when an operator changes a setting, from any thread.
         self._hot = hot
         self._rates = HelpRates()
         self._rng = rng or random.Random()
@@ -157,198 +162,211 @@ class InContext:
         self._relative_price = min(1.0, small / large) if large else 1.0
 
     async def decide(self, ask: Ask) -> Plan:
-        """See router.policy.Policy."""
-        looked = await self._looker.look(ask)
-        if looked.refused or looked.vector is None:
-            return self._to_reference(looked.refused, looked, looked.bypassed)
-        # Loads are the event loop's to read; everything after that is a thread's.
+        """See router.plan.Policy."""
+        question = await self._questions.embed(ask)
+        if question.refused or question.vector is None:
+            return self._to_reference(question.refused, question, question.bypassed)
+        # Loads are read on the event loop; everything after that runs on a thread.
         states = [engine_state(engine.info, engine.load()) for engine in self._engines]
         try:
             async with asyncio.timeout(self.knobs.deadline_s):
                 return await asyncio.get_running_loop().run_in_executor(
-                    self._executor, self._weigh, ask, looked, looked.vector, states
+                    self._executor, self._weigh, ask, question, question.vector, states
                 )
         except Exception as error:
-            return self._to_reference("undecided", looked, (f"weigh:{type(error).__name__}",))
+            return self._to_reference("undecided", question, (f"weigh:{type(error).__name__}",))
 
-    def _weigh(self, ask: Ask, looked: Looked, vector: Vector, states: Sequence[EngineState]) -> Plan:
-        thinking = self._begin(ask, looked, vector)
-        with thinking.stage("nearest"):
-            thinking.near = self._retriever.nearest(ask.tenant, scope(ask.chat), vector)
-        with thinking.stage("score"):
-            self._score(thinking)
-        chosen = _Chosen()
-        with thinking.stage("combine"):
-            chosen = self._combine(thinking)
-        with thinking.stage("choose"):
-            return self._chosen_plan(thinking, chosen, states)
-        return self._to_reference("undecided", looked, thinking.bypassed, thinking)
+    def _weigh(
+        self, ask: Ask, question: EmbeddedQuestion, vector: Vector, states: Sequence[EngineState]
+    ) -> Plan:
+        """Everything after the embedding. Blocks: for the executor."""
+        decision = self._begin(ask, question, vector)
+        with decision.stage("nearest"):
+            decision.near = self._retriever.nearest(ask.tenant, scope(ask.chat), vector)
+        with decision.stage("score"):
+            self._score(decision)
+        chosen = _ChosenExamples()
+        with decision.stage("combine"):
+            chosen = self._combine(decision)
+        with decision.stage("choose"):
+            return self._choose(decision, chosen, states)
+        return self._to_reference("undecided", question, decision.bypassed, decision)
 
-    def _begin(self, ask: Ask, looked: Looked, vector: Vector) -> _Thinking:
-        # A tool loop takes many requests: what goes wrong in one of them is carried through all that follow.
+    def _begin(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Decision:
+        # A tool loop takes many requests, and an error in one of them is carried through all that follow.
         steered = ask.forced or carries_tools(ask.chat)
         allowed = not steered and ask.key_id not in self.knobs.opted_out_keys
-        # Without keys of ours a tenant is a credential, and shares one budget.
+        # Without API keys of the gateway a tenant is a credential, and shares one budget.
         may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
-        return _Thinking(
-            ask, looked.text, vector, self._learned.of(ask.tenant), may_explore, dict(looked.stages_s)
+        return _Decision(
+            ask, question.text, vector, self._models_of(ask.tenant), may_explore, dict(question.stages_s)
         )
 
-    def _score(self, thinking: _Thinking) -> None:
-        scorer = thinking.learned.scorer
+    def _score(self, decision: _Decision) -> None:
+        """Adds expected gains to the nearest candidates, if there is a scorer."""
+        scorer = decision.models.scorer
         if scorer is None:
             return
-        request = RequestView(thinking.text, thinking.vector, self._names[-1], self._relative_price)
-        considered = thinking.near[: self.knobs.candidates]
+        request = RequestView(decision.text, decision.vector, self._names[-1], self._relative_price)
+        considered = decision.near[: self.knobs.candidates]
         scores = scorer.score(request, considered)
         effects = self._rates.corrected(
-            thinking.ask.tenant,
+            decision.ask.tenant,
             scores.scorer,
             scores.effects,
             familiar=scorer_features.names_met(scores.features),
         )
-        thinking.near[: len(considered)] = with_gains(considered, scores.gains.tolist(), effects)
-        thinking.scores = scores
+        decision.near[: len(considered)] = with_gains(considered, scores.gains.tolist(), effects)
+        decision.scores = scores
 
-    def _combine(self, thinking: _Thinking) -> _Chosen:
-        knobs, ask = self.knobs, thinking.ask
+    def _combine(self, decision: _Decision) -> _ChosenExamples:
+        """Chooses the examples to send; without scores, those that few_shot would send."""
+        knobs, ask, scores = self.knobs, decision.ask, decision.scores
         limit = knobs.max_examples if ask.max_examples is None else min(ask.max_examples, knobs.max_examples)
         room = room_tokens(
             ask.chat,
             max_example_tokens=knobs.max_example_tokens,
-            # Asked for each time: an engine may tell its window only once it is up.
+            # Read for each request: an engine may report its window only once it is up.
             context_tokens=self._engines[0].info.context_tokens,
         )
-        if thinking.scores is None:
-            # Without scores: what few_shot would send.
-            return _Chosen(that_fit(self._familiar(thinking), most=limit, room_tokens=room))
-        scores, most, count_probability, count_explored = thinking.scores, limit, 1.0, False
-        if knobs.counts is not None and thinking.learned.counts is not None:
-            counts = knobs.counts if thinking.may_explore else replace(knobs.counts, explore_share=0.0)
-            drawn = thinking.learned.counts.ladder(self._names[0], counts).drawn(self._rng, limit)
-            most, count_probability, count_explored = drawn.most, drawn.probability, drawn.explored
+        if scores is None:
+            return _ChosenExamples(that_fit(self._familiar(decision), most=limit, room_tokens=room))
+        count = self._count(decision, limit)
+        candidates = decision.near[: knobs.candidates]
         combined = combine(
-            candidates := thinking.near[: knobs.candidates],
+            candidates,
             quality_alone=scores.quality_alone,
-            most=most,
+            most=count.most,
             budget_tokens=room,
             knobs=knobs.combiner,
             familiar=scorer_features.names_met(scores.features),
             hot=self._hot(ask.tenant),
         )
-        share = knobs.label_share if thinking.may_explore else 0.0
+        share = knobs.label_share if decision.may_explore else 0.0
         sent = explored(combined, candidates, share, self._rng, budget_tokens=room)
-        return _Chosen(
+        return _ChosenExamples(
             sent.chosen,
             scores.quality_alone,
             combined.quality_with,
-            self._helped(scores, candidates, combined, sent, most, count_probability, count_explored),
+            self._selection(scores, candidates, combined, sent, count),
         )
 
-    def _helped(
+    def _count(self, decision: _Decision, limit: int) -> Count:
+        """The largest number of examples to send: drawn if it is learnt, else `limit`."""
+        knobs, counts = self.knobs.counts, decision.models.counts
+        if knobs is None or counts is None:
+            return Count(limit, probability=1.0, explored=False)
+        if not decision.may_explore:
+            knobs = replace(knobs, explore_share=0.0)
+        return counts.ladder(self._names[0], knobs).drawn(self._rng, limit)
+
+    def _selection(
         self,
         scores: Scores,
         candidates: list[Candidate],
         combined: Combination,
         sent: Explored,
-        most: int,
-        count_probability: float,
-        count_explored: bool,
-    ) -> Helped:
+        count: Count,
+    ) -> ExampleSelection:
         order = sorted(range(len(candidates)), key=lambda i: -(candidates[i].gain or 0.0))
-        return Helped(
+        return ExampleSelection(
             scorer=scores.scorer,
             features_version=scorer_features.VERSION,
             considered=tuple(candidates[i] for i in order),
             features=scores.features[order] if len(order) else None,
             quality_alone=scores.quality_alone,
             quality_with=combined.quality_with,
-            most=most,
-            explored=sent.kind or ("count" if count_explored else ""),
-            probability=sent.probability * count_probability,
+            most=count.most,
+            explored=sent.kind or ("count" if count.explored else ""),
+            probability=sent.probability * count.probability,
             left_out=combined.left_out,
         )
 
-    def _familiar(self, thinking: _Thinking) -> list[Candidate]:
+    def _familiar(self, decision: _Decision) -> list[Candidate]:
         return familiar(
-            thinking.near, thinking.text, theta=self.knobs.theta, same_names=self.knobs.same_names
+            decision.near, decision.text, theta=self.knobs.theta, same_names=self.knobs.same_names
         )
 
-    def _chosen_plan(self, thinking: _Thinking, chosen: _Chosen, states: Sequence[EngineState]) -> Plan:
-        ask, learned = thinking.ask, thinking.learned
-        situation = self._situation(thinking, chosen, states)
+    def _choose(self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]) -> Plan:
+        """Chooses the engine by the bandit, or by the rule where there is none, and makes the plan."""
+        ask, models = decision.ask, decision.models
+        situation = self._situation(decision, chosen, states)
         choice: Choice | None = None
-        if learned.bandit is not None:
-            choice = self._by_bandit(thinking, situation, learned.bandit)
+        if models.bandit is not None:
+            choice = self._by_bandit(decision, situation, models.bandit)
         reason = "learned"
         if choice is None:
-            choice, reason = self._by_rule(thinking, situation, chosen)
-        to_other = choice.weighed[choice.chosen].action.engine != self._names[-1]
-        if choice.explored or (to_other and chosen.helped is not None and chosen.helped.explored):
-            # Examples that went nowhere tried nothing: the reference is asked without.
+            choice, reason = self._by_rule(decision, situation, chosen)
+        taken = choice.weighed[choice.chosen]
+        to_other = taken.action.engine != self._names[-1]
+        if choice.explored or (to_other and chosen.selection is not None and chosen.selection.explored):
+            # The reference is asked without examples, so a changed selection is no exploration there.
             self._budget.spent(ask.key_id or ask.tenant, self._clock())
         reason = "quality_floor" if choice.floored else "explored" if choice.explored else reason
-        taken = choice.weighed[choice.chosen].action
         return Plan(
-            self._attempts(taken, thinking, chosen),
+            self._attempts(taken.action, decision, chosen),
             self.name,
-            learned.version,
+            models.version,
             reason,
-            probability=choice.weighed[choice.chosen].probability,
-            embedded_text=thinking.text,
-            vector=thinking.vector,
-            neighbours=tuple(thinking.near),
-            stages_s=thinking.stages_s,
-            bypassed=tuple(thinking.bypassed),
+            probability=taken.probability,
+            embedded_text=decision.text,
+            vector=decision.vector,
+            neighbours=tuple(decision.near),
+            stages_s=decision.stages_s,
+            bypassed=tuple(decision.bypassed),
             choice=choice,
-            helped=chosen.helped,
+            helped=chosen.selection,
         )
 
-    def _by_bandit(self, thinking: _Thinking, situation: Situation, bandit: Bandit) -> Choice | None:
+    def _by_bandit(self, decision: _Decision, situation: Situation, bandit: Bandit) -> Choice | None:
         try:
             return self._chooser.choose(situation, bandit, self._rng)
         except BanditError as error:
-            thinking.bypassed.append(f"bandit:{type(error).__name__}")
+            decision.bypassed.append(f"bandit:{type(error).__name__}")
             return None
 
-    def _by_rule(self, thinking: _Thinking, situation: Situation, chosen: _Chosen) -> tuple[Choice, str]:
-        """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose."""
-        # Pairs that were merged into one example (store.examples.twins) are still that many past answers.
-        novel = sum(1 + c.example.merged for c in self._familiar(thinking)) < self.knobs.m
-        # The only example was left out on purpose: what the engine does without it is what is to be learnt.
-        dropped = chosen.helped is not None and chosen.helped.explored == "drop"
+    def _by_rule(
+        self, decision: _Decision, situation: Situation, chosen: _ChosenExamples
+    ) -> tuple[Choice, str]:
+        """Few-shot distillation by novelty (LOGIC), with the examples that the scorer chose; the choice and its reason."""
+        # Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
+        novel = sum(1 + c.example.merged for c in self._familiar(decision)) < self.knobs.m
+        # The only example was dropped on purpose: how the engine does without it is what is to be learnt.
+        dropped = chosen.selection is not None and chosen.selection.explored == "drop"
         helped = bool(chosen.examples) or dropped
         reason = "novel" if novel else "familiar" if helped else "no_example_helps"
         to_small = reason == "familiar"
         pick = Action(self._names[0], bool(chosen.examples)) if to_small else Action(self._names[-1], False)
         weighed = self._chooser.choose(situation, None, self._rng)
         healthy = {state.name: state.healthy for state in situation.engines}
-        choice = following(
+        choice = choice_by_rule(
             weighed,
             pick,
             reference=self._names[-1],
             available=[healthy[each.action.engine] for each in weighed.weighed],
-            least_probability=self.knobs.least_probability if thinking.may_explore else 0.0,
+            least_probability=self.knobs.least_probability if decision.may_explore else 0.0,
             offload_cap=situation.offload_cap,
             rng=self._rng,
         )
         return choice, reason
 
-    def _situation(self, thinking: _Thinking, chosen: _Chosen, states: Sequence[EngineState]) -> Situation:
-        ask, knobs, examples = thinking.ask, self.knobs, chosen.examples
+    def _situation(
+        self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]
+    ) -> Situation:
+        ask, knobs, examples = decision.ask, self.knobs, chosen.examples
         similarities = [c.similarity for c in examples]
         preference = ask.preference
         if preference is None:
             preference = knobs.key_preferences.get(ask.key_id or "", knobs.preference)
         return Situation(
             request=Request(
-                thinking.text,
+                decision.text,
                 turns=sum(m.get("role") in ("user", "assistant") for m in ask.chat.messages),
                 prompt_tokens=tokens_needed(ask.chat),
-                nearest=thinking.near[0].similarity if thinking.near else 0.0,
+                nearest=decision.near[0].similarity if decision.near else 0.0,
             ),
             engines=states,
-            vector=thinking.vector,
+            vector=decision.vector,
             examples=Examples(
                 count=len(examples),
                 tokens=sum(map(example_tokens, examples)),
@@ -359,13 +377,13 @@ class InContext:
             quality_alone=chosen.quality_alone,
             quality_with=chosen.quality_with,
             preference=preference,
-            may_explore=thinking.may_explore,
-            offload_cap=thinking.learned.offload_cap,
+            may_explore=decision.may_explore,
+            offload_cap=decision.models.offload_cap,
         )
 
-    def _attempts(self, taken: Action, thinking: _Thinking, chosen: _Chosen) -> tuple[Attempt, ...]:
-        """What was chosen, and behind it who stands in: the reference first, then the others from large to small."""
-        with_them = with_examples(thinking.ask.chat.messages, chosen.examples) if chosen.examples else None
+    def _attempts(self, taken: Action, decision: _Decision, chosen: _ChosenExamples) -> tuple[Attempt, ...]:
+        """The chosen action, then the fallbacks: the reference first, then the others from large to small."""
+        with_them = with_examples(decision.ask.chat.messages, chosen.examples) if chosen.examples else None
 
         def attempt(engine: str, *, examples: bool) -> Attempt:
             return Attempt(engine, with_them, chosen.examples) if examples and with_them else Attempt(engine)
@@ -379,18 +397,18 @@ class InContext:
     def _to_reference(
         self,
         reason: str,
-        looked: Looked,
+        question: EmbeddedQuestion,
         bypassed: Sequence[str],
-        thinking: _Thinking | None = None,
+        decision: _Decision | None = None,
     ) -> Plan:
         return Plan(
             tuple(Attempt(name) for name in reversed(self._names)),
             self.name,
             "none",
             reason,
-            embedded_text=looked.text,
-            vector=looked.vector,
-            neighbours=tuple(thinking.near) if thinking else (),
-            stages_s=thinking.stages_s if thinking else looked.stages_s,
+            embedded_text=question.text,
+            vector=question.vector,
+            neighbours=tuple(decision.near) if decision else (),
+            stages_s=decision.stages_s if decision else question.stages_s,
             bypassed=tuple(bypassed),
         )

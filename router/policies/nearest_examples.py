@@ -1,4 +1,4 @@
-"""Examples by nearness alone: what few-shot distillation sends, and what is sent when nobody can say what would help."""
+"""Selects examples by similarity alone: what few-shot distillation sends, and what is sent where there are no scores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from router.prompt import example_tokens
 
 
 def familiar(near: Sequence[Candidate], text: str, *, theta: float, same_names: bool) -> list[Candidate]:
-    """Of the candidates those that count as near: of a cosine of at least `theta`.
+    """The candidates that count as near: those with a cosine of at least `theta`.
 
-    `same_names`: and that name what `text` names, and nothing else.
+    With `same_names` they must also name what `text` names, and nothing else.
     """
     found = [c for c in near if c.similarity >= theta]
     if same_names and found:
@@ -24,7 +24,7 @@ def familiar(near: Sequence[Candidate], text: str, *, theta: float, same_names: 
 def that_fit(nearest_first: Iterable[Candidate], *, most: int, room_tokens: int) -> tuple[Candidate, ...]:
     """The nearest that fit, the nearest last: models weigh most what stands next to the question.
 
-    One that is too long is passed over for the next.
+    A candidate that is too long is skipped for the next.
     """
     picked: list[Candidate] = []
     for candidate in nearest_first:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from admin.computing import Computations, Stopped, Told, TooMuchAsked
+from admin.computing import Computations, ReportProgress, Stopped, TooMuchAsked
 
 
 class Slow:
@@ -21,7 +21,7 @@ class Slow:
         self.asked: list[str] = []
         self.stopped = False
 
-    def __call__(self, question: str, told: Told) -> dict[str, Any]:
+    def __call__(self, question: str, told: ReportProgress) -> dict[str, Any]:
         self.asked.append(question)
         told("half of it", 0.5)
         self.began.set()
@@ -49,42 +49,42 @@ def computing(slow: Slow, **options: Any) -> Iterator[Computations[str]]:
 def test_a_question_is_answered_at_once_and_computed_once_however_often_it_is_asked() -> None:
     slow = Slow()
     with computing(slow) as computations:
-        assert computations.look("a").computing
+        assert computations.state("a").computing
         assert slow.began.wait(60)
-        known = [computations.look("a") for _ in range(20)]
+        known = [computations.state("a") for _ in range(20)]
         assert all(each.computing and (each.doing, each.done) == ("half of it", 0.5) for each in known)
         before = computations.changes
         slow.goes_on.set()
-        known_now = computations.settled("a", 60)
+        known_now = computations.wait_for("a", 60)
         assert known_now.result == {"answer": "a"} and not known_now.computing
-        assert computations.look("a").result is known_now.result and slow.asked == ["a"]
+        assert computations.state("a").result is known_now.result and slow.asked == ["a"]
         assert computations.changes > before and not computations.busy
 
 
 def test_what_is_pushed_out_while_it_is_computed_is_not_computed_twice() -> None:
     slow = Slow()
     with computing(slow) as computations:
-        computations.look("a")
+        computations.state("a")
         assert slow.began.wait(60)
         computations._kept.clear()
-        assert computations.look("a").computing
+        assert computations.state("a").computing
         slow.goes_on.set()
-        assert computations.settled("a", 60).result and slow.asked == ["a"]
+        assert computations.wait_for("a", 60).result and slow.asked == ["a"]
 
 
 def test_an_old_answer_is_shown_while_a_new_one_is_computed_and_only_for_somebody_who_looks() -> None:
     slow, now = Slow(), [1000.0]
     slow.goes_on.set()
     with computing(slow, fresh_s=60.0, clock=lambda: now[0]) as computations:
-        computations.look("a")
-        first = computations.settled("a", 60)
+        computations.state("a")
+        first = computations.wait_for("a", 60)
         now[0] += 61.0
-        assert computations.look("a", begin=False) is first
+        assert computations.state("a", begin=False) is first
         slow.goes_on.clear()
-        anew = computations.look("a")
+        anew = computations.state("a")
         assert anew.computing and anew.result is first.result and anew.at_s == 1000.0
         slow.goes_on.set()
-        assert computations.settled("a", 60).at_s == 1061.0
+        assert computations.wait_for("a", 60).at_s == 1061.0
         assert slow.asked == ["a", "a"]
 
 
@@ -92,30 +92,30 @@ def test_a_failure_is_told_and_not_tried_again_at_every_look() -> None:
     slow = Slow()
     slow.goes_on.set()
     with computing(slow) as computations:
-        computations.look("bad")
-        known = computations.settled("bad", 60)
+        computations.state("bad")
+        known = computations.wait_for("bad", 60)
         assert str(known.problem) == "nothing to tell" and known.result is None
-        assert computations.look("bad") is known and slow.asked == ["bad"]
+        assert computations.state("bad") is known and slow.asked == ["bad"]
 
 
 def test_too_many_questions_at_once_are_refused_but_never_those_under_way_or_known() -> None:
     slow = Slow()
     with computing(slow) as computations:
         for question in "abcd":
-            computations.look(question)
+            computations.state(question)
         with pytest.raises(TooMuchAsked):
-            computations.look("e")
-        assert computations.look("d").computing
-        assert not computations.look("e", begin=False).computing
+            computations.state("e")
+        assert computations.state("d").computing
+        assert not computations.state("e", begin=False).computing
 
 
 def test_closing_stops_what_goes_on_at_its_next_step_and_begins_nothing_more() -> None:
     slow = Slow()
     computations = Computations(slow, "test")
-    computations.look("a")
-    computations.look("b")
+    computations.state("a")
+    computations.state("b")
     assert slow.began.wait(60)
     computations.close()
     assert slow.stopped and slow.asked == ["a"]
-    assert not computations.look("c").computing
+    assert not computations.state("c").computing
     assert all(thread.name[:4] != "test" or not thread.is_alive() for thread in threading.enumerate())

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from admin.computing import Computations, Told
+from admin.computing import Computations, ReportProgress
 from admin.sources import Sources
 from admin.summaries.what_if import shared
 from admin.what_if import Question, by_count, compute
@@ -59,13 +59,13 @@ def held(sources: Sources) -> threading.Event:
     """The real computation, but it waits in the middle until the event is set."""
     goes_on = threading.Event()
 
-    def waiting(question: Question, told: Told) -> dict[str, Any]:
+    def waiting(question: Question, told: ReportProgress) -> dict[str, Any]:
         told("reading the log", 0.25)
         while not goes_on.wait(0.01):
             told("reading the log", 0.25)
         return compute(sources.store, question, told)
 
-    sources.lasting("what_if", lambda: Computations(waiting, "what-if"))
+    sources.shared("what_if", lambda: Computations(waiting, "what-if"))
     return goes_on
 
 
@@ -103,7 +103,7 @@ async def test_the_router_page_has_the_dials_in_force_computed_beforehand(tmp_pa
         assert refreshing.status == 200 and not shared(here.sources).busy, "nobody may be looking"
         await viewer.get("/router")
         question = Question("a1", "demo", 0.5, 0.8, 3, 8)
-        await asyncio.to_thread(shared(here.sources).settled, question, 60)
+        await asyncio.to_thread(shared(here.sources).wait_for, question, 60)
         told = (await viewer.get("/router/what-if.json")).json
         assert told["state"] == "ready" and not told["changed"]
 
@@ -157,8 +157,8 @@ def test_the_same_log_gives_the_same_figures(tmp_path: Path) -> None:
     learnt_from(store, 60)
     question, heard = Question("a1", "demo", 0.5, 0.8, 3, 8), []
     asked = Computations(functools.partial(compute, store), "what-if")
-    asked.look(question)
-    first = asked.settled(question, 60.0).result
+    asked.state(question)
+    first = asked.wait_for(question, 60.0).result
     asked.close()
     again = compute(store, question, lambda doing, done: heard.append(done))
     assert first is not None and first["points"] == again["points"] and first["caps"] == again["caps"]

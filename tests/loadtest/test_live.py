@@ -11,11 +11,11 @@ from rich.console import Console
 from loadtest.live import LiveView
 from loadtest.plan import LoadPlan, Target
 from loadtest.records import WIDTH, Batch
-from loadtest.tally import Tally
+from loadtest.totals import Totals
 
 
-def tally() -> Tally:
-    sums = Tally(0.0, 10.0, 1)
+def tally() -> Totals:
+    sums = Totals(0.0, 10.0, 1)
     row = np.zeros((3, WIDTH))
     row[:, 4] = 0.25
     sums.add(Batch(worker=0, rows=row.tobytes(), names=["ok", ""], launched=5, in_flight=2))

@@ -23,7 +23,7 @@ from loadtest.report.summary import summarise
 from loadtest.report.text import print_report
 from loadtest.running import run_plan
 from loadtest.slo import parse_slo
-from loadtest.tally import Tally
+from loadtest.totals import Totals
 
 NASTY = "<script>alert(1)</script>"
 
@@ -98,7 +98,7 @@ async def test_the_terminal_says_what_matters(finished: dict[str, Any]) -> None:
 def test_a_run_without_a_single_answer_still_has_a_report(tmp_path: Path) -> None:
     asked = plan("http://127.0.0.1:9")
     report = summarise(
-        asked, Tally(0.0, 1.0, 1), started_at="now", interrupted=True, failure="a client process ended"
+        asked, Totals(0.0, 1.0, 1), started_at="now", interrupted=True, failure="a client process ended"
     )
     assert report["latency_ms"] is None and charts(report) == []
     write_html(report, tmp_path / "r.html")

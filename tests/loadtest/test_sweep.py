@@ -40,7 +40,13 @@ async def search(knee: float, **more: Any) -> dict[str, Any]:
 
     plan = LoadPlan(Target("http://x"), arrivals=Arrivals("poisson", 10.0))
     return await find_knee(
-        plan, probe, start_rate=10.0, max_rate=5000.0, need_share=0.99, precision=0.05, say=lambda line: None
+        plan,
+        probe,
+        start_rate=10.0,
+        max_rate=5000.0,
+        need_share=0.99,
+        precision=0.05,
+        report_line=lambda line: None,
     )
 
 
@@ -88,7 +94,7 @@ async def test_a_real_servers_capacity_is_found(serve_mock: Any) -> None:
         max_rate=2000.0,
         need_share=0.95,
         precision=0.9,
-        say=lambda line: None,
+        report_line=lambda line: None,
     )
     assert 60 <= result["knee_per_s"] <= 260
     text = io.StringIO()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admin.hands import NotDone, Verdict
+from admin.actions import NotDone, OperatorFeedback
 from store import Store
 from tests.admin.site import ENGINES
 from understudy.operator_actions import AdminHands
@@ -34,17 +34,19 @@ def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: St
         memory={"examples": {"enabled": False}, "request_texts": {"enabled": False}},
         models={"demo": {"engines": ["small", "large"], "policy": "fixed"}},
     ).hands()
-    assert bare.say is None and bare.embed is None and not bare.texts_kept
+    assert bare.give_feedback is None and bare.embed is None and not bare.texts_kept
     full = made(store).hands()
-    assert full.say is not None and full.ask is not None and full.embed is not None and full.texts_kept
+    assert (
+        full.give_feedback is not None and full.ask is not None and full.embed is not None and full.texts_kept
+    )
 
 
 async def test_feedback_on_what_is_not_there_is_not_done_and_says_so(store: Store) -> None:
     hands = made(store)
-    say = hands.hands().say
+    say = hands.hands().give_feedback
     assert say is not None
     with pytest.raises(NotDone, match="No answer"):
-        await say(Verdict("a1", "req-404", "ann", thumb="up", comment="axolotl"))
+        await say(OperatorFeedback("a1", "req-404", "ann", thumb="up", comment="axolotl"))
     await hands.aclose()
 
 

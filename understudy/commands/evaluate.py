@@ -65,9 +65,6 @@ _AGO = re.compile(r"(\d+(?:\.\d+)?)([dh])")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), help="Also write every figure to this file."
 )
-@click.option(
-    "--html", "html_file", type=click.Path(path_type=Path), help="Also write a page with the frontier."
-)
 def evaluate(
     data: Path,
     tenant: str | None,
@@ -80,11 +77,9 @@ def evaluate(
     level: float,
     limit: int,
     json_file: Path | None,
-    html_file: Path | None,
 ) -> None:
     """Estimate what other policies would have brought. Reads the log only; nothing is asked and nothing is changed."""
     from learning.evaluation.frontier import frontier, table
-    from learning.evaluation.frontier_page import page
     from learning.evaluation.logged import NothingLogged, logged
     from learning.evaluation.target_policies import NoSuchPolicy
     from router.choosing.bandit import BanditError
@@ -107,8 +102,6 @@ def evaluate(
     try:
         if json_file is not None:
             json_file.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        if html_file is not None:
-            html_file.write_text(page(result, f"Quality and cost of {which}", method), encoding="utf-8")
     except OSError as error:
         _refuse(str(error))
 

@@ -10,7 +10,7 @@ import click
 
 from gateway.keys import DEFAULT_TENANT
 from learning.bank.importing.formats import FORMATS
-from learning.bank.importing.importer import Importer, Options, Tally
+from learning.bank.importing.importer import ImportCounts, Importer, Options
 from learning.bank.importing.lines import BadFile
 from store.records import Kind
 from understudy.commands.data_folder import data_option, store_in
@@ -85,13 +85,13 @@ def import_(
                 give_up(f"{path}: {error}")
             finally:
                 importer.close()
-                _summary(importer.tally)
-    tally = importer.tally
+                _summary(importer.counts)
+    tally = importer.counts
     if not tally.usable or (strict and (tally.bad or tally.refused)):
         sys.exit(1)
 
 
-def _summary(tally: Tally) -> None:
+def _summary(tally: ImportCounts) -> None:
     refused = ", ".join(f"{count} {reason}" for reason, count in tally.refused.most_common())
     parts = [
         f"{tally.added} added",

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import structlog
 
+from admin.actions import OperatorActions
 from admin.app import AdminApp, Options
-from admin.hands import Hands
 from admin.pages import PAGES
-from admin.sources import EngineFacts, Given, ReplayFacts, ServedFacts, Sources
+from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources
 from store import Store
 from store.jobs.replay_records import ReplayBudget
 from understudy.operator_actions import AdminHands
@@ -55,7 +55,7 @@ def sources(
     store: Store,
     gateway_url: str = "",
     config_file: Path | None = None,
-    hands: Hands | None = None,
+    hands: OperatorActions | None = None,
 ) -> Sources:
     """What the pages of this configuration are made from."""
     settings = config.admin
@@ -64,7 +64,7 @@ def sources(
         store,
         store.sessions(idle_s=settings.idle_min * 60, longest_s=settings.longest_h * 3600),
         store.decisions.rollups(config.models),
-        Given(
+        GatewayInfo(
             engines=tuple(_engine(config, name) for name in config.engines),
             models=tuple(_model(config, name) for name in config.models),
             settings=effective.rows,
@@ -74,7 +74,7 @@ def sources(
             gateway_url=gateway_url,
             replay=_replay(config),
             judged=config.judging is not None,
-            hands=hands or Hands(),
+            actions=hands or OperatorActions(),
         ),
     )
 

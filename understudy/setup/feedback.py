@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from learning.outcomes.feedback_intake import FeedbackIntake
-from learning.outcomes.known_quality import Known, KnownQuality
+from learning.outcomes.known_quality import KnownQuality, OnOutcomes
 from learning.outcomes.target import Targets
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def feedback_intake(
     *,
     window_s: float,
     survive_power_cut: bool,
-    known: Known | None = None,
+    known: OnOutcomes | None = None,
     settle_s: float = 2.0,
 ) -> FeedbackIntake:
     """Takes feedback over `memory`. `corrections` is where corrections become examples; None where none are kept.
@@ -38,7 +38,7 @@ def feedback_intake(
         corrections=corrections,
         secret=store.secret,
         window_s=window_s,
-        known=known,
+        on_outcomes=known,
         sync=store.sync if survive_power_cut else None,
     )
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -16,9 +17,9 @@ from engines.engine import Engine
 from learning.bank.answer_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.bank.warm.hot_examples import HotExamples
+from learning.training.artifact_follower import ArtifactFollower
 from learning.training.artifact_openers import ArtifactOpeners
 from learning.training.metrics import LearningMetrics
-from learning.training.published import LearnedFollower
 from router.choosing import chooser
 from router.choosing.chooser import Chooser
 from router.choosing.exploration_budget import ExplorationBudget
@@ -30,7 +31,7 @@ from router.examples import combiner
 from router.examples import count as example_count
 from router.examples.features import Features
 from router.examples.rarity import Rarity
-from router.examples.scorer import ScorerError, Scoring
+from router.examples.scorer import Scorer, ScorerError
 from router.policies.in_context import InContext, Knobs
 from store import Store
 from store.learned.quality_floors import QualityFloors
@@ -51,7 +52,7 @@ class InContextParts:
     """A policy and the follower it depends on, which must be started and stopped."""
 
     policy: InContext
-    follower: LearnedFollower
+    follower: ArtifactFollower
     configured: Knobs
 
     def turn(self, dials: Dials) -> None:
@@ -93,7 +94,7 @@ def in_context(
         models_folder=_models_folder(config),
     )
     floor = promised(config, settings)
-    follower = LearnedFollower(
+    follower = ArtifactFollower(
         store.artifacts,
         openers,
         prior=_prior(openers, metrics),
@@ -106,7 +107,7 @@ def in_context(
         [engines[each] for each in settings.engines],
         embedder,
         retriever,
-        follower.books(name),
+        partial(follower.of, model=name),
         Chooser(_chooser_knobs(settings)),
         ExplorationBudget(exploration.key_share),
         executor,
@@ -118,7 +119,8 @@ def in_context(
 
 
 class Caps:
-    """What the learner found may be offloaded: learning.training.published.FloorCaps. No account: nothing is proven."""
+    """What the learner found may be offloaded: learning.training.artifact_follower.FloorCaps. No account: nothing is
+    proven."""
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class Caps:
         self._caps: LRUCache[str, float] = LRUCache(_TENANTS_SHOWN)
 
     def cap(self, tenant: str, model: str) -> float:
-        """See learning.training.published.FloorCaps. An account that nobody keeps any more proves nothing either."""
+        """See learning.training.artifact_follower.FloorCaps. An account that nobody keeps any more proves nothing either."""
         row = self._rows.get(tenant, model)
         age_s = 0.0 if row is None else self._clock() - row.at_s
         cap = cap_in_force(None if row is None else row.cap, self.unproven, age_s, _TRUSTED_FOR_S)
@@ -152,7 +154,7 @@ def _hot(settings: ModelSettings, config: Config, store: Store) -> Callable[[str
     return HotExamples(store.jobs.kv_plans, engine).places
 
 
-def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scoring | None:
+def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scorer | None:
     try:
         return openers.prior()
     except (ScorerError, OSError) as error:

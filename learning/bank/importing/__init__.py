@@ -1,1 +1,1 @@
-"""Reads past requests and answers from files into the bank, and writes the bank as lines."""
+"""Imports past requests and answers from files into the bank, and writes the bank as lines."""

@@ -1,7 +1,7 @@
-"""From one line of somebody's log to a request and its answer. Reads no file and stores nothing.
+"""Reads one line of a log or data set as a request and its answer. Reads no file and stores nothing.
 
-Known: our own export; OpenAI's fine-tuning files (chat, and preference pairs); the output of its batches, joined with their
-input; LiteLLM's spend log rows and standard logging payloads; any object with `request` and `response`.
+Known formats: understudy's export; OpenAI's fine-tuning files (chat, and preference pairs); the output of its batches,
+joined with their input; LiteLLM's spend log rows and standard logging payloads; any object with `request` and `response`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMATS = ("auto", "understudy", "openai", "litellm")
 
 
 class BadLine(Exception):
-    """The line cannot be used; the text says why, and holds nothing of its content."""
+    """The line cannot be used; the text says why and holds nothing of its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,50 +29,51 @@ class Pair:
     """A request and its answer."""
 
     fields: Mapping[str, Any]
-    """The request's body; at least `messages`, checked."""
+    """The request's body, with checked `messages`."""
     answer: str
     kind: Kind
     source: str
-    """Who answered, as the log says it; "import" when it does not."""
+    """The engine or model that answered, as the log names it; "import" if it does not."""
     finish_reason: str = "stop"
     created_at_s: float | None = None
     prompt_tokens: int = 0
+    """0 if the log does not say."""
     completion_tokens: int = 0
-    """Both 0 when the log does not tell."""
+    """0 if the log does not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A row of our own export."""
+    """A row of understudy's own export."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A line of a batch's input: its answer stands in another file."""
+class BatchInput:
+    """A line of a batch's input: its answer is in another file."""
 
     custom_id: str
     body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A line of a batch's output: its request stands in another file."""
+class BatchOutput:
+    """A line of a batch's output: its request is in another file."""
 
     custom_id: str
     body: Mapping[str, Any]
 
     def joined(self, request: Mapping[str, Any]) -> Pair:
-        """With its request. Raises BadLine."""
+        """The answer with its request. Raises BadLine."""
         return _pair(request, self.body)
 
 
-Read = Pair | Exported | Asked | Answered
+Read = Pair | Exported | BatchInput | BatchOutput
 
 
 def read_line(line: Mapping[str, Any], format: str = "auto") -> Read:
-    """One parsed line. Raises BadLine."""
+    """Reads one parsed line. Raises BadLine."""
     try:
         return _reader(line, format)(line)
     except RequestError as error:
@@ -130,7 +131,7 @@ def _preference(line: Mapping[str, Any]) -> Pair:
     return _fine_tuning({**request, "messages": messages})
 
 
-def _batch(line: Mapping[str, Any]) -> Asked | Answered:
+def _batch(line: Mapping[str, Any]) -> BatchInput | BatchOutput:
     custom_id = _text(line.get("custom_id"))
     if not custom_id:
         raise BadLine("'custom_id' must be a text that is not empty")
@@ -138,11 +139,11 @@ def _batch(line: Mapping[str, Any]) -> Asked | Answered:
         url = line.get("url", "")
         if not str(url).endswith("/chat/completions"):
             raise BadLine(f"a request to {str(url)[:60]!r}, not to chat completions")
-        return Asked(custom_id, _object(line["body"], "body"))
+        return BatchInput(custom_id, _object(line["body"], "body"))
     response = _object(line.get("response"), "response")
     if line.get("error") or response.get("status_code", 200) != 200:
         raise BadLine(f"the batch's request failed (status {response.get('status_code')!r:.12})")
-    return Answered(custom_id, _object(response.get("body"), "response.body"))
+    return BatchOutput(custom_id, _object(response.get("body"), "response.body"))
 
 
 def _request_and_response(line: Mapping[str, Any]) -> Pair:
@@ -153,7 +154,7 @@ def _litellm(line: Mapping[str, Any]) -> Pair:
     """A row of LiteLLM_SpendLogs, or a StandardLoggingPayload.
 
     Spend log rows keep the prompt in `proxy_server_request`; their `messages` is `{}` for chat completions. JSON columns
-    come as objects or as text, depending on who exported them.
+    are objects or text, depending on the exporter.
     """
     status = line.get("status")
     if status not in (None, "", "success"):

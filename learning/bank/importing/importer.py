@@ -1,7 +1,8 @@
-"""From lines to rows: reads, digests, and commits them some hundreds at a time, noting after each batch how far it came.
+"""Imports files: reads lines, checks them, commits some hundreds of rows at a time and records its position after each
+batch.
 
-A row's name is a digest of its content, so that what is read twice is kept once; the cursor only saves reading again.
-Killed at any moment, nothing that was reported as done is lost. Prints nothing: it tells a `Listener`.
+A row's id is a digest of its content, so a line that is read twice is stored once; the position only saves reading again.
+If the process is killed, nothing that was reported as done is lost. Prints nothing: it reports to a `Listener`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from engines.chat_json import parse_object
 from engines.errors import RequestError
 from learning.bank.contributor import contributor, user_of
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, digested
-from learning.bank.importing.formats import Answered, Asked, BadLine, Exported, Pair, read_line
+from learning.bank.importing.formats import BadLine, BatchInput, BatchOutput, Exported, Pair, read_line
 from learning.bank.importing.lines import MAX_LINE_BYTES, Line, fingerprint, lines, opened
 from learning.bank.importing.rows import row_of_export
 from store.admission import Admission
@@ -30,53 +31,58 @@ _TIMEOUT_S = 120.0
 
 
 Admit = Callable[[Sequence[Restored]], Future[list[Admitted]]]
-"""`restore_many` of the bank: all of them, committed when the future resolves, or none."""
+"""`restore_many` of the bank: when the future resolves all rows are committed, or none."""
 
 
 class Listener(Protocol):
-    """Who is told how it goes."""
+    """Is called with the progress of an import."""
 
-    def advanced(self, read_bytes: int, size_bytes: int) -> None: ...
+    def advanced(self, read_bytes: int, size_bytes: int) -> None:
+        """`read_bytes` of the file's `size_bytes` were read; a size of 0 is unknown."""
+        ...
 
-    def refused(self, path: str, line: int, reason: str) -> None: ...
+    def refused(self, path: str, line: int, reason: str) -> None:
+        """A line, numbered from 1, was not imported."""
+        ...
 
 
 @dataclass(slots=True)
-class Tally:
-    """What became of the lines."""
+class ImportCounts:
+    """Numbers of lines by result."""
 
     added: int = 0
     known: int = 0
-    """There already, or more than once in the files."""
+    """Already in the bank, or more than once in the files."""
     skipped: int = 0
-    """Lines that an earlier run has done."""
+    """Done by an earlier run."""
     refused: Counter[str] = field(default_factory=Counter)
-    """By admission, by reason."""
+    """Refused by admission, by reason."""
     bad: int = 0
     """Not understood."""
 
     @property
     def usable(self) -> int:
-        """Lines that are in the bank now, whoever put them there."""
+        """Number of lines that are in the bank now, whichever run put them there."""
         return self.added + self.known + self.skipped
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to read."""
+    """What to import, and for whom."""
 
     tenant: str | None
-    """None: a line of our own export goes where it came from, any other to `otherwise`."""
+    """None: a line of understudy's export goes to the tenant it names, any other to `otherwise`."""
     otherwise: str
-    """Empty: such a line is refused."""
+    """Tenant of lines that name none; empty: such a line is refused."""
     format: str = "auto"
     kind: Kind | None = None
-    """Overrides what the format implies."""
+    """Overrides the kind that the format implies."""
     again: bool = False
+    """Whether to read files again that an earlier run has done."""
 
 
 class Importer:
-    """Reads files into the bank. `embed` gives vectors now; without it the running gateway embeds them later."""
+    """Imports files into the bank. Without `embed` the running gateway embeds the examples later."""
 
     def __init__(
         self,
@@ -99,14 +105,14 @@ class Importer:
         self._embedding_version = embedding_version
         self._inputs = BatchInputs()
         self._joins = False
-        self.tally = Tally()
+        self.counts = ImportCounts()
 
     def close(self) -> None:
-        """Let go of what was kept for joining."""
+        """Deletes the requests kept for joining."""
         self._inputs.close()
 
     def read(self, path: str) -> None:
-        """Import a file. Raises OSError, BadFile, and what writing to the store raises."""
+        """Imports a file. Raises OSError, BadFile, and what writing to the store raises."""
         sha256 = fingerprint(path)
         whose = self._options.tenant or ""
         done = 0 if self._options.again or not sha256 else self._cursors.lines_done(sha256, whose)
@@ -117,7 +123,7 @@ class Importer:
             for line in lines(file):
                 number = line.number
                 if number <= done:
-                    self.tally.skipped += 1
+                    self.counts.skipped += 1
                     continue
                 row = self._row(path, line)
                 if row is not None:
@@ -134,10 +140,10 @@ class Importer:
         if batch:
             for admitted in self._admit(batch).result(_TIMEOUT_S):
                 if admitted.outcome == "known":
-                    self.tally.known += 1
+                    self.counts.known += 1
                 else:
-                    self.tally.added += 1
-        # A batch's input must be read again on every run: its answers are in another file.
+                    self.counts.added += 1
+        # A batch's input must be read again on every run, since its answers are in another file.
         if sha256 and lines_done and not self._joins:
             self._cursors.advance(sha256, whose, lines_done).result(_TIMEOUT_S)
 
@@ -147,7 +153,7 @@ class Importer:
                 raise BadLine(f"longer than {MAX_LINE_BYTES // 2**20} MiB")
             if line.text.lstrip()[:1] == b"[":
                 raise BadLine("a JSON array: one object per line is right (jq -c '.[]' makes it so)")
-            row = self._understood(parse_object(line.text))
+            row = self._parsed(parse_object(line.text))
             if row is None or self._embed is None or row.new.vector is not None:
                 return row
             vector = self._embed(row.new.embedded_text)
@@ -155,31 +161,31 @@ class Importer:
                 row, new=replace(row.new, vector=vector, embedding_version=self._embedding_version)
             )
         except NotAdmitted as refused:
-            self.tally.refused[refused.reason] += 1
+            self.counts.refused[refused.reason] += 1
             self._listener.refused(path, line.number, f"not admitted ({refused.reason}): {refused}")
         except (BadLine, RequestError) as bad:
-            self.tally.bad += 1
+            self.counts.bad += 1
             self._listener.refused(path, line.number, str(bad))
         return None
 
-    def _understood(self, parsed: dict[str, Any]) -> Restored | None:
+    def _parsed(self, parsed: dict[str, Any]) -> Restored | None:
         read = read_line(parsed, self._options.format)
         if isinstance(read, Exported):
             return row_of_export(read.fields, self._options.tenant)
-        if isinstance(read, Asked):
+        if isinstance(read, BatchInput):
             self._joins = True
             self._inputs.put(read.custom_id, read.body)
             return None
-        if isinstance(read, Answered):
+        if isinstance(read, BatchOutput):
             request = self._inputs.get(read.custom_id)
             if request is None:
                 raise BadLine(
                     f"no request has the custom_id {read.custom_id[:60]!r}: give the batch's input file before its output"
                 )
             read = read.joined(request)
-        return Restored(self._given(read), created_at_s=read.created_at_s)
+        return Restored(self._example(read), created_at_s=read.created_at_s)
 
-    def _given(self, pair: Pair) -> NewExample:
+    def _example(self, pair: Pair) -> NewExample:
         options = self._options
         chat = as_chat(pair.fields)
         digest = digested(

@@ -1,4 +1,4 @@
-"""Files as numbered lines, whatever their size: plain or gzip, a path or standard input. Knows nothing of their content."""
+"""Reads files of any size as numbered lines: plain or gzip, a path or standard input. Does not interpret them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class BadFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line. `text` is None when it is longer than is read here."""
+    """One line. `text` is None when the line is longer than the limit."""
 
     number: int
-    """From 1."""
+    """Counted from 1."""
     text: bytes | None
 
 
 def fingerprint(path: str) -> str:
-    """SHA-256 of a file's bytes as they lie on the disk; empty for standard input. Raises OSError."""
+    """SHA-256 of a file's bytes on disk; empty for standard input. Raises OSError."""
     if path == "-":
         return ""
     with Path(path).open("rb") as file:
@@ -40,7 +40,8 @@ def fingerprint(path: str) -> str:
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[BinaryIO, Callable[[], int], int]]:
-    """(the plain bytes, how many of the file's own bytes have been read, how many there are or 0). Raises OSError."""
+    """(uncompressed bytes, function that returns how many of the file's bytes were read, the file's size or 0). Raises
+    OSError."""
     raw: BinaryIO = sys.stdin.buffer if path == "-" else Path(path).open("rb")  # noqa: SIM115 - closed below
     try:
         counted = _Counted(raw)
@@ -56,7 +57,7 @@ def opened(path: str) -> Iterator[tuple[BinaryIO, Callable[[], int], int]]:
 
 
 def lines(file: BinaryIO, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
-    """Every line but empty ones. Raises BadFile when compressed bytes are damaged or cut short."""
+    """Every line that is not empty. Raises BadFile when compressed bytes are damaged or truncated."""
     number = 0
     try:
         while text := file.readline(max_line_bytes + 1):
@@ -72,7 +73,7 @@ def lines(file: BinaryIO, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[L
 
 
 class _Counted(io.RawIOBase):
-    """Counts what is read, for a progress bar that is right also for compressed files."""
+    """Counts the bytes read, for a progress bar that is also right for compressed files."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw

@@ -1,4 +1,4 @@
-"""A row of the bank as a line of our own export, and back."""
+"""Converts a row of the bank to a line of understudy's export, and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ACCOUNT = {field.name for field in fields_of(Account)}
 
 
 def line_of(example: Example, embedded_text: str, vector: Vector | None) -> bytes:
-    """One line, newline included. The vector is base64 of little-endian float16."""
+    """One line, newline included. The embedding is base64 of little-endian float16."""
     return orjson.dumps(
         {
             "understudy": 1,
@@ -50,7 +50,7 @@ def line_of(example: Example, embedded_text: str, vector: Vector | None) -> byte
 
 
 def row_of_export(fields: Mapping[str, Any], tenant: str | None) -> Restored:
-    """The row a line stands for, under `tenant` if it is given, else where the line says. Raises BadLine."""
+    """The row of an exported line, under `tenant` if it is given, else under the line's own tenant. Raises BadLine."""
     tenant = tenant or fields.get("tenant")
     if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
         raise BadLine("'tenant' must be 32 hexadecimal digits or 'default'")

@@ -1,7 +1,7 @@
 """Plans which examples stand first in an engine's prompts, and warms their prefixes while traffic is low.
 
 An engine that caches prefixes reuses the beginning of a prompt only. So the examples used most come first, always in the
-same order (router.examples.hot_examples), and each is sent once with `max_tokens` 1 before clients need it.
+same order (router.examples.combiner.hot_first), and each is sent once with `max_tokens` 1 before clients need it.
 """
 
 from __future__ import annotations

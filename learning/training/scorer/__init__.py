@@ -1,1 +1,1 @@
-"""Trains the scorer of examples, and writes it down as an ONNX graph."""
+"""Trains the scorer of examples, and writes it as an ONNX graph."""

@@ -1,8 +1,8 @@
-"""Which of two remembered answers say the same, and which follow the same rule: found in the answers' texts alone.
+"""Decides from texts alone whether two stored answers say the same, and whether they follow the same rule.
 
-A remembered request is known with its right answer. Whether an example would have helped with it shows, roughly, in whether
-the example's answer says the same beside what its question says: names, numbers, words that few answers have. And where both
-answers spell a code from their own questions, in one form, either shows the rule that the other follows.
+A stored request has its right answer. An example would probably have helped with it if the example's answer says the same
+beyond what its question says: names, numbers, words that few answers contain. And where both answers spell a code from their
+own questions, in one form, each shows the rule that the other follows.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from router.examples.reading import Text
 from router.examples.slips import one_slip
 
 SAME_FROM = 0.5
-"""Share of the matter in common from which two answers say the same."""
+"""Least share of the matter in common for two answers to say the same."""
 WHOLE_FROM = 0.6
-"""Share of the right answer's matter from which another says all of it: of two things that were asked, half is one."""
+"""Least share of the right answer's matter for another to say all of it; the answer to one of two questions has half."""
 COMMON_SHARE = 0.1
-"""Words in answers about more of the subjects than this are manner of speaking, not matter."""
+"""Words in answers about more of the subjects than this are common wording, not matter."""
 _NAMES_FROM = math.log(1 / 0.02) - math.log(1 / COMMON_SHARE)
 """Weight of a word in the answers about one in fifty subjects."""
 _WORD = re.compile(r"\w+(?:[-.,:/@]\w+)*")
 
 
 class Agreement:
-    """Compares answers by the words that answers about few subjects have. Immutable, so any thread may ask."""
+    """Compares answers by the words that answers about few subjects contain. Immutable and thread-safe."""
 
     def __init__(self, answers: Iterable[tuple[str, str]]) -> None:
-        """`answers`: of the bank that is learnt from, each with the subject it is about (`subjects`).
+        """`answers`: those of the bank, each with its subject (`subjects`).
 
-        They say which words are common there. Each subject counts once: the answer to what everybody asks is in a great
-        share of all answers, and no manner of speaking for that.
+        They determine which words are common. Each subject counts once: the answer to a frequent question makes a large
+        share of all answers, but its words are no common wording.
         """
         about: dict[str, set[str]] = {}
         everything = set()
@@ -47,12 +47,12 @@ class Agreement:
         }
 
     def matter(self, question: str, answer: str) -> dict[str, float]:
-        """What an answer adds to its question: words with their weight, common ones left out."""
+        """What an answer adds to its question: words with their weight, without common ones."""
         found = {word: self._weights.get(word, self._unseen) for word in _words(answer) - _words(question)}
         return {word: weight for word, weight in found.items() if weight > 0.0}
 
     def echoes(self, question: Text, answer: str) -> frozenset[str]:
-        """What an answer says again of whom its question names: words that no vocabulary lists and few subjects have."""
+        """Names from its question that an answer repeats: words that no vocabulary lists and few subjects contain."""
         said = _words(answer)
         return frozenset(
             word
@@ -62,7 +62,7 @@ class Agreement:
 
     @staticmethod
     def share(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-        """How much of the smaller of two matters is in the larger, 0..1; 0 where either is empty.
+        """Share of the smaller of two matters that is in the larger, 0..1; 0 if either is empty.
 
         Of the smaller, since an answer often says more than was asked.
         """
@@ -72,7 +72,7 @@ class Agreement:
 
     @staticmethod
     def covered(right: Mapping[str, float], given: Mapping[str, float]) -> float:
-        """How much of the right answer's matter is in another's, 0..1; 1 where it has none."""
+        """Share of the right answer's matter that is in another's, 0..1; 1 if it has none."""
         whole = sum(right.values())
         shared = sum(weight for word, weight in right.items() if word in given)
         return min(1.0, shared / whole) if whole > 0.0 else 1.0
@@ -91,9 +91,9 @@ def _slipped(name: str, said: Iterable[str]) -> bool:
 
 
 def subjects(questions: Sequence[Text]) -> list[str]:
-    """What each question is about, roughly: its two rarest words; all of its words where it has no rare one.
+    """The approximate subject of each question: its two rarest words; all of its words if it has no rare one.
 
-    Two, since one may be the tenant's product, which is named in most of what it is asked.
+    Two words, since one may be the tenant's product, which most questions name.
     """
     return [" ".join(list(question.rare)[:2]) or " ".join(sorted(question.words)) for question in questions]
 

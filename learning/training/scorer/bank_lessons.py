@@ -1,4 +1,4 @@
-"""Lessons a bank holds by itself, without any outcome: which of its examples say what which of its requests needed.
+"""Makes lessons from a bank alone, without outcomes: which of its examples say what which of its requests needed.
 
 Every remembered request is known with a right answer, so its neighbours can be sorted into those that say the same, those
 that show the rule it follows, and the rest (learning.training.scorer.agreement). Outcomes are few and of whole sets;
@@ -44,10 +44,10 @@ FOLDS, UNLIKELY, RIDGE = 4, 0.01, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One remembered request with examples it might have been given."""
+    """One stored request with examples it might have been given."""
 
     at_s: float
-    """When it was asked."""
+    """When it was asked, Unix seconds."""
     request: Vector
     """(dimensions,)"""
     questions: Floats
@@ -121,7 +121,7 @@ def trusted(found: Sequence[Lesson], seed: int) -> list[Lesson]:
 
 
 class _Reader:
-    """Makes lessons of one bank; what was read of an answer is kept."""
+    """Makes the lessons of one bank; caches what was read of an answer."""
 
     def __init__(
         self, bank: list[Candidate], features: Features, asked: Callable[[Candidate], RequestView]

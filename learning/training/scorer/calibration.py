@@ -1,4 +1,4 @@
-"""One line through the log-odds of predicted qualities, so that sets come out as good as they were observed to be.
+"""Calibrates predicted qualities by one line through their log-odds, so that they agree with the observed ones.
 
 Platt 1999, "Probabilistic Outputs for Support Vector Machines", section 2; the same line for quality alone and with each
 example, so that their difference stays expected gain. Needs torch (extra `train`).
@@ -14,7 +14,7 @@ import torch
 from learning.training.scorer.network import calibrated, set_quality_of
 
 HELD = 2.0
-"""How strongly the line is held near slope 1 and offset 0, where outcomes are few; in units of outcomes."""
+"""How strongly the line is held near slope 1 and offset 0; in units of outcomes."""
 
 Tensor = Any
 

@@ -64,7 +64,7 @@ def fitted(
 
 
 class _Fitting:
-    """One network on its way."""
+    """The fit of one network."""
 
     def __init__(self, fit: Batch, pairs: Tensor, kind: Loss, seed: int) -> None:
         self._fit, self._pairs, self._kind = fit, pairs, kind

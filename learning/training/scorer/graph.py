@@ -1,4 +1,4 @@
-"""A trained scorer's weights, written down as an ONNX graph with the `features` signature. Needs no torch.
+"""Writes a trained scorer's weights as an ONNX graph with the `features` signature. Needs no torch.
 
 The network, for one request q and each example (question e, answer x, scalars s):
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Weights = Mapping[str, npt.NDArray[np.float32]]
 
 MOST_SPREADS = 4.0
-"""Standard deviations from the mean at which a scalar is held."""
+"""Deviations from the mean at which a scalar is clipped."""
 
 SHAPES = {
     "scale": ("s",),
@@ -127,7 +127,7 @@ def scorer_model(weights: Weights, *, embedding_version: str = "") -> bytes:
 
 
 class _Graph:
-    """Nodes and constants in the making."""
+    """Collects nodes and constants of the graph."""
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
@@ -150,7 +150,7 @@ class _Graph:
         self.nodes.append(helper.make_node(kind, inputs.split(), outputs.split(), **attributes))
 
     def steps(self, *steps: tuple[str, str, str]) -> None:
-        """Nodes one after the other: kind, inputs, output."""
+        """Adds nodes one after the other: kind, inputs, output."""
         for kind, inputs, output in steps:
             self.node(kind, inputs, output)
 

@@ -1,4 +1,4 @@
-"""How well predicted qualities agree with observed ones: figures for a hold-out, the same for any scorer.
+"""Measures how well predicted qualities agree with observed ones on a hold-out, the same for any scorer.
 
 Observed qualities may lie between 0 and 1; where a figure needs right and wrong, 1/2 and more is right.
 """

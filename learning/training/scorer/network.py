@@ -34,7 +34,7 @@ Tensor = Any
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows as tensors: examples of all rows in one list, `owner` saying whose each is."""
+    """Rows as tensors: examples of all rows in one list, `owner` is the index of each example's row."""
 
     requests: Tensor
     """(rows, d)"""
@@ -97,7 +97,7 @@ class Network:
     """Weights and how they are used. `mean` and `spread` normalise the scalars and are not learnt."""
 
     reads_pairs = False
-    """Whether the embeddings of examples are looked at."""
+    """Whether the embeddings of examples are used."""
 
     def __init__(self, batch: Batch, seed: int) -> None:
         """Fresh weights for the batch's dimensions; normalisation from its scalars."""
@@ -254,7 +254,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Committee:
-    """Networks that were fitted apart, from different seeds: what only one of them believes counts for little."""
+    """Networks fitted separately, from different seeds, and averaged: what only one of them believes counts for little."""
 
     members: tuple[Network, ...]
 

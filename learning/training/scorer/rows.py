@@ -1,4 +1,4 @@
-"""What the scorer learns from: one row per outcome, with the examples that were sent and the quality that came of it.
+"""The scorer's training rows: one per outcome, with the examples that were sent and the observed quality.
 
 The rows are plain values, so training can be fed from the store, a file or a benchmark. Built from the log, they hold
 the scalars as they were when the request was served, never recomputed ones.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SMALLEST_PROBABILITY = 0.05
-"""An outcome counts as one over the probability with which it was looked for, at most twenty times."""
+"""Largest weight of an outcome, which is one over the probability with which it was judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Row:
     quality: float
     """0..1"""
     weight: float = 1.0
-    """One over the probability with which this outcome was looked for."""
+    """One over the probability with which this outcome was judged."""
 
 
 VectorsOf = Callable[[Sequence[int]], Mapping[int, tuple[Vector, Vector | None]]]
-"""From example ids to the vectors of their questions and, where known, answers; ids that are gone are left out."""
+"""From example ids to the embeddings of their questions and, where known, answers; deleted ids are left out."""
 
 
 def rows_from_log(

@@ -1,4 +1,4 @@
-"""Trains a scorer on outcomes, offline and seeded, and says whether it is better than the one in use.
+"""Trains a scorer on outcomes, offline and seeded, and compares it with the one in use.
 
 Rows are split by time: the oldest fit the weights, later ones choose between losses, stop the fit and calibrate it, and
 the latest decide. Two losses are compared: pointwise (cross-entropy of a set's expected quality with the observed one)
@@ -38,27 +38,27 @@ if TYPE_CHECKING:
 Loss = Literal["pointwise", "pairwise"]
 
 LEAST_ROWS = 200
-"""Outcomes under which training says nothing."""
+"""Outcomes below which training is pointless."""
 LEAST_HELD_OUT = 40
 FAMILIAR_FROM, LEAST_NOVEL = 0.8, 40
 """Cosine from which a request counts as seen before; and how many unseen ones are enough to go by."""
 HELD_OUT, VALIDATION = 0.15, 0.15
 MEMBERS = 4
 MOST_DISAGREEMENT = 1e-3
-"""Between torch and onnxruntime, in quality."""
+"""Largest difference in quality between torch and onnxruntime."""
 
 
 class TooFewOutcomes(ValueError):
-    """There is not enough to learn from. The text says how much there is."""
+    """There are too few outcomes. The text says how many there are."""
 
 
 class TorchMissing(ImportError):
-    """torch is not installed. The text says how to get it."""
+    """torch is not installed. The text says how to install it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What came of training."""
+    """The result of a training."""
 
     model: bytes
     """ONNX (router.examples.scorer_artifact)."""
@@ -203,7 +203,7 @@ def _predicted(row: Row, taken: frozenset[str], infer: Infer) -> float:
 
 
 def _split(ordered: list[Row]) -> tuple[list[Row], list[Row], list[Row]]:
-    """By time, never through one request. Raises TooFewOutcomes."""
+    """Splits by time, never within one request. Raises TooFewOutcomes."""
     if len(ordered) < LEAST_ROWS:
         raise TooFewOutcomes(f"{len(ordered)} outcomes to learn from; {LEAST_ROWS} are needed")
     first = _boundary(ordered, len(ordered) * (1 - HELD_OUT - VALIDATION))
@@ -244,7 +244,7 @@ def _calibration(network: Committee, check: Batch) -> tuple[float, float]:
 
 
 def _require_parity(model: bytes, network: Committee, rows: list[Row], slope: float, offset: float) -> None:
-    """Raises RuntimeError unless the written model says what torch says."""
+    """Raises RuntimeError unless the written model agrees with torch."""
     import torch
 
     from learning.training.scorer.network import batch_of, calibrated, set_quality_of

@@ -18,7 +18,7 @@ from gateway.journey import Journey, Outcome
 from gateway.keepers.choice import ChoiceKeeper
 from learning.evaluation.logged import NothingLogged, logged
 from learning.training.bandit import rows_from_log
-from router.plan import Action, Attempt, Candidate, Choice, Helped, Plan, Weighed
+from router.plan import Action, Attempt, Candidate, Choice, ExampleSelection, Plan, Weighed
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.records import ChoiceRecord, Example
@@ -68,7 +68,7 @@ def plan(*attempts: Attempt, **changes: Any) -> Plan:
             explored=True,
             floored=False,
         ),
-        "helped": Helped(
+        "helped": ExampleSelection(
             "scorer-3", "s1", CANDIDATES, np.ones((3, 5), np.float32), 0.4, 0.8, 2, "drop", 0.05
         ),
     }

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pytest
 
 from learning.evaluation.frontier import cautions, frontier, table
-from learning.evaluation.frontier_page import page, picture
 from learning.evaluation.logged import logged
-from learning.evaluation.target_policies import TargetPolicy, always, as_logged, expected
+from learning.evaluation.target_policies import always, as_logged, expected
 from tests.learning.training.worlds import logged_world, met
 
 POLICIES = (as_logged(), always("small"), always("large"), expected())
@@ -51,28 +49,6 @@ def test_the_table_holds_every_policy_and_warns_of_what_the_log_cannot_tell() ->
     assert all(policy.name in text for policy in POLICIES)
     assert "!" in text
     assert any("no chance" in line for line in cautions(data))
-
-
-def test_a_page_shows_every_policy_and_fetches_nothing() -> None:
-    data = frontier(logged_world(), POLICIES, (0.0, 0.5, 1.0), resamples=100)
-    html = page(data, "Quality and cost of <gpt>")
-    assert html.count("<circle") == len(data["points"])
-    assert "<polyline" in html
-    assert "&lt;gpt&gt;" in html and "<gpt>" not in html
-    assert not re.search(r"(src|href)=|https?://|@import|<script", html)
-
-
-def test_a_name_in_the_picture_cannot_be_markup() -> None:
-    evil = TargetPolicy("<script>x</script>", as_logged().decide, False)
-    data = frontier(logged_world(40), (evil,), (0.5,), resamples=100)
-    assert "<script" not in page(data, "t")
-
-
-def test_a_picture_of_one_point_or_none_is_drawn_all_the_same() -> None:
-    data = frontier(logged_world(40), (always("large"),), (0.5,), resamples=100)
-    assert "nan" not in picture(data) and "inf" not in picture(data)
-    data["points"][0]["quality"]["dr"] = {"value": None, "low": None, "high": None}
-    assert "Nothing is known" in picture(data)
 
 
 @pytest.mark.parametrize("dials", [(), (1.5,), (-0.1, 0.5), (np.nan,)])

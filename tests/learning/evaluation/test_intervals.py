@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learning.evaluation.intervals import FEW, Interval, Ratio, bootstrap, few
+from learning.evaluation.intervals import FEW, Interval, Ratio, bootstrap, widened
 
 
 def mean_of(values: np.ndarray) -> Ratio:
@@ -56,18 +56,18 @@ def test_where_nothing_was_seen_nothing_is_claimed() -> None:
     [(value, interval)] = bootstrap([Ratio(np.zeros(50), np.zeros(50))])
     assert math.isnan(value)
     assert interval == Interval(-math.inf, math.inf)
-    assert few(interval, 0.0, 0.0, (0.0, 1.0)) == Interval(0.0, 1.0)
+    assert widened(interval, 0.0, 0.0, (0.0, 1.0)) == Interval(0.0, 1.0)
 
 
 def test_few_successes_in_a_row_do_not_make_a_certainty() -> None:
-    widened = few(Interval(1.0, 1.0), 1.0, 12.0, (0.0, 1.0))
-    assert widened.low < 0.85
-    assert widened.high == 1.0
+    found = widened(Interval(1.0, 1.0), 1.0, 12.0, (0.0, 1.0))
+    assert found.low < 0.85
+    assert found.high == 1.0
 
 
 def test_values_that_hardly_differ_are_believed_to_as_far_as_there_are_enough_of_them() -> None:
     def width(samples: float, dispersion: float) -> float:
-        found = few(Interval(0.5, 0.5), 0.5, samples, (0.0, 1.0), dispersion=dispersion)
+        found = widened(Interval(0.5, 0.5), 0.5, samples, (0.0, 1.0), dispersion=dispersion)
         return found.high - found.low
 
     assert width(90, 0.0) < 0.3 * width(90, 1.0)
@@ -80,7 +80,7 @@ def test_an_interval_never_leaves_the_bounds_and_is_only_ever_widened_within_the
     low: float, high: float, mean: float, samples: float
 ) -> None:
     low, high = min(low, high), max(low, high)
-    found = few(Interval(low, high), mean, samples, (0.0, 1.0))
+    found = widened(Interval(low, high), mean, samples, (0.0, 1.0))
     assert 0.0 <= found.low <= found.high <= 1.0
     assert found.low <= min(1.0, max(0.0, low)) and found.high >= max(0.0, min(1.0, high))
     if samples >= FEW and 0.0 < low < high < 1.0:

@@ -18,7 +18,7 @@ def test_rows_become_arrays_with_a_column_for_every_action() -> None:
     assert found.log.chosen.tolist() == [0, 2]
     assert found.reference.tolist() == [2, 2]
     assert found.log.quality.tolist() == [0.25, 1.0]
-    assert found.log.looked.tolist() == [0.2, 1.0]
+    assert found.log.known_probability.tolist() == [0.2, 1.0]
     assert found.log.latency_s.tolist() == [1.5, 1.5]
     assert found.expected_cost_usd[0].tolist() == [0.1, 0.2, 1.0]
     assert found.similarities[0][0] == 0.9
@@ -67,13 +67,13 @@ def test_only_the_served_answer_counts_and_of_several_voices_the_surest() -> Non
     )
     assert math.isnan(found.log.quality[0])
     assert found.log.quality[1:].tolist() == [0.6, 0.5]
-    assert found.log.looked[1] == 0.3
+    assert found.log.known_probability[1] == 0.3
     assert not found.self_selected
 
 
 def test_the_coin_of_requests_that_were_not_judged_is_taken_from_those_that_were() -> None:
     found = logged([met(1, 0, {"quality": 0.5, "probability": 0.2}), met(2, 0), met(3, 1)])
-    assert found.log.looked.tolist() == pytest.approx([0.2, 0.2, 0.2])
+    assert found.log.known_probability.tolist() == pytest.approx([0.2, 0.2, 0.2])
 
 
 def test_users_who_speak_of_their_own_accord_are_said_to_be_so() -> None:
@@ -83,7 +83,7 @@ def test_users_who_speak_of_their_own_accord_are_said_to_be_so() -> None:
     ]
     found = logged(rows)
     assert found.self_selected
-    assert found.log.looked.tolist() == pytest.approx([0.2] * 10)
+    assert found.log.known_probability.tolist() == pytest.approx([0.2] * 10)
 
 
 def test_rewards_are_those_of_the_reward_function_at_any_dial() -> None:

@@ -16,8 +16,8 @@ from learning.evaluation.off_policy import (
     checked_log,
     cross_fitted,
     estimate,
-    looked_estimated,
     ridge,
+    with_estimated_known_probability,
     with_prediction,
 )
 from tests.learning.training.worlds import Floats, one_action, world
@@ -146,11 +146,11 @@ def test_cut_weights_are_reported_with_the_direction_of_their_bias() -> None:
 def test_no_request_is_predicted_by_a_model_that_saw_it() -> None:
     made = world(4, 60)
     known = np.ones(60, bool)
-    before = cross_fitted(made.log, made.log.quality, known, made.log.looked)
+    before = cross_fitted(made.log, made.log.quality, known, made.log.known_probability)
     for row in (0, 17, 59):
         values = made.log.quality.copy()
         values[row] = 0.5
-        after = cross_fitted(made.log, values, known, made.log.looked)
+        after = cross_fitted(made.log, values, known, made.log.known_probability)
         assert np.array_equal(before[row], after[row])
 
 
@@ -194,8 +194,8 @@ def test_feedback_of_unknown_willingness_is_weighed_by_how_often_each_action_got
     rng = np.random.default_rng(7)
     willing = np.array([0.1, 0.3, 0.9])[made.log.chosen]
     log = replace(made.log, quality=np.where(rng.random(2000) < willing, made.log.quality, np.nan))
-    told = looked_estimated(log)
-    assert told.looked[told.chosen == 0].mean() == pytest.approx(0.1, abs=0.03)
+    told = with_estimated_known_probability(log)
+    assert told.known_probability[told.chosen == 0].mean() == pytest.approx(0.1, abs=0.03)
     found = quality_of(told, one_action(2000, 3, 0))["snips"]
     assert found.interval.low <= made.qualities[:, 0].mean() <= found.interval.high
 
@@ -205,7 +205,7 @@ def test_feedback_of_unknown_willingness_is_weighed_by_how_often_each_action_got
     [
         ({"chosen": np.array([0, 9])}, "chosen"),
         ({"chosen": np.array([0, 2])}, "probability 0"),
-        ({"looked": np.array([0.0, 1.0])}, "looked"),
+        ({"known_probability": np.array([0.0, 1.0])}, "known_probability"),
         ({"cost_usd": np.array([np.nan, 1.0])}, "cost_usd"),
         ({"quality": np.zeros(3)}, "quality"),
         ({"features": np.zeros((3, 1))}, "features"),
@@ -217,7 +217,7 @@ def test_impossible_logs_are_refused_by_name(change: dict[str, Floats], named: s
         "probabilities": np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]),
         "chosen": np.array([0, 0]),
         "quality": np.zeros(2),
-        "looked": np.ones(2),
+        "known_probability": np.ones(2),
         "cost_usd": np.zeros(2),
         "latency_s": np.zeros(2),
         "features": np.zeros((2, 1)),

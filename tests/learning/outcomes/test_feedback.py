@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.errors import RequestError
-from learning.outcomes.feedback import BEATEN, MAX_COMMENT_CHARACTERS, Said, read_feedback
+from learning.outcomes.feedback import BEATEN, MAX_COMMENT_CHARACTERS, UserFeedback, read_feedback
 
 SECRET = b"s" * 32
 
@@ -39,7 +39,7 @@ def test_what_is_said_says_this_of_quality(body: dict[str, Any], qualities: dict
 def test_the_worse_of_two_answers_is_never_called_the_better_one(
     score: float | None, thumb: Any, correction: str
 ) -> None:
-    said = Said("a", "decision", score, thumb, preferred_over="b", correction=correction)
+    said = UserFeedback("a", "decision", score, thumb, preferred_over="b", correction=correction)
     assert said.beaten() <= min(said.qualities().values())
 
 
@@ -97,14 +97,14 @@ def test_no_body_is_ever_more_than_feedback_or_a_refusal(body: dict[str, Any]) -
 
 def test_a_digest_tells_feedback_apart_and_tells_nothing_of_it() -> None:
     said = [
-        Said("a", "decision", comment="b"),
-        Said("a", "completion", comment="b"),
-        Said("ab", "decision"),
-        Said("a", "decision", correction="b"),
-        Said("a", "decision", score=0.0),
-        Said("a", "decision"),
+        UserFeedback("a", "decision", comment="b"),
+        UserFeedback("a", "completion", comment="b"),
+        UserFeedback("ab", "decision"),
+        UserFeedback("a", "decision", correction="b"),
+        UserFeedback("a", "decision", score=0.0),
+        UserFeedback("a", "decision"),
     ]
     digests = [each.digest(SECRET) for each in said]
     assert len(set(digests)) == len(said)
-    assert digests[0] == Said("a", "decision", comment="b").digest(SECRET)
+    assert digests[0] == UserFeedback("a", "decision", comment="b").digest(SECRET)
     assert digests[0] != said[0].digest(b"t" * 32)

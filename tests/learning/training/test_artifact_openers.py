@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from learning.training import artifact_openers
+from learning.training.artifact_follower import ArtifactFollower
 from learning.training.artifact_openers import ArtifactOpeners
-from learning.training.published import LearnedFollower
 from router.choosing.bandit import BanditBroken, BanditOutdated
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
 from router.examples.count import BadCounts, ExampleCounts
@@ -114,7 +114,7 @@ def test_a_scorer_of_a_signature_of_earlier_versions_is_counted_and_gone_without
     former = features_model(tmp_path / "former.onnx", metadata=former_signature())
     published(artifacts, "scorer", former.read_bytes())
     opener, broken = openers(artifacts, tmp_path), list[str]()
-    follower = LearnedFollower(artifacts, opener, prior=opener.prior(), broken=broken.append)
+    follower = ArtifactFollower(artifacts, opener, prior=opener.prior(), broken=broken.append)
     follower.start()
     try:
         assert follower.ready("t", "m", timeout_s=60)

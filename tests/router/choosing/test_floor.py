@@ -85,14 +85,14 @@ def test_without_evidence_the_cap_is_what_needs_no_proof() -> None:
     assert floor.offload_cap() == SETTINGS.x
     floor.passed(100, 5)
     assert floor.offload_cap() == pytest.approx(SETTINGS.x)
-    assert floor.standing() == "limiting"
+    assert floor.status() == "limiting"
 
 
 def test_offloading_more_than_was_allowed_without_proof_shuts_it_off_until_enough_was_earned() -> None:
     floor = QualityFloor(SETTINGS)
     floor.passed(20, 20)
     assert floor.offload_cap() == 0.0
-    assert floor.standing() == "threatened"
+    assert floor.status() == "threatened"
     floor.passed(380, 0)
     assert floor.offload_cap() == pytest.approx(SETTINGS.x)
 
@@ -168,7 +168,7 @@ def test_good_times_cannot_save_up_more_than_the_credit() -> None:
             floor.note(0.0, 1.0, 0.0)
         floor.passed(50, 50)
     assert floor.state()["credit"] <= SETTINGS.most_credit(SETTINGS.lag_requests) + 1e-6
-    assert floor.standing() == "holds"
+    assert floor.status() == "holds"
 
 
 def test_a_state_comes_back_from_json_and_goes_on_alike() -> None:

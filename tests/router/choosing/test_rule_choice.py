@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from router.choosing.chooser import Chooser, Situation
 from router.choosing.features import Examples, Request
 from router.choosing.load import EngineState
-from router.choosing.rule_choice import following
+from router.choosing.rule_choice import choice_by_rule
 from router.plan import Action, Choice
 
 SMALL, LARGE = "small", "large"
@@ -30,7 +30,7 @@ def follow(
     pick: Action, *, least: float = 0.05, cap: float = 1.0, available: list[bool] | None = None, seed: int = 0
 ) -> Choice:
     choice = weighed()
-    return following(
+    return choice_by_rule(
         choice,
         pick,
         reference=LARGE,
@@ -76,7 +76,7 @@ def test_an_engine_that_is_not_available_is_never_picked() -> None:
 
 
 def test_what_cannot_be_done_falls_to_the_reference() -> None:
-    choice = following(
+    choice = choice_by_rule(
         weighed(examples=0),
         WITH,
         reference=LARGE,

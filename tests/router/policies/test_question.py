@@ -9,7 +9,7 @@ import pytest
 
 from engines.chat import ChatRequest
 from router.plan import Ask
-from router.policies.question import Looker
+from router.policies.question import QuestionEmbedder
 from store.records import Vector
 
 
@@ -46,19 +46,21 @@ async def test_what_likeness_cannot_decide_is_refused_before_it_costs_anything(
     asked: Ask, reason: str
 ) -> None:
     embedder = Embedder()
-    looked = await Looker(embedder, with_tools=False, max_characters=100).look(asked)
+    looked = await QuestionEmbedder(embedder, with_tools=False, max_characters=100).embed(asked)
     assert (looked.refused, looked.vector) == (reason, None)
     assert not embedder.texts
 
 
 async def test_tools_are_looked_at_where_they_are_allowed() -> None:
-    looked = await Looker(Embedder(), with_tools=True, max_characters=100).look(ask(said("2+2?"), tools=[{}]))
+    looked = await QuestionEmbedder(Embedder(), with_tools=True, max_characters=100).embed(
+        ask(said("2+2?"), tools=[{}])
+    )
     assert not looked.refused
     assert looked.text == "2+2?"
 
 
 async def test_a_broken_embedder_is_named_and_gone_without() -> None:
-    looked = await Looker(Embedder(RuntimeError("no")), with_tools=False, max_characters=100).look(
+    looked = await QuestionEmbedder(Embedder(RuntimeError("no")), with_tools=False, max_characters=100).embed(
         ask(said("Q"))
     )
     assert (looked.refused, looked.bypassed) == ("no_embedding", ("embed:RuntimeError",))
@@ -67,5 +69,5 @@ async def test_a_broken_embedder_is_named_and_gone_without() -> None:
 
 async def test_a_long_question_is_cut_before_it_is_embedded() -> None:
     embedder = Embedder()
-    await Looker(embedder, with_tools=False, max_characters=100).look(ask(said("x" * 5000)))
+    await QuestionEmbedder(embedder, with_tools=False, max_characters=100).embed(ask(said("x" * 5000)))
     assert [len(t) for t in embedder.texts] == [100]

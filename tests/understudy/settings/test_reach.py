@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from admin.hands import NotDone
+from admin.actions import NotDone
 from store import Store
 from understudy.__main__ import main
 from understudy.operator_actions import AdminHands

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from learning.bank.importing.formats import Answered, Asked, BadLine, Exported, Pair, read_line
+from learning.bank.importing.formats import BadLine, BatchInput, BatchOutput, Exported, Pair, read_line
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 2+2?"}]
 ANSWER = {"role": "assistant", "content": "Four.", "refusal": None}
@@ -68,7 +68,7 @@ def test_a_batchs_output_is_joined_with_its_input() -> None:
             "error": None,
         }
     )
-    assert isinstance(asked, Asked) and isinstance(answered, Answered)
+    assert isinstance(asked, BatchInput) and isinstance(answered, BatchOutput)
     read = answered.joined(asked.body)
     assert (read.answer, read.kind, read.source) == ("Four.", "observed", COMPLETION["model"])
     assert (read.prompt_tokens, read.completion_tokens, read.created_at_s) == (24, 8, 1724858089)

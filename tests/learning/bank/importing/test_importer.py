@@ -79,5 +79,5 @@ def test_the_cursor_is_never_ahead_of_what_is_committed(db: Database, tmp_path: 
     bank.breaks_after = None
     second = importer(db, bank)
     second.read(file)
-    assert (second.tally.skipped, second.tally.added, second.tally.known) == (1000, 200, 0)
+    assert (second.counts.skipped, second.counts.added, second.counts.known) == (1000, 200, 0)
     assert ExampleBank(db).count("default") == 1200

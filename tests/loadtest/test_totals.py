@@ -11,7 +11,7 @@ from loadtest.prices import parse_price
 from loadtest.records import COLUMNS, WIDTH, Batch, Names
 from loadtest.rows import rows_of
 from loadtest.slo import parse_slo
-from loadtest.tally import Tally
+from loadtest.totals import Totals
 
 NAN = float("nan")
 
@@ -28,7 +28,7 @@ def batch(rows: list[dict[str, Any]], worker: int = 0, **more: Any) -> Batch:
 
 
 def test_a_given_up_request_counts_with_the_time_it_had_waited_and_a_fast_error_with_none() -> None:
-    tally = Tally(0.0, 10.0, 1)
+    tally = Totals(0.0, 10.0, 1)
     tally.add(
         batch(
             [
@@ -45,21 +45,21 @@ def test_a_given_up_request_counts_with_the_time_it_had_waited_and_a_fast_error_
 
 
 def test_the_warm_up_is_left_out_and_counted() -> None:
-    tally = Tally(2.0, 10.0, 1)
+    tally = Totals(2.0, 10.0, 1)
     kept = tally.add(batch([{"due_s": 1.9, "latency_s": 3.0}, {"due_s": 2.0, "latency_s": 0.1}]))
     assert len(kept) == 1 and tally.warm_requests == 1
     assert tally.hist["latency"].get_max_value() == pytest.approx(1e5, rel=1e-3)
 
 
 def test_names_of_different_processes_do_not_mix() -> None:
-    tally = Tally(0.0, 10.0, 2)
+    tally = Totals(0.0, 10.0, 2)
     tally.add(batch([{"engine": "small"}, {"engine": "large"}], worker=0))
     tally.add(batch([{"engine": "large"}], worker=1))
     assert tally.engines == {"small": 1, "large": 2}
 
 
 def test_goodput_counts_what_met_every_limit() -> None:
-    tally = Tally(0.0, 10.0, 1, parse_slo("latency<=200ms,ttft<=50ms,tpot<=10ms"))
+    tally = Totals(0.0, 10.0, 1, parse_slo("latency<=200ms,ttft<=50ms,tpot<=10ms"))
     tally.add(
         batch(
             [
@@ -81,17 +81,17 @@ def test_cost_follows_tokens_and_the_models_own_price() -> None:
         {"model": "a", "tokens_in": 1000.0, "tokens_out": 500.0},
         {"model": "b", "tokens_in": 10.0, "tokens_out": 10.0},
     ]
-    tally = Tally(0.0, 10.0, 1, prices=(parse_price("a=2,4"), parse_price("10,100")))
+    tally = Totals(0.0, 10.0, 1, prices=(parse_price("a=2,4"), parse_price("10,100")))
     tally.add(batch(rows))
     assert tally.cost_usd() == pytest.approx((1000 * 2 + 500 * 4 + 10 * 10 + 10 * 100) / 1e6)
-    unknown = Tally(0.0, 10.0, 1, prices=(parse_price("a=2,4"),))
+    unknown = Totals(0.0, 10.0, 1, prices=(parse_price("a=2,4"),))
     unknown.add(batch(rows))
     assert unknown.cost_usd() is None
 
 
 def test_percentiles_of_gaps_are_within_the_histograms_precision() -> None:
     gaps_s = np.random.default_rng(1).lognormal(np.log(0.02), 0.5, 20_000)
-    tally = Tally(0.0, 10.0, 1)
+    tally = Totals(0.0, 10.0, 1)
     tally.add(Batch(worker=0, gaps_s=gaps_s.tobytes()))
     for p in (50, 90, 99, 99.9):
         assert tally.hist["gap"].get_value_at_percentile(p) / 1e6 == pytest.approx(
@@ -100,7 +100,7 @@ def test_percentiles_of_gaps_are_within_the_histograms_precision() -> None:
 
 
 def test_the_timeline_puts_due_and_answers_where_they_happened() -> None:
-    tally = Tally(0.0, 10.0, 1)
+    tally = Totals(0.0, 10.0, 1)
     tally.add(
         batch([{"due_s": 0.6, "latency_s": 2.0}, {"due_s": 0.7, "latency_s": 0.1, "outcome": "http 500"}])
     )

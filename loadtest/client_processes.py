@@ -1,6 +1,6 @@
-"""Starts the client processes of a plan, starts them all at one instant, and hands on what they report.
+"""Runs the client processes of a plan: starts them, lets them begin at the same time, and passes on their batches.
 
-It refuses to know what the numbers mean (that is `loadtest.tally`).
+loadtest.totals adds the batches up.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _START_UP_LIMIT_S = 60.0
 _LEAD_S = 0.1
 
 
-class Fleet:
-    """The client processes of one run. Use `run` once; `stop` may be called at any time from the same loop."""
+class ClientProcesses:
+    """The client processes of one run. Call `run` once; `stop` may be called at any time from the same loop."""
 
     def __init__(self, plan: LoadPlan, take: Callable[[Batch], None]) -> None:
         self._plan = plan
@@ -36,7 +36,7 @@ class Fleet:
         self.started = asyncio.Event()
 
     async def run(self) -> None:
-        """Run the plan to its end. Raises WorkerDied where a process ends without its results."""
+        """Runs the plan to its end. Raises WorkerDied if a process ends without its results."""
         loop = asyncio.get_running_loop()
         try:
             for index in range(self._plan.processes):
@@ -58,13 +58,13 @@ class Fleet:
             self._end_all()
 
     def stop(self) -> None:
-        """Ask every process to stop sending and to hand in what it has."""
+        """Tells every process to stop sending and to return its results."""
         self._stopped = True
         for sock in self._sockets:
             try:
                 sock.send(frame(("stop",)))
             except OSError:
-                continue  # it has ended by itself
+                continue  # it has ended
 
     def _spawn(self, index: int) -> socket.socket:
         ours, theirs = socket.socketpair()

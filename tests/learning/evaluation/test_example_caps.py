@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
+from learning.evaluation.example_caps import CapUnknown, at_most
 from learning.evaluation.logged import Logged, logged
-from learning.training.example_caps import CapUnknown, at_most
 from tests.learning.training.worlds import Met, met
 
 LADDER = {2: 0.2, 3: 0.6, 5: 0.2}

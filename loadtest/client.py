@@ -1,8 +1,8 @@
-"""The heart of one client process: takes requests up when they are due, whatever the endpoint does meanwhile.
+"""Sends one client process's share of the requests when they are due, whatever the endpoint does meanwhile.
 
-Open loop: the schedule never waits for answers, and every time is measured from the due instant, so a stall shows up in
-every request it delayed (no coordinated omission). Closed loop: so many users, each waiting for its answer.
-It refuses to know how results are summed up or shown.
+Open loop: the schedule never waits for answers, and every time is measured from the due time, so a stall shows up in every
+request it delayed (no coordinated omission). Closed loop: a number of users, each waiting for its answer. Results are summed
+up and shown elsewhere.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from loadtest.workload import Choice, Workload
 _BURST = 32  # requests sent before the loop gets to read again
 _TICK_S = 0.010
 _TICKS_PER_BATCH = 25
-_GRACE_S = 1.0  # for answers under way when the run is stopped
+_GRACE_S = 1.0  # for requests in flight when the run is stopped
 
 
 def due_times(plan: LoadPlan) -> Iterator[float]:
-    """Every due instant of the whole run in s after its start, ascending, within the plan's bounds."""
+    """The due time of every request of the run, in s after its start, ascending, within the plan's limits."""
     if plan.arrivals.kind == "trace":
         assert plan.workload.trace_file is not None
         times: Iterator[float] = (row.t_s / plan.speed for row in read_trace(plan.workload.trace_file))
@@ -42,20 +42,20 @@ def due_times(plan: LoadPlan) -> Iterator[float]:
         yield instant
 
 
-class Asker:
-    """Carries out one process's share of a plan. `tell` is called with a Batch four times a second."""
+class LoadClient:
+    """Executes one process's share of a plan. `report` is called with a Batch four times a second."""
 
-    def __init__(self, plan: LoadPlan, index: int, tell: Callable[[Batch], None]) -> None:
+    def __init__(self, plan: LoadPlan, index: int, report: Callable[[Batch], None]) -> None:
         self._plan = plan
         self._index = index
-        self._tell = tell
+        self._on_batch = report
         self._workload = Workload(plan)
         self._names = Names()
         self._rows = new_doubles()
         self._lags = new_doubles()
         self._under_way: deque[Exchange] = deque()
         self._in_flight = 0
-        self._pending = 0  # closed-loop users and next turns that wait for their due instant
+        self._pending = 0  # closed-loop users and next turns that wait until they are due
         self._launched = 0
         self._limit = _share(plan.max_requests, plan.processes, index) if plan.max_requests else math.inf
         self._start_s = self._warm_until_s = 0.0
@@ -72,7 +72,7 @@ class Asker:
             self._prepare_next()
 
     async def run(self, address: tuple[str, int], start_s: float) -> None:
-        """Ask from `start_s` (monotonic) until the schedule has ended and every answer is in or given up."""
+        """Sends from `start_s` (monotonic) until the schedule has ended and every request is answered or given up."""
         plan = self._plan
         loop = asyncio.get_running_loop()
         self._start_s = start_s
@@ -94,11 +94,11 @@ class Asker:
         self._alarm.close()
 
     def stop(self) -> None:
-        """Send nothing more; give what is under way a second, then let go of it."""
+        """Sends nothing more; gives up requests in flight after a second."""
         if self._stopping:
             return
         self._stopping = True
-        self._alarm.call_at(now() + _GRACE_S, self._let_go)
+        self._alarm.call_at(now() + _GRACE_S, self._give_up_all)
 
     def _own_share(self) -> Iterator[tuple[float, Choice]]:
         processes, index = self._plan.processes, self._index
@@ -108,7 +108,7 @@ class Asker:
                 yield due_s, choice
 
     def _prepare_next(self) -> None:
-        """Build the next request ahead of its time, so that building it makes nothing late."""
+        """Builds the next request before it is due, so that building makes nothing late."""
         found = next(self._shares, None)
         if found is None:
             self._next = None
@@ -137,14 +137,14 @@ class Asker:
                 break
             exchange = self._next[1]
             exchange.due_s = due_s
-            self._take_up(exchange)
+            self._send(exchange)
             self._prepare_next()
         if self._next is None:
             self._exhausted = True
             return
         self._alarm.call_at(max(now(), self._start_s + self._next[0]), self._send_due)
 
-    def _take_up(self, exchange: Exchange) -> None:
+    def _send(self, exchange: Exchange) -> None:
         exchange.taken_s = now()
         exchange.warm = exchange.due_s < self._warm_until_s
         self._launched += 1
@@ -169,7 +169,7 @@ class Asker:
     def _begin_users(self) -> None:
         share = _share(self._plan.closed_users, self._plan.processes, self._index)
         rng = random.Random(f"users {self._plan.seed} {self._index}")
-        # Spread over the first moments: users who all begin at once would come back at once, again and again.
+        # Spread over the first moments: users who all start at once would keep returning at once.
         for user in range(share):
             self._next_of_user(
                 user, (self._start_s - now()) + rng.random() * min(0.2, self._plan.duration_s / 10)
@@ -194,14 +194,14 @@ class Asker:
         self._pending += 1
         exchange.due_s = due_s
         if wait_s <= 0:
-            self._take_up_later(exchange)
+            self._send_later(exchange)
         else:
-            self._alarm.call_at(due_s, self._take_up_later, exchange)
+            self._alarm.call_at(due_s, self._send_later, exchange)
 
-    def _take_up_later(self, exchange: Exchange) -> None:
+    def _send_later(self, exchange: Exchange) -> None:
         self._pending -= 1
         if not self._stopping:
-            self._take_up(exchange)
+            self._send(exchange)
 
     def _tick(self, due_s: float) -> None:
         instant = now()
@@ -237,7 +237,7 @@ class Asker:
         self._pool.give_up(exchange)
         self._finished(exchange)
 
-    def _let_go(self) -> None:
+    def _give_up_all(self) -> None:
         while self._under_way:
             exchange = self._under_way.popleft()
             if not exchange.ended:
@@ -261,11 +261,11 @@ class Asker:
             final=final,
         )
         self._rows, self._lags, pool.gaps = new_doubles(), new_doubles(), new_doubles()
-        self._tell(batch)
+        self._on_batch(batch)
 
 
 def request_head(plan: LoadPlan) -> bytes:
-    """Everything in front of the content-length's value. Raises ValueError for a header that would break the wire."""
+    """The request's head up to the value of content-length. Raises ValueError for a header that would break the format."""
     target = plan.target
     lines = [f"POST {target.path} HTTP/1.1", f"host: {target.host_header}", "content-type: application/json"]
     given = {name.lower() for name, _ in target.headers}

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import pytest
 
-from learning.training import published as module
-from learning.training.published import LearnedFollower
+from learning.training import artifact_follower as module
+from learning.training.artifact_follower import ArtifactFollower
 from router.choosing.bandit import Bandit
 from router.examples.count import ExampleCounts
-from router.examples.scorer import Scoring
+from router.examples.scorer import Scorer
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 from store.sqlite.database import Database
@@ -44,7 +44,7 @@ class Openers:
     opened: list[Thing] = field(default_factory=list)
     wait: threading.Event | None = None
 
-    def scorer(self, record: ArtifactRecord) -> Scoring:
+    def scorer(self, record: ArtifactRecord) -> Scorer:
         if self.wait is not None:
             self.wait.wait(60)
         data = self.artifacts.read(record)
@@ -52,7 +52,7 @@ class Openers:
             raise KeyError(data)
         thing = Thing(data)
         self.opened.append(thing)
-        return cast(Scoring, thing)
+        return cast(Scorer, thing)
 
     def bandit(self, record: ArtifactRecord) -> Bandit:
         return cast(Bandit, Thing(self.artifacts.read(record)))
@@ -77,7 +77,7 @@ class Caps:
 class Follower:
     """A running one, and what is around it."""
 
-    it: LearnedFollower
+    it: ArtifactFollower
     artifacts: Artifacts
     openers: Openers
     prior: Thing
@@ -103,10 +103,10 @@ def db(tmp_path: Path) -> Iterator[Database]:
 def following(db: Database, **more: Any) -> Iterator[Follower]:
     artifacts = Artifacts(db, db.path.parent / "artifacts")
     openers, prior, broken = Openers(artifacts), Thing(b"prior"), Counter[str]()
-    it = LearnedFollower(
+    it = ArtifactFollower(
         artifacts,
         openers,
-        prior=cast(Scoring, prior),
+        prior=cast(Scorer, prior),
         broken=lambda kind: broken.update([kind]),
         look_every_s=0.02,
         **more,
@@ -157,11 +157,10 @@ def test_the_log_names_every_version_in_use(follower: Follower) -> None:
     assert follower.it.of("a", "m").version == f"bandit-{bandit.id}+scorer-{scorer.id}"
 
 
-def test_the_books_of_a_model_are_that_models(follower: Follower) -> None:
+def test_the_models_of_a_served_model_are_its_own(follower: Follower) -> None:
     follower.publish(b"own", "a", "m")
     assert follower.scorer("a") == b"own"
-    assert follower.it.books("m").of("a") == follower.it.of("a", "m")
-    assert follower.it.books("n").of("a").scorer is not follower.it.books("m").of("a").scorer
+    assert follower.it.of("a", "n").scorer is not follower.it.of("a", "m").scorer
 
 
 # ---- news
@@ -233,7 +232,7 @@ def test_a_tenants_broken_version_keeps_nobody_from_theirs(follower: Follower) -
 
 def test_without_even_a_prior_nothing_scores(db: Database) -> None:
     artifacts = Artifacts(db, db.path.parent / "artifacts")
-    follower = LearnedFollower(artifacts, Openers(artifacts), prior=None)
+    follower = ArtifactFollower(artifacts, Openers(artifacts), prior=None)
     follower.start()
     try:
         assert follower.ready("a", "m")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from loadtest.arrivals import Arrivals
-from loadtest.asker import Asker, due_times, request_head
+from loadtest.client import LoadClient, due_times, request_head
 from loadtest.clock import now
 from loadtest.plan import LoadPlan, Target, WorkloadSpec
 from loadtest.records import AT, Batch
@@ -24,7 +24,7 @@ from loadtest.rows import Rows, rows_of
 async def run(plan: LoadPlan, stop_after_s: float = 0.0) -> tuple[Rows, list[str], Batch]:
     """Run one process's share in this process."""
     batches: list[Batch] = []
-    asker = Asker(plan, 0, batches.append)
+    asker = LoadClient(plan, 0, batches.append)
     if stop_after_s:
         asyncio.get_running_loop().call_later(stop_after_s, asker.stop)
     await asyncio.wait_for(asker.run((plan.target.host, plan.target.port), now() + 0.01), 30)
@@ -93,7 +93,9 @@ async def test_the_number_of_requests_bounds_both_kinds_of_run(mock: Any) -> Non
 async def test_a_process_whose_share_of_a_small_number_is_nothing_sends_nothing(mock: Any) -> None:
     plans = plan(mock.url, max_requests=1, closed_users=2, duration_s=0.3, processes=2)
     batches: list[Batch] = []
-    await asyncio.wait_for(Asker(plans, 1, batches.append).run(("127.0.0.1", plans.target.port), now()), 60)
+    await asyncio.wait_for(
+        LoadClient(plans, 1, batches.append).run(("127.0.0.1", plans.target.port), now()), 60
+    )
     assert batches[-1].final and batches[-1].launched == 0
 
 

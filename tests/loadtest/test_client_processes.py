@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from loadtest.arrivals import Arrivals
-from loadtest.asker import due_times
+from loadtest.client import due_times
+from loadtest.client_processes import ClientProcesses
 from loadtest.errors import WorkerDied
-from loadtest.fleet import Fleet
 from loadtest.plan import LoadPlan, Target, WorkloadSpec
 from loadtest.records import AT, Batch
 from loadtest.rows import rows_of
@@ -27,7 +27,7 @@ async def test_two_processes_share_one_schedule_without_overlap(mock: Any) -> No
         Target(mock.url), WorkloadSpec(model="m"), Arrivals("poisson", 300.0), duration_s=1.0, processes=2
     )
     batches: list[Batch] = []
-    await Fleet(plan, batches.append).run()
+    await ClientProcesses(plan, batches.append).run()
     due = np.concatenate([rows_of(batch.rows)[:, AT["due_s"]] for batch in batches])
     assert sorted(due) == pytest.approx(list(due_times(plan)), abs=1e-6)
     assert {batch.worker for batch in batches if batch.rows} == {0, 1}
@@ -44,7 +44,7 @@ async def test_a_process_that_dies_is_reported(mock: Any) -> None:
             for process in fleet._processes:
                 os.kill(process.pid, signal.SIGKILL)
 
-    fleet = Fleet(plan, take)
+    fleet = ClientProcesses(plan, take)
     with pytest.raises(WorkerDied, match="client process 0"):
         await fleet.run()
 

@@ -1,8 +1,8 @@
-"""Follows what the learner publishes: a worker decides with a new version within a second, and never waits for one.
+"""Opens the artifacts that the learner publishes: a worker uses a new version within a second, and never waits for one.
 
-One thread looks for news and reads files; a request only reads a dictionary. A tenant's first request is decided with the
-prior while its versions are being read. A version that is broken is gone without, counted, and said in the log: the next
-best one is used. A version that several tenants use is opened once.
+One thread polls for new versions and reads files; a request only reads a dictionary. While a tenant's versions are being
+read its requests are decided with the prior. A broken version is skipped, counted and logged, and the next best one is used.
+A version that several tenants use is opened once.
 """
 
 from __future__ import annotations
@@ -16,53 +16,38 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 from cachetools import LRUCache
 
-from router.choosing.bandit import Bandit
-from router.choosing.learned import Learned
+from learning.training.artifact_openers import ArtifactOpeners
 from router.examples.count import ExampleCounts
-from router.examples.scorer import Scoring
+from router.examples.scorer import Scorer
+from router.policies.in_context import LearnedModels
+from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.25
 _KEPT = 64
-"""Tenants and models whose versions are held at once, per worker; a scorer holds a few megabytes."""
+"""Largest number of (tenant, served model) pairs held per worker; a scorer takes a few megabytes."""
 
 T = TypeVar("T")
 
 
-class Artifacts(Protocol):
-    """What is needed of store.learned.artifacts.Artifacts."""
-
-    def generation(self) -> int: ...
-
-    def active(self, kind: str, tenant: str, model: str) -> ArtifactRecord | None: ...
-
-
-class Openers(Protocol):
-    """How bytes become what they are for. Whatever one raises, its version is broken."""
-
-    def scorer(self, record: ArtifactRecord) -> Scoring: ...
-
-    def bandit(self, record: ArtifactRecord) -> Bandit: ...
-
-    def counts(self, record: ArtifactRecord) -> ExampleCounts: ...
-
-
 class FloorCaps(Protocol):
-    """What the quality floors leave, by tenant and model."""
+    """The shares of requests that the quality floors allow to be offloaded, by tenant and served model."""
 
     @property
     def unproven(self) -> float:
-        """For a tenant of whom nothing was read yet."""
+        """The share for a tenant whose account was not read yet."""
         ...
 
-    def cap(self, tenant: str, model: str) -> float: ...
+    def cap(self, tenant: str, model: str) -> float:
+        """The share, 0 to 1."""
+        ...
 
 
 @dataclass(slots=True)
 class _Held(Generic[T]):
-    """A version in use, by so many slots."""
+    """An opened version, and the number of slots that use it."""
 
     record: ArtifactRecord
     thing: T
@@ -71,34 +56,35 @@ class _Held(Generic[T]):
 
 @dataclass(slots=True)
 class _Slot:
-    """What is held for one tenant and model."""
+    """The versions of one tenant and served model."""
 
     held: dict[str, _Held[Any]] = field(default_factory=dict)
     broken: set[int] = field(default_factory=set)
-    learned: Learned = field(default_factory=Learned)
+    learned: LearnedModels = field(default_factory=LearnedModels)
 
 
-class LearnedFollower:
-    """Owns its thread, and every scorer it opened, between `start` and `stop`."""
+class ArtifactFollower:
+    """Polls on its own thread between `start` and `stop`, and owns every scorer it opened."""
 
     def __init__(
         self,
         artifacts: Artifacts,
-        openers: Openers,
+        openers: ArtifactOpeners,
         *,
-        prior: Scoring | None,
+        prior: Scorer | None,
         floors: FloorCaps | None = None,
         broken: Callable[[str], None] = lambda kind: None,
         look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
-        """`prior` scores before anything was trained; it is closed with the rest. `broken` counts what cannot be used."""
+        """`prior` scores before anything is trained; it is closed with the rest. `broken` is called with the kind of a
+        version that cannot be used."""
         self._artifacts = artifacts
         self._openers = openers
         self._prior = prior
         self._floors = floors
         self._count_broken = broken
         self._look_every_s = look_every_s
-        self._default = Learned(
+        self._default = LearnedModels(
             scorer=prior,
             offload_cap=floors.unproven if floors else 1.0,
             version="prior" if prior else "none",
@@ -109,16 +95,16 @@ class LearnedFollower:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._opened: dict[int, _Held[Any]] = {}
-        self._closing: list[tuple[float, Scoring]] = []
+        self._closing: list[tuple[float, Scorer]] = []
         self._seen = -1
         self._thread = threading.Thread(target=self._run, name="learned", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and close every scorer. Requests decided after this go without scores."""
+        """Ends the thread and closes every scorer. Later requests are decided without scores."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -130,8 +116,8 @@ class LearnedFollower:
         if self._prior is not None:
             self._prior.close()
 
-    def of(self, tenant: str, model: str) -> Learned:
-        """See router.choosing.learned.LearnedBooks."""
+    def of(self, tenant: str, model: str) -> LearnedModels:
+        """The models to decide this tenant's requests for a served model with. Never waits: see the module."""
         key = (tenant, model)
         with self._lock:
             slot = self._slots.get(key)
@@ -141,12 +127,8 @@ class LearnedFollower:
         self._wake.set()
         return self._default
 
-    def books(self, model: str) -> ModelBooks:
-        """For the policy of one served model."""
-        return ModelBooks(self, model)
-
     def ready(self, tenant: str, model: str, timeout_s: float = 5.0) -> bool:
-        """Wait until a tenant's versions are in use. For tests and tools."""
+        """Waits until a tenant's versions are in use, and returns whether they are. For tests and tools."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
             self.of(tenant, model)
@@ -188,7 +170,7 @@ class LearnedFollower:
         self._use_best(slot, "bandit", tenant, model, self._openers.bandit)
         self._use_best(slot, "counts", tenant, model, self._openers.counts)
         versions = [f"{kind}-{held.record.id}" for kind, held in sorted(slot.held.items())]
-        slot.learned = Learned(
+        slot.learned = LearnedModels(
             scorer=slot.held["scorer"].thing if "scorer" in slot.held else self._prior,
             bandit=slot.held["bandit"].thing if "bandit" in slot.held else None,
             counts=slot.held["counts"].thing if "counts" in slot.held else ExampleCounts(),
@@ -205,7 +187,7 @@ class LearnedFollower:
     def _use_best(
         self, slot: _Slot, kind: str, tenant: str, model: str, opened: Callable[[ArtifactRecord], Any]
     ) -> None:
-        """The tenant's own version, else the operator's for the model, else the operator's for any; the first that opens."""
+        """Opens the tenant's own version, else the operator's for the model, else the operator's for any model."""
         held = slot.held.get(kind)
         for record in self._candidates(kind, tenant, model):
             if held is not None and held.record.id == record.id:
@@ -215,7 +197,7 @@ class LearnedFollower:
             try:
                 using = self._opened.get(record.id) or _Held(record, opened(record))
             except Exception as error:
-                # Of whatever kind: one tenant's version must keep nobody else from theirs.
+                # Any exception: one tenant's version must not keep the others from theirs.
                 slot.broken.add(record.id)
                 self._count_broken(kind)
                 log.error("artifact_broken", kind=kind, id=record.id, model=model, error=error)
@@ -241,7 +223,7 @@ class LearnedFollower:
                 slot = self._slots.get(key)
             if slot is not None and slot.learned.offload_cap != cap:
                 kept = slot.learned
-                slot.learned = Learned(kept.scorer, kept.bandit, kept.counts, cap, kept.version)
+                slot.learned = LearnedModels(kept.scorer, kept.bandit, kept.counts, cap, kept.version)
 
     def _retire(self, slot: _Slot) -> None:
         for held in slot.held.values():
@@ -254,17 +236,5 @@ class LearnedFollower:
         if held.users == 0:
             del self._opened[held.record.id]
             if hasattr(held.thing, "close"):
-                # A request may still be at it: it is closed a second later.
+                # A request may still be using it, so it is closed a second later.
                 self._closing.append((time.monotonic(), held.thing))
-
-
-@dataclass(frozen=True, slots=True)
-class ModelBooks:
-    """What was learnt for one served model: router.choosing.learned.LearnedBooks."""
-
-    follower: LearnedFollower
-    model: str
-
-    def of(self, tenant: str) -> Learned:
-        """See router.choosing.learned.LearnedBooks."""
-        return self.follower.of(tenant, self.model)

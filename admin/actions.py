@@ -1,4 +1,4 @@
-"""What the gateway does for the pages: things that need engines, the embedder or the rules, which admin must not import."""
+"""What operators can do from the admin pages with engines, the embedder or the rules, which admin must not import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.records import Vector
 
 
 class NotDone(Exception):
-    """It could not be done; the text is for the person and holds no content. What it cost all the same is in it."""
+    """The action failed; the text is for the person and holds no content. `cost_usd` is what it cost nevertheless."""
 
     def __init__(self, message: str, cost_usd: float = 0.0) -> None:
         super().__init__(message)
@@ -21,26 +21,26 @@ class NotDone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What an operator says of one answer."""
+class OperatorFeedback:
+    """An operator's feedback on one answer."""
 
     tenant: str
     request_id: str
     by: str
-    """The operator's name."""
+    """Name of the operator."""
     score: float | None = None
     thumb: str = ""
-    """up, down or nothing."""
+    """"up", "down" or empty."""
     comment: str = ""
     correction: str = ""
-    """What the answer should have been: it becomes a demonstration."""
+    """The answer as it should have been; it becomes a demonstration."""
     messages: Sequence[Mapping[str, Any]] | None = None
-    """The conversation that a correction answers."""
+    """The conversation that the correction answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an engine answered when an operator asked it."""
+    """An engine's answer to an operator."""
 
     engine: str
     text: str
@@ -52,25 +52,26 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
-    """None for what this installation cannot do."""
+class OperatorActions:
+    """The actions of this installation; None for one that it cannot do."""
 
-    say: Callable[[Verdict], Awaitable[str]] | None = None
-    """Keeps feedback; gives the request id of the example that a correction became, or nothing. Raises NotDone."""
+    give_feedback: Callable[[OperatorFeedback], Awaitable[str]] | None = None
+    """Stores feedback; returns the request id of the example made from a correction, or an empty text. Raises NotDone."""
     ask: Callable[[str, Sequence[Mapping[str, Any]]], Awaitable[Reply]] | None = None
-    """Asks the named engine these messages. Raises NotDone."""
+    """Sends messages to the named engine. Raises NotDone."""
     embed: Callable[[str], Vector] | None = None
-    """A text's vector. Blocks. Raises NotDone."""
+    """Embeds a text. Blocks. Raises NotDone."""
     embedding_version: Callable[[], str] = field(default=lambda: "")
     admission: Admission | None = None
-    """The rules about secrets and private data, for examples that are edited."""
+    """The admission rules, for examples that are edited."""
     lenders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Tenant to the tenants whose examples it may use."""
+    """By tenant, the tenants whose examples it may use."""
     dials: Mapping[str, Dials] = field(default_factory=dict)
     """As configured, by served model; None for a dial that its policy does not have."""
     plan_replay: Callable[[str, ReplayBudget], Awaitable[Sequence[NewStep]]] | None = None
-    """(tenant or nothing for all, budget) to what a run would do, best first. Asks no engine. Raises NotDone."""
+    """The steps of a run, best first, for a tenant (empty: all) and a budget. Asks no engine. Raises NotDone."""
     take_back_replay: Callable[[int], Awaitable[tuple[int, int, int]]] | None = None
-    """Undoes a run: answers restored, examples removed, changed since and left alone. Raises NotDone."""
+    """Undoes a run; returns the numbers of answers restored, examples removed, and examples changed since and left alone.
+    Raises NotDone."""
     texts_kept: bool = True
-    """Whether texts of requests are kept at all."""
+    """Whether texts of requests are stored at all."""

@@ -1,9 +1,9 @@
-"""What sending at most so many examples would have brought, from a log in which the cap itself was drawn now and then.
+"""Estimates what a smaller cap on the number of examples would have brought, from a log in which the cap varies.
 
-Requests that were sent fewer than the cap k, or none, are what they would have been. Of those that were sent k or more, the
-ones whose own cap was k stand for all: inverse to the probability with which that cap was drawn (router.examples.count), and
-self-normalised within these requests (Swaminathan & Joachims 2015, "The self-normalized estimator for counterfactual
-learning"; that is Hajek's ratio within a stratum). Engines are taken to be chosen as they were.
+Requests that were sent fewer examples than the cap k, or none, stay as they were. Those that were sent k or more are
+represented by those whose own cap was k, weighted by the inverse of the probability with which that cap was drawn
+(router.examples.count) and self-normalised within these requests (Swaminathan & Joachims 2015, "The self-normalized
+estimator for counterfactual learning"; that is Hajek's ratio within a stratum). The choice of engines is taken as it was.
 """
 
 from __future__ import annotations
@@ -12,54 +12,54 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from learning.evaluation.intervals import Interval, Ratio, bootstrap, few
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
 from learning.evaluation.logged import Floats, Logged
 from router.examples.count import RUNGS
 from store.records import ChoiceRecord
 
 _FEWEST = 10
-"""Requests with that cap below which they stand for nobody."""
+"""Least number of requests with that cap, below which they cannot represent the others."""
 _BOUNDS = {"quality": (0.0, 1.0)}
 _OF_A_SET = ("drop", "swap")
-"""What was sent then is no set that any cap makes (router.choosing.label_exploration)."""
+"""Explored sets that no cap produces (router.choosing.label_exploration)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a cap."""
+    """An estimate with its interval."""
 
     value: float
-    """nan where nothing is known."""
+    """nan where it is unknown."""
     interval: Interval
 
 
 @dataclass(frozen=True, slots=True)
 class Capped:
-    """What a cap would have brought to the requests of the log."""
+    """What a cap would have brought on the requests of the log."""
 
     most: int
     quality: Figure
     cost_usd: Figure
     latency_s: Figure
     offloaded: float
-    """Share, as it was."""
+    """Share of requests that went to another engine than the reference."""
     shortened: float
-    """Share of requests that were sent `most` examples or more: only for these does the cap mean anything."""
+    """Share of requests that were sent `most` examples or more: the cap changes only these."""
     effective_samples: float
-    """Of quality: how many equally weighted requests would tell as much (Kish 1965, section 11.7)."""
+    """Effective number of requests behind the quality (Kish 1965, section 11.7)."""
 
 
 class CapUnknown(Exception):
-    """The log cannot tell of this cap; the text says why."""
+    """The log has no evidence about this cap; the text says why."""
 
 
 def at_most(
     logged: Logged, most: int, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
 ) -> Capped:
-    """The log's requests, sent at most `most` examples each. Raises CapUnknown, and ValueError for a cap below 1.
+    """The outcome of the log's requests had each been sent at most `most` examples.
 
-    Without any example engines are chosen otherwise: that is a matter of policies
-    (learning.evaluation.target_policies.always).
+    Raises CapUnknown, and ValueError for a cap below 1. Without any example the engines are chosen differently, which
+    is a question of policies (learning.evaluation.target_policies.always).
     """
     if most < 1:
         raise ValueError(f"a cap of {most}: at least 1 is right")
@@ -69,7 +69,7 @@ def at_most(
     drawn = np.array([choice.examples_probability for choice in choices])
     whole = np.array([choice.examples_explored not in _OF_A_SET for choice in choices])
     longer = sent >= most
-    # Without a scorer no cap is drawn: what is noted then is how many were sent.
+    # Without a scorer no cap is drawn, and the log holds the number of examples sent instead.
     coin = np.array([bool(choice.scorer) for choice in choices]) & (drawn > 0.0)
     stand_in = longer & whole & coin & (caps == most)
     shortened = float(longer.mean())
@@ -91,7 +91,7 @@ def at_most(
 
 
 def _might_have_been(choice: ChoiceRecord, most: int) -> bool:
-    """Whether the cap `most` had a chance when another was drawn: the best known one and the rungs beside it do."""
+    """Whether `most` could have been drawn instead: only the best known cap and the rungs beside it can."""
     cap = choice.most_examples
     if cap == most:
         return True
@@ -105,7 +105,7 @@ def _weighed(
 ) -> Capped:
     log = logged.log
     known = np.isfinite(log.quality)
-    judged = np.where(known, weights / log.looked, 0.0)
+    judged = np.where(known, weights / log.known_probability, 0.0)
     parts: dict[str, tuple[Floats, Floats]] = {
         "quality": (judged, np.where(known, log.quality, 0.0)),
         "cost_usd": (weights, log.cost_usd),
@@ -121,7 +121,7 @@ def _weighed(
     found = {}
     for name, (value, interval) in zip(parts, drawn, strict=True):
         if name in _BOUNDS:
-            interval = few(interval, value if samples else 0.0, samples, _BOUNDS[name], level)
+            interval = widened(interval, value if samples else 0.0, samples, _BOUNDS[name], level)
         found[name] = Figure(value, interval)
     reference = logged.log.chosen == logged.reference
     return Capped(

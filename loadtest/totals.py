@@ -1,7 +1,7 @@
-"""Adds up what the client processes report: HdrHistograms, a timeline, shares and costs. Memory stays bounded.
+"""Adds up the batches of the client processes: HdrHistograms, a timeline, shares and costs, in bounded memory.
 
 Latency percentiles hold the requests that were answered, and those given up at the timeout with the time they had waited
-by then (a lower bound). Requests that failed at once are counted, not timed: a fast error is no fast answer.
+(a lower bound). Requests that failed at once are counted, not timed: a fast error is not a fast answer.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ METRICS = ("latency", "ttft", "tpot", "gap", "late", "lag")
 
 
 class Timeline:
-    """Counts per slice of time. Latencies are kept in log-wide buckets of 2.3 % and belong to the slice they were due in."""
+    """Counts per time slice. Latencies are kept in buckets of 2.3 % and belong to the slice in which they were due."""
 
     def __init__(self, span_s: float) -> None:
         self.width_s = max(0.5, span_s / 600)
         self.slices: dict[int, dict[str, Any]] = {}
 
     def at(self, instant_s: float) -> dict[str, Any]:
-        """The slice of an instant."""
+        """The slice of a time."""
         number = int(max(0.0, instant_s) / self.width_s)
         found = self.slices.get(number)
         if found is None:
@@ -48,7 +48,7 @@ class Timeline:
         return found
 
     def add(self, rows: Rows) -> None:
-        """Count requests: due and latency where they were due, the rest where they ended."""
+        """Counts requests: due and latency in the slice where they were due, the rest where they ended."""
         due_s, latency_s = rows[:, AT["due_s"]], rows[:, AT["latency_s"]]
         ok = rows[:, AT["outcome"]] == OK
         due_slice = (np.maximum(due_s, 0.0) / self.width_s).astype(int)
@@ -69,8 +69,8 @@ class Timeline:
             found["chunks"] += int(rows[here, AT["chunks"]].sum())
 
 
-class Tally:
-    """The sums of one run. `add` takes batches as they come."""
+class Totals:
+    """The totals of one run. `add` takes batches as they come."""
 
     def __init__(
         self,
@@ -107,12 +107,12 @@ class Tally:
 
     @property
     def ok(self) -> int:
-        """Requests answered in full."""
+        """Requests answered completely."""
         return self.outcomes["ok"]
 
     @property
     def launched(self) -> int:
-        """Requests sent so far, warm-up and all."""
+        """Requests sent so far, including the warm-up."""
         return sum(batch.launched for batch in self.last.values())
 
     @property
@@ -121,7 +121,7 @@ class Tally:
         return sum(batch.in_flight for batch in self.last.values())
 
     def add(self, batch: Batch) -> Rows:
-        """Count a batch; returns its rows without those of the warm-up."""
+        """Adds a batch; returns its rows without those of the warm-up."""
         rows = rows_of(batch.rows)
         self.last[batch.worker] = batch
         self._record("lag", doubles_of(batch.lags_s))
@@ -187,7 +187,7 @@ class Tally:
             sums[2] += float(np.nansum(of_it[:, AT["tokens_out"]]))
 
     def cost_usd(self) -> float | None:
-        """Dollars for all answers; None where no price is known for some model that answered."""
+        """Dollars for all answers; None if the price of a model that answered is unknown."""
         total = 0.0
         for model, (_, tokens_in, tokens_out) in self.model_tokens.items():
             price = price_of(model, self.prices)
