@@ -6,6 +6,7 @@ said byte for byte, so an answer is parsed only by those who need its meaning, n
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -36,19 +37,44 @@ class EngineRequest:
 
 @dataclass(slots=True)
 class EngineReply:
-    """An answer that has begun: the head is here, `chunks` yields the body as it arrives and must be drained once.
+    """An answer that has begun: its head is here, and `chunks` yields its body as it arrives. Read it once.
 
-    `chunks` raises engines.errors.EngineError when the body ends early or a phase times out.
+    Reading raises engines.errors.EngineError when the body ends early or a phase times out.
     """
 
     status: int
     headers: CIMultiDict[str]
-    chunks: AsyncIterator[bytes]
+    rest: AsyncIterator[bytes]
+    """The body after `first`. Read `chunks` instead, unless the layer of another generator matters."""
     engine: str = ""
     self_delimiting: bool = True
     """Whether a cut in the body shows by itself (it has a length or is chunked)."""
     reason: str | None = None
     """The status line's reason phrase, where there was one."""
+    first: bytes | None = None
+    """The first chunk, where engines.guard waited for it already; None where it is still in `rest`."""
+    drained_at: float | None = None
+    """When all of the body had been taken (time.monotonic); None before, and where nobody noted it."""
+
+    @property
+    def streams_events(self) -> bool:
+        """Whether the body is a stream of server-sent events that can be read."""
+        kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        return kind == "text/event-stream" and "Content-Encoding" not in self.headers
+
+    @property
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The whole body."""
+        if self.first is not None:
+            self.rest, self.first = self._from_first(self.first, self.rest), None
+        return self.rest
+
+    async def _from_first(self, first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        if first:
+            yield first
+        async for chunk in rest:
+            yield chunk
+        self.drained_at = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)

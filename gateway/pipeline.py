@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Protocol
 from aiohttp import web
 from multidict import CIMultiDict
 
+from engines.attempts import Attempts, CarriedOn, Try, continuable
 from engines.chat import ChatRequest
-from engines.continuation import CarriedOn, Continuation, continuable
 from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import RequestError
-from engines.failover import Failover, Try
 from gateway.answer import Answer
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.journey import Journey, Outcome
@@ -197,19 +196,19 @@ class Pipeline:
             attempts.append(Attempt(model.larger_context))
             larger = self._try(attempts[-1], target, headers, answer.chat, journey.tenant)
         journey.asked = time.perf_counter()
-        failover = Failover(tries, larger)
-        async with failover as reply, self._continuation(failover, tries, larger, model, answer) as rest:
+        engines = Attempts(tries, larger, carry_on=model.continue_broken and continuable(answer.chat))
+        async with engines as reply:
             journey.waited = time.perf_counter() - journey.asked
-            journey.bypassed.extend(f"engine:{name}" for name in failover.failures)
-            if failover.index > 0:
+            journey.bypassed.extend(f"engine:{name}" for name in engines.failures)
+            if engines.index > 0:
                 journey.reason += "+failover"
-            self._begun(reply, attempts[failover.index], answer, model, journey)
-            if rest.covers(reply):
-                reply.chunks = rest.chunks(reply)
+            self._begun(reply, attempts[engines.index], answer, model, journey)
+            chunks = engines.chunks()
+            reply.first, reply.rest = None, chunks
             try:
                 response = await relay(request, reply, journey, kept=answer.kept, ends_with_terminal=True)
             finally:
-                for carried in rest.carried_on:
+                for carried in engines.carried_on:
                     self._carried_on(carried, answer, journey)
         answer.complete = journey.outcome is Outcome.ANSWERED
         return response
@@ -228,16 +227,6 @@ class Pipeline:
         answer.price = self._engines[attempt.engine].info.price
         reply.headers.add("Cache-Status", MISS if "exact" in journey.stages else BYPASS)
         _explain(reply.headers, journey, engine=attempt.engine, examples=len(attempt.examples))
-
-    def _continuation(
-        self, failover: Failover, tries: list[Try], larger: Try | None, model: ServedModel, answer: Answer
-    ) -> Continuation:
-        """Who may carry this answer on: engines that were not asked yet, and last the same one, which may be back."""
-        candidates: list[Try] = []
-        if model.continue_broken and continuable(answer.chat):
-            asked = [*tries, *([larger] if larger else [])][failover.index]
-            candidates = [*tries[failover.index + 1 :], asked]
-        return Continuation(candidates, failover.let_go)
 
     def _carried_on(self, carried: CarriedOn, answer: Answer, journey: Journey) -> None:
         """An answer of several engines: each is paid, and none is taught, remembered or judged by it."""
