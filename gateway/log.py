@@ -1,8 +1,8 @@
 """Structured logging: one JSON object per line on standard error, written by a thread of its own.
 
 Writing to a pipe can block, so the event loop only appends to a queue. A full queue drops lines and counts them: a slow log
-reader must never slow a request. Request lines are put into words by the writing thread too: many in a row cost a fraction
-of what each costs in the middle of a request (docs/performance.md).
+reader must never slow a request. Request lines are put into words off the event loop too: many in a row cost a fraction of
+what each costs in the middle of a request (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 import structlog
 
-if TYPE_CHECKING:
-    from gateway.journey import Journey
+from router.finished import Ended, Finished
 
 Line = bytes | Callable[[], bytes]
 """A line without its newline, or what makes it: that is called once, on the writing thread."""
@@ -145,46 +144,60 @@ def _as_line(_: object, __: str, fields: structlog.typing.EventDict) -> bytes:
 class RequestLog:
     """One line per request."""
 
-    def write(self, journey: Journey) -> None:
-        """Queue the line of a finished journey, which must not change any more."""
-        WRITER.write(partial(_request_line, journey))
+    def write(self, ended: Ended) -> None:
+        """Queue the line of an ended request."""
+        if isinstance(ended, Finished):
+            # It holds the answer, which must not wait for a slow log; and it comes from the recorder's thread.
+            WRITER.write(_request_line(ended))
+        else:
+            WRITER.write(partial(_request_line, ended))
 
 
-def _request_line(journey: Journey) -> bytes:
+def _request_line(ended: Ended) -> bytes:
+    arrival = ended.arrival
     line: dict[str, Any] = {
-        "time": datetime.fromtimestamp(journey.started_at_s, UTC).isoformat(timespec="milliseconds"),
+        "time": datetime.fromtimestamp(arrival.started_at_s, UTC).isoformat(timespec="milliseconds"),
         "level": "info",
         "event": "request",
-        "request": journey.id,
-        "tenant": journey.tenant,
-        "method": journey.method,
-        "path": journey.path[:200],
-        "status": journey.status,
-        "outcome": journey.outcome.value,
-        "engine": journey.engine,
-        "total_ms": round((journey.ended - journey.began) * 1000, 2),
-        "overhead_ms": round(journey.overhead_s * 1000, 2),
-        "waited_ms": round(journey.waited * 1000, 2),
+        "request": arrival.id,
+        "tenant": arrival.tenant,
+        "method": arrival.method,
+        "path": arrival.path[:200],
+        "status": ended.status,
+        "outcome": ended.outcome.value,
+        "engine": ended.engine,
+        "total_ms": round(ended.total_s * 1000, 2),
+        "overhead_ms": round(ended.overhead_s * 1000, 2),
+        "waited_ms": round(ended.waited_s * 1000, 2),
     }
-    if journey.first_chunk is not None:
-        line["first_chunk_ms"] = round((journey.first_chunk - journey.began) * 1000, 2)
-    if journey.model:
-        line["model"] = journey.model[:200]
-    if journey.policy:
-        line["policy"] = journey.policy
-        line["reason"] = journey.reason
-        line["examples"] = len(journey.example_ids)
-        line["stages_ms"] = {name: round(s * 1000, 3) for name, s in journey.stages.items()}
-    if journey.prompt_tokens or journey.completion_tokens:
-        line["prompt_tokens"] = journey.prompt_tokens
-        line["completion_tokens"] = journey.completion_tokens
-        line["cost_usd"] = round(journey.cost_usd, 8)
-    if journey.cached_tokens:
-        line["cached_tokens"] = journey.cached_tokens
-    if journey.continued:
-        line["continued"] = journey.continued
-    if journey.bypassed:
-        line["bypassed"] = journey.bypassed
-    if journey.error:
-        line["error"] = journey.error
+    if ended.first_chunk_s is not None:
+        line["first_chunk_ms"] = round(ended.first_chunk_s * 1000, 2)
+    if ended.model:
+        line["model"] = ended.model[:200]
+    finished = ended if isinstance(ended, Finished) else None
+    if ended.policy:
+        line["policy"] = ended.policy
+        line["reason"] = ended.reason
+        line["examples"] = len(finished.example_ids) if finished is not None else 0
+        line["stages_ms"] = {name: round(s * 1000, 3) for name, s in ended.stages_s.items()}
+    if finished is not None:
+        line |= _figures(finished)
+    if ended.bypassed:
+        line["bypassed"] = ended.bypassed
+    if ended.error:
+        line["error"] = ended.error
     return orjson.dumps(line, default=str)
+
+
+def _figures(finished: Finished) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    usage = finished.usage
+    if usage is not None and (usage.prompt_tokens or usage.completion_tokens):
+        figures["prompt_tokens"] = usage.prompt_tokens
+        figures["completion_tokens"] = usage.completion_tokens
+        figures["cost_usd"] = round(finished.cost_usd, 8)
+    if usage is not None and usage.cached_tokens:
+        figures["cached_tokens"] = usage.cached_tokens
+    if finished.carried_on_by:
+        figures["continued"] = finished.carried_on_by
+    return figures

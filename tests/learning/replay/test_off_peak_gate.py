@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gateway.journey import Journey
 from learning.replay import off_peak_gate
 from learning.replay.off_peak_gate import OffPeakGate, Quiet
 from store.jobs.live_load import LiveLoad, live_load
 from understudy.processes import load_report
 from understudy.processes.load_report import LoadReporter
-
-JOURNEY = Journey("id", 0.0, 0.0, "POST", "/v1/chat/completions")
 
 
 class Scene:
@@ -86,7 +83,7 @@ async def test_a_real_workers_requests_close_and_open_it(tmp_path: Path) -> None
             async with asyncio.timeout(60):
                 while gate.open:
                     await asyncio.sleep(0.005)
-            worker.ended(JOURNEY)
+            worker.ended()
             await asyncio.wait_for(gate.may_go_on(), 60)
             watching.cancel()
     finally:
