@@ -23,7 +23,6 @@ TESTED_BY = {
     "understudy/processes/run.py": "flow/line.py",
     "understudy/processes/supervisor.py": "flow/test_workers.py",
     "understudy/memory.py": "flow/test_line_examples.py",
-    "gateway/pipeline.py": "flow/test_line_examples.py",
     "gateway/handlers/chat.py": "flow/test_line_exact.py",
     "gateway/handlers/embeddings.py": "flow/test_line_exact.py",
     "gateway/handlers/models.py": "flow/test_line_examples.py",
