@@ -18,11 +18,11 @@ from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
 from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
-from gateway.log import RequestLog
 from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
+from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
 from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished

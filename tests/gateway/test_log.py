@@ -11,7 +11,8 @@ import structlog
 
 from engines.chat import Usage
 from gateway import log as module
-from gateway.log import LineWriter, RequestLog, configure
+from gateway.log import LineWriter, configure
+from gateway.request_log import RequestLog
 from router.asked import Arrival
 from router.finished import Ended, Outcome
 from tests.finished import finished
