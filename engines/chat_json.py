@@ -58,12 +58,15 @@ def _surely_exact(body: bytes, parsed: Any) -> bool:
     left = [parsed]
     while left:
         item = left.pop()
-        if isinstance(item, dict):
+        kind = type(item)
+        if kind is str:
+            continue
+        if kind is dict:
             keys += len(item)
             left.extend(item.values())
-        elif isinstance(item, list):
+        elif kind is list:
             left.extend(item)
-        elif isinstance(item, float) and abs(item) >= _ROUNDED:
+        elif kind is float and abs(item) >= _ROUNDED:
             return False
     return body.count(b":") == keys or len(_KEY.findall(body)) == keys
 

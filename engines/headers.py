@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from multidict import CIMultiDict, MultiMapping
 
@@ -52,12 +53,17 @@ def _end_to_end(
     named = headers.getall("Connection", ())
     if named and (len(named) > 1 or named[0].lower() not in ("keep-alive", "close")):
         drop = drop | named_by_connection(named)
-    kept: CIMultiDict[str] = CIMultiDict()
-    for name, value in headers.items():
-        lower = name.lower()
-        if lower not in drop and not lower.startswith(OURS):
-            kept.add(name, value if value.isascii() and value.isprintable() else checked(value))
-    return kept
+    kept = [(name, value) for name, value in headers.items() if not _stops_here(name, drop)]
+    values = "".join([value for _, value in kept])
+    if not (values.isascii() and values.isprintable()):
+        kept = [(name, checked(value)) for name, value in kept]
+    return CIMultiDict(kept)
+
+
+@lru_cache(maxsize=1024)
+def _stops_here(name: str, drop: frozenset[str]) -> bool:
+    lower = name.lower()
+    return lower in drop or lower.startswith(OURS)
 
 
 def _must_be_utf8(value: str) -> str:

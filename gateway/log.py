@@ -31,7 +31,7 @@ class LineWriter:
 
     def __init__(self, sink: BinaryIO) -> None:
         self._sink = sink
-        self._lines: queue.Queue[Line | None] = queue.Queue(_QUEUE_LINES)
+        self._lines: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
         self.dropped = 0
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -40,9 +40,9 @@ class LineWriter:
         """Queue one line. Never blocks."""
         if self._thread is None:
             self._start()
-        try:
-            self._lines.put_nowait(line)
-        except queue.Full:
+        if self._lines.qsize() < _QUEUE_LINES:
+            self._lines.put(line)
+        else:
             self.dropped += 1
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class LineWriter:
 
     def reset(self) -> None:
         """Forget the thread and what it had queued: in a forked child neither is there any more."""
-        self._lines = queue.Queue(_QUEUE_LINES)
+        self._lines = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread = None
 
