@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 from engines.finished import Assembled
 from gateway.keepers.keeper import Kept
 from learning.bank.contributor import contributor, user_of
 from router.finished import Finished
 from router.plan import Action, Attempt, Candidate, Helped, Plan, Weighed
+from store.decisions.choices import Choices
 from store.records import ChoiceRecord
 
 _MAX_ID_CHARACTERS = 200
-
-
-class ChoiceSink(Protocol):
-    """What is needed of store.decisions.choices.Choices."""
-
-    def record(self, record: ChoiceRecord) -> Future[Any]: ...
 
 
 class ChoiceKeeper:
@@ -30,7 +24,7 @@ class ChoiceKeeper:
 
     def __init__(
         self,
-        choices: ChoiceSink,
+        choices: Choices,
         engines: Mapping[str, Sequence[str]],
         *,
         secret: bytes,

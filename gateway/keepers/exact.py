@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
-from typing import Any, Protocol
 
 import orjson
 
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
+from store.answers.exact_cache import ExactCache
 from store.records import ExactAnswer
-
-
-class ExactSink(Protocol):
-    """What is needed of store.answers.exact_cache.ExactCache."""
-
-    def put(self, key: bytes, tenant: str, answer: ExactAnswer) -> Future[Any]: ...
 
 
 class ExactKeeper:
     """Keeps whole answers for exact repeats."""
 
-    def __init__(self, cache: ExactSink, *, tool_calls: bool = False) -> None:
+    def __init__(self, cache: ExactCache, *, tool_calls: bool = False) -> None:
         self._cache = cache
         self._tool_calls = tool_calls
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, Protocol
 
 import structlog
 from cachetools import LRUCache
@@ -16,10 +14,12 @@ from gateway.keepers.keeper import Kept
 from learning.bank.contributor import contributor, user_of
 from router.asked import Arrival
 from router.digest import carries_tools, instructions, is_plain_text, question, scope_of
+from router.embedding.embedder import Embedder
 from router.finished import Finished
 from router.plan import Plan
 from store.admission import Admission, Contributor, Pair
 from store.admission.cutting import cut
+from store.examples.bank import ExampleBank
 from store.examples.contributors import Standing
 from store.records import NewExample, Vector
 
@@ -29,28 +29,13 @@ _TWIN_CANDIDATES = 4
 _SCOPES = 1000
 
 
-class Bank(Protocol):
-    """What is needed of store.examples.bank.ExampleBank."""
-
-    def admit(self, new: NewExample) -> Future[Any]: ...
-
-
-class BlockingEmbedder(Protocol):
-    """What is needed of router.embedding.embedder.Embedder."""
-
-    @property
-    def version(self) -> str: ...
-
-    def embed_blocking(self, text: str) -> Vector: ...
-
-
 class ExampleKeeper:
     """Keeps what the reference engine said as an example, if the admission rules let it, with the text they let through."""
 
     def __init__(
         self,
-        bank: Bank,
-        embedder: BlockingEmbedder,
+        bank: ExampleBank,
+        embedder: Embedder,
         admission: Admission,
         nearest: Callable[[str, Vector, int], list[tuple[int, float]]],
         *,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import orjson
 from cachetools import TTLCache
@@ -16,17 +14,12 @@ from gateway.keepers.keeper import Kept
 from learning.bank.contributor import user_of
 from router.asked import Asked
 from router.finished import Finished
+from store.decisions.outcomes import Outcomes
 from store.records import OutcomeRecord
 
 QUALITY = 0.4
 """Of an answer that was asked for anew: hardly less than the 0.5 of knowing nothing. People also do it out of curiosity."""
 _REMEMBERED = 10_000
-
-
-class OutcomeSink(Protocol):
-    """What is needed of store.decisions.outcomes.Outcomes."""
-
-    def note(self, outcome: OutcomeRecord) -> Future[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +39,7 @@ class RegeneratedKeeper:
     """
 
     def __init__(
-        self, outcomes: OutcomeSink, *, within_s: float = 60.0, timer: Callable[[], float] = time.monotonic
+        self, outcomes: Outcomes, *, within_s: float = 60.0, timer: Callable[[], float] = time.monotonic
     ) -> None:
         self._outcomes = outcomes
         self._answers: TTLCache[bytes, _Answer] = TTLCache(_REMEMBERED, within_s, timer=timer)

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future
-from typing import Any, Protocol
 
 import orjson
 
 from engines.chat import Usage
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
+from store.decisions.requests import DecisionLog
 from store.records import RequestRecord
 
 _NO_USAGE = Usage(0, 0)
 
 
-class RequestSink(Protocol):
-    """What is needed of store.decisions.requests.DecisionLog."""
-
-    def record(self, record: RequestRecord) -> Future[Any]: ...
-
-
 class RequestKeeper:
     """Keeps a row per request: no content, enough to explain the decision and to evaluate another one."""
 
-    def __init__(self, requests: RequestSink) -> None:
+    def __init__(self, requests: DecisionLog) -> None:
         self._requests = requests
 
     def keep(self, finished: Finished) -> Iterator[Kept]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -17,19 +16,13 @@ from learning.bank.contributor import contributor, user_of
 from router.finished import Finished
 from router.plan import Attempt
 from store.admission import Admission
-from store.decisions.texts import RequestTexts, SentExample, digest_of
+from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
 
 _BETWEEN = "\x1e"
 """Stands between messages while they are searched as one text: so that the same value gets the same placeholder in all."""
 _PREVIEW_CHARACTERS = 4000
 _STABLE = ("system", "developer")
 _BURST_S = 1.0
-
-
-class TextSink(Protocol):
-    """What is needed of store.decisions.texts.RequestTextLog."""
-
-    def keep(self, texts: RequestTexts) -> Future[Any]: ...
 
 
 class Allowance:
@@ -62,7 +55,7 @@ class TextKeeper:
 
     def __init__(
         self,
-        texts: TextSink,
+        texts: RequestTextLog,
         admission: Admission,
         allowance: Allowance,
         *,

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
 from gateway.keepers.keeper import Kept
 from learning.replay.gain import UNJUDGED, gain, model_cost
 from router.finished import Finished
-
-
-class Ledger(Protocol):
-    """What is needed of store.examples.accounting.Ledger."""
-
-    def note_use(self, ids: Sequence[int]) -> None: ...
-
-    def note_gain(self, ids: Sequence[int], amount: float) -> None: ...
+from store.examples.accounting import Ledger
 
 
 class UseKeeper:

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
@@ -26,23 +26,12 @@ from learning.outcomes.judging_sample import Sample, sample, served_answer, why_
 from learning.outcomes.known_quality import Known
 from learning.outcomes.spend import Spend
 from router.finished import Finished
-from store.records import OutcomeRecord
+from store.decisions.outcomes import Outcomes
+from store.examples.accounting import Ledger
 
 log = structlog.get_logger(__name__)
 
 _LOOK_AGAIN_S = 0.25
-
-
-class Outcomes(Protocol):
-    """What is needed of store.decisions.outcomes.Outcomes."""
-
-    def note_many(self, outcomes: Sequence[OutcomeRecord]) -> Future[Any]: ...
-
-
-class ExampleQualities(Protocol):
-    """What is needed of store.examples.accounting.Ledger."""
-
-    def note_quality(self, id: int, quality: float) -> None: ...
 
 
 class Judging:
@@ -57,7 +46,7 @@ class Judging:
         metrics: JudgingMetrics,
         limits: JudgingLimits | None = None,
         *,
-        qualities: ExampleQualities | None = None,
+        qualities: Ledger | None = None,
         known: Known | None = None,
         opted_out_keys: Collection[str] = (),
         spend: Spend | None = None,
