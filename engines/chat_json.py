@@ -1,4 +1,4 @@
-"""OpenAI JSON to engines.chat types. Nothing else knows what a request body looks like on the wire.
+"""Reads OpenAI JSON into the types of engines.chat. Nothing else knows what a request body looks like on the wire.
 
 A body is judged strictly: what two parsers could read differently (duplicate keys, NaN, lone surrogates) is refused here, so
 that the gateway, its cache and the upstream can never disagree on what was asked.

@@ -19,7 +19,7 @@ from engines.chat import ChatRequest
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What to ask of an engine. `headers` are end-to-end headers only; hop-by-hop ones stopped at the door."""
+    """What to ask of an engine. `headers` are end-to-end headers only; hop-by-hop ones were removed before."""
 
     method: str
     target: str
@@ -88,11 +88,11 @@ class EngineLoad:
     kv_use: float | None = None
     """Share of its key-value cache in use, 0 to 1, where the engine tells."""
     first_chunk_s: float | None = None
-    """Lately, of streams (see engines.pace); None before any."""
+    """Recent mean time to the first chunk of streams (engines.pace); None before the first stream."""
     idle_first_chunk_s: float | None = None
-    """The fastest lately; None before any."""
+    """The fastest recent time to a first chunk; None before the first stream."""
     answer_s: float | None = None
-    """Lately, to the end of an answer; None before any."""
+    """Recent mean time to the end of an answer; None before the first."""
     limit_left: float | None = None
     """Share of its rate limit that is left, 0 to 1, where the upstream tells."""
     open: bool = True
@@ -132,13 +132,13 @@ class EngineInfo:
     """The model name the engine expects; None passes the client's through."""
     price: Price = field(default_factory=Price)
     context_tokens: int | None = None
-    """Its window, where the configuration or the engine itself tells: it may become known later."""
+    """Its context window; None until the configuration or the engine itself tells."""
     continues: bool = False
     """Whether it can go on with an answer that another began (`continue_final_message`)."""
 
 
 class Engine(Protocol):
-    """Something that answers."""
+    """Answers requests."""
 
     @property
     def info(self) -> EngineInfo: ...
@@ -170,7 +170,7 @@ class CountsTokens(Protocol):
 
 @runtime_checkable
 class Starts(Protocol):
-    """An engine that is brought up here, in the background, and may be down for a while."""
+    """An engine that is started by this process, in the background, and may be down for a while."""
 
     @property
     def problem(self) -> str | None:

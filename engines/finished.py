@@ -1,4 +1,4 @@
-"""From a finished answer's bytes to what can be remembered of it. Pure functions; they run off the request path."""
+"""Puts a finished answer's bytes together to one object. Pure functions; they run off the request path."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Body:
     size_bytes: int = 0
     content_type: str = ""
     encoded: bool = False
-    """Compressed, that is."""
+    """Compressed: it has a content encoding."""
 
     @property
     def streamed(self) -> bool:

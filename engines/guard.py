@@ -38,12 +38,12 @@ _NEVER_BEGAN = (ConnectFailed, StreamBroken)
 """Before the first chunk a broken stream is a failed connection."""
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
-"""Rate limits are told per minute: an older word means nothing."""
+"""Upstreams tell what is left of a minute's rate limit: an older figure means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How hard an engine may be pressed."""
+    """How many requests an engine is sent at once, and how often one is tried again."""
 
     max_in_flight: int = 256
     max_queued: int = 256
@@ -66,7 +66,7 @@ class Guard:
         self._limit_left: float | None = None
         self._limit_told = 0.0
         self.drained = False
-        """An operator wants it left alone: what is under way ends, nothing new is asked."""
+        """The operator drains it: requests under way finish, new ones are refused."""
         self.asked = self.failed = 0
         """Tries since the start, and those of them that failed or were answered with a server error."""
 
@@ -154,7 +154,7 @@ class Guard:
         self._in_flight += 1
 
     def give_slot(self) -> None:
-        """Let the next one in."""
+        """Give a place back."""
         self._in_flight -= 1
         self._slots.release()
 

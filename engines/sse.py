@@ -96,7 +96,7 @@ def events(body: bytes) -> Iterator[bytes]:
 
 
 class Tail:
-    """Remembers how a stream ended, without keeping it: was its last word a terminal event?"""
+    """Tells whether a stream ended with a terminal event, from its last bytes only."""
 
     __slots__ = ("_kept", "_opening", "_size")
 

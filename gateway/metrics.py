@@ -39,7 +39,10 @@ class Metrics:
             multiprocess_mode="livesum",
         )
         self.latency = histogram(
-            "understudy_request_seconds", "Door to door.", ["outcome"], buckets=_LATENCY_S
+            "understudy_request_seconds",
+            "From the arrival of a request to its end.",
+            ["outcome"],
+            buckets=_LATENCY_S,
         )
         self.first_chunk = histogram(
             "understudy_first_chunk_seconds",
@@ -49,7 +52,7 @@ class Metrics:
         )
         self.overhead = histogram(
             "understudy_overhead_seconds",
-            "Door to door, less the time spent on engines.",
+            "From the arrival of a request to the head of its answer, less the wait for an engine.",
             buckets=_OVERHEAD_S,
         )
         self.stage = histogram(

@@ -17,7 +17,7 @@ _MAX_ID_CHARACTERS = 200
 
 
 class ChoiceKeeper:
-    """Keeps what the router saw and weighed. Of a rule that weighs nothing, what it saw and what it did.
+    """Keeps what the router saw and weighed; for a rule, which weighs nothing, what it saw and did.
 
     `engines`: those of each served model, small to large. What a rule could have done instead follows from them.
     """
