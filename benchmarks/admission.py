@@ -22,12 +22,12 @@ from typing import Any
 import admission_peers
 from admission_set import Case, cases
 from admission_words import ORDINARY
+from router.admission import Admission, AdmissionSettings, Finished
 from router.admission.credentials import credentials
 from router.admission.instructions import instructions
 from router.admission.private_data import private_data
 
 from engines.chat import ChatRequest
-from router.admission import Admission, AdmissionSettings, Finished
 
 Found = Callable[[str], list[tuple[int, int]]]
 ROOT = Path(__file__).resolve().parent.parent

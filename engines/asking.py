@@ -56,8 +56,10 @@ class Bill:
         self.items[engine, purpose] = self.items.get((engine, purpose), 0.0) + usd
 
 
-async def ask(engine: Engine, chat: ChatRequest, *, most_tokens: int, bill: Bill, purpose: str) -> Said:
-    """Ask and wait for the whole answer. Raises NotAnswered.
+async def ask(
+    engine: Engine, chat: ChatRequest, *, most_tokens: int, bill: Bill, purpose: str, tenant: str = ""
+) -> Said:
+    """Ask and wait for the whole answer. Raises NotAnswered. `tenant`: whose cache in the engine may hold the prompt.
 
     What it cost is booked in any case: also when waiting is cancelled or the answer breaks off, and then at the most it
     can have cost, since nobody tells.
@@ -65,7 +67,7 @@ async def ask(engine: Engine, chat: ChatRequest, *, most_tokens: int, bill: Bill
     info = engine.info
     asked = chat.rewritten(model=info.model)
     headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
-    request = EngineRequest("POST", "/chat/completions", headers, asked.body, asked, background=True)
+    request = EngineRequest("POST", "/chat/completions", headers, asked.body, asked, tenant, background=True)
     cost_usd = most_usd(info.price, len(asked.body), most_tokens)
     began = time.perf_counter()
     try:

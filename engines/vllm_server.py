@@ -94,7 +94,8 @@ class VLLMServer:
     async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
         """See engines.engine.CountsTokens. Remembered for the last thousand; otherwise a round trip of at most 2 s.
 
-        For work in the background and for the rare moment after a failure, never on every request's way (docs/engines.md).
+        For work in the background and for the rare moment after a failure, never on every request's way
+        (docs/explanation/engines.md).
         """
         return await self._tokens.count(what)
 

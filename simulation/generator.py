@@ -1,7 +1,7 @@
 """The fourth simulated role, a generator: writes variations of a request about the simulated world, some of them useless.
 
 It reads prompts of one format: a request between lines `<<<REQUEST code>>>` and `<<<END REQUEST code>>>`, the code told in
-the system message, and answers with lines `VARIATION code: text`. learning.replay.variations writes such prompts and
+the system message, and answers with lines `VARIATION code: text`. learning.replay.expand writes such prompts and
 documents the same format; neither imports the other.
 
 What it writes: the same fact asked in other words, or another fact about the same name. Stated and not fitted to anything:

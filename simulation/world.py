@@ -1,6 +1,7 @@
 """The simulated world: a few thousand invented facts, what it means to be right about them, and nothing about who answers.
 
-Seeded and without a clock: the same seed and size give the same world anywhere. See docs/simulated-world.md for the model.
+Seeded and without a clock: the same seed and size give the same world anywhere. See
+docs/explanation/simulated-world.md for the model.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class NewExample:
     instructions: str = ""
     """What `scope` is the fingerprint of (router.digest.instructions), to ask again under; empty: not kept."""
     synthetic: bool = False
-    """Written from what was told with noise (docs/private-bank.md): the only kind that enters a private tenant's bank."""
+    """Written from what was told with noise (docs/explanation/private-bank.md): the only kind that enters a private
+    tenant's bank."""
 
 
 @dataclass(frozen=True, slots=True)

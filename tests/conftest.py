@@ -1,4 +1,5 @@
-"""What every test shares. onnxruntime comes first: imported after usearch it crashes the process (docs/dependencies.md)."""
+"""What every test shares. onnxruntime comes first: imported after usearch it crashes the process
+(docs/reference/dependencies.md)."""
 
 import onnxruntime  # noqa: F401
 from hypothesis import HealthCheck, settings

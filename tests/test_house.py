@@ -37,7 +37,6 @@ TESTED_BY = {
     "understudy/setup/engines.py": "flow/line.py",
     "understudy/setup/examples.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
-    "learning/reuse/near_misses.py": "flow/test_line_near_misses.py",
     "gateway/own_response.py": "flow/test_line_exact.py",
     "engines/registry.py": "flow/line.py",
     "understudy/processes/admin.py": "flow/test_admin_process.py",
@@ -136,7 +135,7 @@ def test_the_lock_files_name_no_host_and_pin_every_line_with_a_hash() -> None:
 
 
 def test_every_dependency_is_argued_for() -> None:
-    argued = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
+    argued = (ROOT / "docs" / "reference" / "dependencies.md").read_text(encoding="utf-8").lower()
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     names = set(re.findall(r'^\s*(?:[a-z]+ = \[)?"([A-Za-z0-9_.-]+)(?:[<>=\[].*)?",?', project, re.MULTILINE))
     named = {

@@ -96,8 +96,6 @@ class Gateway:
             self._engine_watch.start()
         if self._judging is not None:
             self._judging.start()
-        if self._semantic is not None and self._semantic.near_misses is not None:
-            self._semantic.near_misses.start()
         if self._load is not None:
             self._load.start()
 
@@ -115,8 +113,6 @@ class Gateway:
         """Stop judging, close engines, finish remembering, close the store."""
         if self._judging is not None:
             await self._judging.aclose()
-        if self._semantic is not None and self._semantic.near_misses is not None:
-            await self._semantic.near_misses.aclose()
         await self._engines.aclose()
         await asyncio.to_thread(self._close_blocking)
 
@@ -182,10 +178,9 @@ class Gateway:
         memory, settings = self.memory, self._config.memory
         if memory is None or settings is None or not settings.semantic_reuse.deltas:
             return None
-        from understudy.setup.semantic import near_misses, semantic_parts
+        from understudy.setup.semantic import semantic_parts
 
-        judged = near_misses(self._config, memory, self._engines, self.metrics)
-        return semantic_parts(memory, settings, self.metrics, judged)
+        return semantic_parts(memory, settings, self.metrics)
 
     def _make_judging(self) -> Judging | None:
         memory, settings = self.memory, self._config.judging

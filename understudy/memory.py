@@ -10,7 +10,6 @@ import structlog
 
 from learning.bank.answer_embedding import AnswerEmbedder
 from learning.bank.reembedding import Reembedder
-from learning.private.tenants import make_private
 from router.embedding.embedder import Embedder
 from store.answers.exact_cache import ExactCache
 from store.decisions.requests import DecisionLog
@@ -82,7 +81,10 @@ class Memory:
                 versions_kept=versions_kept,
             )
             undo.callback(store.close)
-            if private is not None:
+            if private is not None and private.tenants:
+                # An extra: imported only where a tenant is private.
+                from learning.private.tenants import make_private
+
                 make_private(store, private.tenants)
             undo.pop_all()
         reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None

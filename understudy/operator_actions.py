@@ -149,7 +149,7 @@ class AdminHands:
         async def plan() -> Sequence[NewStep]:
             # A memory with an index of its own, for as long as it takes.
             async with opened(self._config) as made:
-                return [line.step() for line in await made.plan(budget, tenant)]
+                return await made.plan(budget, tenant)
 
         try:
             # Opening one takes seconds: on a loop of its own, the pages' goes on.
@@ -158,7 +158,7 @@ class AdminHands:
             raise NotDone(str(error)) from error
 
     async def _take_back_replay(self, run_id: int) -> tuple[int, int, int]:
-        from learning.replay.replay import take_back_run
+        from learning.replay.run import take_back_run
         from store.jobs.replay_jobs import NotThatRun
 
         try:

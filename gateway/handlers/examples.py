@@ -110,7 +110,7 @@ class Examples:
         except StoreBusy:
             raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
         if admitted.outcome == "private":
-            # A private tenant's pairs are never shown again, not even to who gave them (docs/private-bank.md).
+            # A private tenant's pairs are never shown again, not even to who gave them (docs/explanation/private-bank.md).
             return 202, {"object": "example.put_aside"}
         kept = admitted.example
         same = (kept.question, kept.answer, kept.scope) == (new.question, new.answer, new.scope)

@@ -14,7 +14,6 @@ from gateway.keepers.keeper import Keeper, Kept
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import SemanticStage
 from learning.reuse.equivalence import Equivalence
-from learning.reuse.near_misses import NearMiss, Take
 from router.finished import Finished
 from store.records import ExactAnswer
 
@@ -88,10 +87,7 @@ class EntryKeeper:
         *,
         max_bytes: int,
         clock: Callable[[], float] = time.time,
-        near_miss: Take | None = None,
     ) -> None:
-        """`near_miss` is handed what was compared and is not the same, once it is an example of its own."""
-        self._near_miss = near_miss
         self._entries = entries
         self._max_bytes = max_bytes
         self._clock = clock
@@ -125,21 +121,6 @@ class EntryKeeper:
                 ask.tenant, finished.arrival.id, ask.same_otherwise(), ask.question, kept, assembled.text()
             ),
         )
-        if self._near_miss is not None and stage.comparison is not None:
-            entry = stage.comparison.entry
-            # Jobs are written in order: whatever comes of it finds the example and its entry there.
-            self._near_miss(
-                NearMiss(
-                    tenant=ask.tenant,
-                    request_id=finished.arrival.id,
-                    messages=tuple(ask.chat.messages),
-                    question=ask.question,
-                    same_otherwise=ask.same_otherwise(),
-                    entry_id=entry.id,
-                    remembered=entry.text,
-                    fresh=assembled.text(),
-                )
-            )
 
 
 def _answered_by_the_reference(finished: Finished) -> bool:

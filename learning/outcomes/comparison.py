@@ -10,14 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engines.asking import Bill, NotAnswered, ask, chat_of, most_usd
+from engines.asking import Bill, NotAnswered, ask, most_usd
 from engines.chat import ChatRequest, message_text
 from engines.engine import Engine
 from engines.finished import Assembled
-from learning.outcomes.judge import Judgement, Vote, judge_prompt, judgement, read_verdict, vote
+from learning.outcomes.judge import Judgement
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, asked_again, most_tokens
+from learning.outcomes.verdicts import Judge, VerdictRequest
 from router.plan import Attempt
 from store.records import OutcomeRecord
 
@@ -90,7 +91,14 @@ class Comparison:
     ) -> None:
         """`room` is awaited before an engine is asked: it returns once the engine has room."""
         self._engines = engines
-        self._judge = judge
+        self._judge = Judge(
+            judge,
+            votes=limits.samples,
+            tie=limits.tie,
+            verdict_tokens=limits.verdict_tokens,
+            characters=limits.characters,
+            fields=limits.judge_fields,
+        )
         self._metrics = metrics
         self._limits = limits
         self._room = room
@@ -110,11 +118,11 @@ class Comparison:
         )
         prompt_bytes = _PROMPT_BYTES + _TURN_BYTES * len(texts) + known
         unknown_tokens = min(int(_OTHER_TOKENIZER * limits.max_tokens), 2 * limits.characters)
-        price = self._judge.info.price
-        verdict = most_usd(price, prompt_bytes, most_tokens(self._judge_fields()))
+        price = self._judge.engine.info.price
+        verdict = most_usd(price, prompt_bytes, self._judge.most_tokens)
         verdict += price.cost_usd(unknown_tokens, 0)
         # Every answer but the reference's is judged; the served one comes on top of those that are asked.
-        return total + verdict * len(to_ask) * 2 * limits.samples
+        return total + verdict * len(to_ask) * self._judge.requests
 
     async def compare(self, sample: Sample, served: Assembled, bill: Bill) -> list[Compared]:
         """The reference's answer first, then those that could be judged against it; empty if none could.
@@ -180,45 +188,28 @@ class Comparison:
 
     async def _judged(self, chat: ChatRequest, answer: Compared, reference: str, bill: Bill) -> Compared:
         """The answer with its judgement against the reference's text: none unless a verdict in each order could be read."""
-        votes: list[Vote] = []
-        unread, cost_usd = 0, answer.cost_usd
-        for number in range(2 * self._limits.samples):
-            ours_first = number % 2 == 0
-            first, second = (answer.text, reference) if ours_first else (reference, answer.text)
-            verdict, spent_usd = await self._verdict(chat, first, second, number // 2 + 1, bill)
-            cost_usd += spent_usd
-            if verdict is None:
-                unread += 1
-            else:
-                votes.append(vote(verdict, ours_first=ours_first))
-        said = judgement(votes, unread, tie=self._limits.tie)
+        cost_usd = answer.cost_usd
+
+        async def verdict(request: VerdictRequest) -> int | None:
+            nonlocal cost_usd
+            engine = self._judge.engine
+            await self._room(engine)
+            try:
+                said = await ask(
+                    engine, request.chat, most_tokens=request.most_tokens, bill=bill, purpose="verdict"
+                )
+            except NotAnswered:
+                self._metrics.verdicts.labels("unanswered").inc()
+                return None
+            cost_usd += said.cost_usd
+            found = request.read(said.text)
+            self._metrics.verdicts.labels("unread" if found is None else "read").inc()
+            return found
+
+        said = await self._judge.compare(verdict, chat.messages, answer.text, reference)
         if said is not None:
             self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
         return replace(answer, cost_usd=cost_usd, judgement=said)
-
-    async def _verdict(
-        self, chat: ChatRequest, first: str, second: str, reading: int, bill: Bill
-    ) -> tuple[int | None, float]:
-        characters = self._limits.characters
-        prompt = judge_prompt(chat.messages, first, second, reading=reading, characters=characters)
-        fields = self._judge_fields()
-        asked = chat_of(fields, prompt.messages)
-        await self._room(self._judge)
-        try:
-            said = await ask(
-                self._judge, asked, most_tokens=most_tokens(fields), bill=bill, purpose="verdict"
-            )
-        except NotAnswered:
-            self._metrics.verdicts.labels("unanswered").inc()
-            return None, 0.0
-        verdict = read_verdict(said.text, prompt.code)
-        self._metrics.verdicts.labels("unread" if verdict is None else "read").inc()
-        return verdict, said.cost_usd
-
-    def _judge_fields(self) -> dict[str, Any]:
-        info, further = self._judge.info, self._limits.judge_fields
-        bound = {} if "max_completion_tokens" in further else {"max_tokens": self._limits.verdict_tokens}
-        return {"model": info.model or info.name, **bound, **further}
 
 
 def _bytes(text: str) -> int:

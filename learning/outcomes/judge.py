@@ -16,7 +16,8 @@ the code of this one prompt, 16 random hexadecimal digits that no text in it con
     <<<END SECOND ANSWER code>>>
 
 and the reply ends with the line `SCORE code: n`. An answer cannot close its own fence or give the verdict, since whoever
-wrote it did not know the code; that it may still talk the judge round is what no format prevents (docs/judging.md).
+wrote it did not know the code; that it may still talk the judge round is what no format prevents
+(docs/explanation/judging.md).
 """
 
 from __future__ import annotations

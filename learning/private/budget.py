@@ -1,8 +1,8 @@
-"""How much privacy releases cost together: zero-concentrated differential privacy, summed and said as epsilon and delta.
+"""How much of the privacy budget releases spend: zero-concentrated differential privacy, converted to (epsilon, delta).
 
 A release with discrete Gaussian noise of variance v on counts of which one contributor changes at most `bins`, each by
 one, is rho-zCDP with rho = bins / (2 v) (Canonne, Kamath, Steinke 2020, arXiv 2004.00010, section 2). What its threshold
-lets slip has a probability of its own, so a release is delta-approximate rho-zCDP, and releases add up in both (Bun,
+lets pass has a probability of its own, so a release is delta-approximate rho-zCDP, and releases add up in both (Bun,
 Steinke 2016, arXiv 1605.02065, section 8). The conversion to (epsilon, delta) is `dp_accounting`'s, of the extra `privacy`.
 """
 
@@ -22,17 +22,17 @@ class AccountingMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What releases cost, one or several of them."""
+    """What releases spent, one or several of them."""
 
     rho: float = 0.0
     """Of zCDP."""
     slip: float = 0.0
-    """Probability that a threshold let something slip; part of delta."""
+    """Probability that a count of one contributor passes the threshold; part of delta."""
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """What a tenant's contributors are promised, over all releases together."""
+class PrivacyBudget:
+    """What all releases of a tenant may spend together: each contributor's guarantee is (epsilon, delta)."""
 
     epsilon: float
     delta: float
@@ -66,13 +66,13 @@ def epsilon_of(spent: Spent, delta: float) -> float:
     return float(accountant.get_epsilon(left))
 
 
-def share(promise: Promise, releases: int) -> Spent:
-    """What each of so many equal releases may cost, so that the promise holds for all. Raises AccountingMissing."""
-    slips = promise.delta / 2
-    low, high = 0.0, promise.epsilon
+def share(budget: PrivacyBudget, releases: int) -> Spent:
+    """What each of so many equal releases may cost, so that the budget holds for all. Raises AccountingMissing."""
+    slips = budget.delta / 2
+    low, high = 0.0, budget.epsilon
     for _ in range(60):
         middle = (low + high) / 2
-        if epsilon_of(Spent(middle, slips), promise.delta) <= promise.epsilon:
+        if epsilon_of(Spent(middle, slips), budget.delta) <= budget.epsilon:
             low = middle
         else:
             high = middle
@@ -80,9 +80,9 @@ def share(promise: Promise, releases: int) -> Spent:
     return Spent(low / releases / (1 + 1e-6), slips / releases / (1 + 1e-6))
 
 
-def fits(promise: Promise, before: Spent, release: Spent) -> bool:
-    """Whether the promise holds after one more release. Raises AccountingMissing."""
-    return epsilon_of(together((before, release)), promise.delta) <= promise.epsilon
+def fits(budget: PrivacyBudget, before: Spent, release: Spent) -> bool:
+    """Whether the budget allows for one more release. Raises AccountingMissing."""
+    return epsilon_of(together((before, release)), budget.delta) <= budget.epsilon
 
 
 def variance_for(release: Spent, bins: int) -> Fraction:

@@ -1,7 +1,7 @@
-"""Builds a private bank: tells, with noise, which words a tenant's contributors use; has engines write examples from that.
+"""Builds a private bank: releases noisy counts of the words of a tenant's questions; engines write examples from those.
 
 `release` spends privacy and is booked before anybody learns of it; `write` spends money only, and may be repeated. See
-docs/private-bank.md for what is guaranteed and what is not.
+docs/explanation/private-bank.md for what is guaranteed and what is not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 from engines.asking import Bill, NotAnswered, ask, chat_of, most_usd
 from engines.engine import Engine
 from learning.private.budget import (
-    Promise,
+    PrivacyBudget,
     Spent,
     epsilon_of,
     fits,
@@ -28,11 +28,12 @@ from learning.private.budget import (
     variance_for,
 )
 from learning.private.words import Bin, Bounds, Cells, bins_of, counted, released, topics
-from router.digest import carries_tools, is_plain_text, scope
-from store.admission import Admission, Pair
-from store.examples.bank import ExampleBank
+from learning.replay.material import judged
+from router.digest import NO_INSTRUCTIONS, asked_under, scope_of
+from store.admission import Admission
 from store.examples.private_bank import PrivateBank, PrivateQuestion, Release
 from store.records import NewExample, Vector
+from store.store import Memory as Store
 
 log = structlog.get_logger(__name__)
 
@@ -46,23 +47,21 @@ QUESTION: the question"""
 _LINE = re.compile(r"\s*QUESTION: *(.+?)\s*")
 _QUESTION_TOKENS, _ANSWER_TOKENS = 600, 1024
 _TWIN_CANDIDATES = 4
-NO_SCOPE = scope(chat_of({}, []))
-"""The scope of requests without instructions."""
 
 
-class PromiseSpent(Exception):
-    """One more release would break what was promised. The text says what is spent."""
+class BudgetExhausted(Exception):
+    """One more release would exceed the privacy budget. The text says what is spent."""
 
 
-class NothingToTell(Exception):
+class NothingToRelease(Exception):
     """No question was put aside: a release would spend privacy on nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What is told, how exactly, and what is promised. Public, all of it."""
+    """What is released, with how much noise, within which budget. All of it is public."""
 
-    promise: Promise
+    budget: PrivacyBudget
     releases: int
     bounds: Bounds
     planes: int
@@ -82,12 +81,12 @@ class Written:
 
 
 def spent(releases: Sequence[Release]) -> Spent:
-    """What releases cost together."""
+    """What releases spent together."""
     return together(Spent(each.rho, each.slip) for each in releases)
 
 
 class PrivateBuilder:
-    """For any tenant that is private. Embeds and counts on a thread; asks engines from the event loop."""
+    """For any tenant that is private. Embeds and counts on a thread; asks no engine."""
 
     def __init__(
         self,
@@ -108,22 +107,25 @@ class PrivateBuilder:
         self._sync = sync
 
     async def release(self, tenant: str) -> Release:
-        """Tell once more. Raises PromiseSpent, NothingToTell, BudgetMoved, AccountingMissing, and what the store raises."""
+        """Release once more.
+
+        Raises BudgetExhausted, NothingToRelease, BudgetMoved, AccountingMissing, and what the store raises.
+        """
         return await asyncio.to_thread(self._release, tenant)
 
     def _release(self, tenant: str) -> Release:
         mechanism = self._mechanism
         before = self._private.releases(tenant)
-        each = share(mechanism.promise, mechanism.releases)
-        if not fits(mechanism.promise, spent(before), each):
-            epsilon = epsilon_of(spent(before), mechanism.promise.delta)
-            raise PromiseSpent(
-                f"{len(before)} releases spent epsilon {epsilon:.3f} of {mechanism.promise.epsilon:g} (delta "
-                f"{mechanism.promise.delta:g}); one more does not fit"
+        each = share(mechanism.budget, mechanism.releases)
+        if not fits(mechanism.budget, spent(before), each):
+            epsilon = epsilon_of(spent(before), mechanism.budget.delta)
+            raise BudgetExhausted(
+                f"{len(before)} releases spent epsilon {epsilon:.3f} of {mechanism.budget.epsilon:g} (delta "
+                f"{mechanism.budget.delta:g}); one more does not fit"
             )
         questions = self._private.questions(tenant)
         if not questions:
-            raise NothingToTell("no question was put aside yet")
+            raise NothingToRelease("no question was put aside yet")
         bounds = mechanism.bounds
         variance = variance_for(each, bounds.bins)
         threshold = threshold_for(each, bounds.bins, variance)
@@ -157,6 +159,8 @@ class PrivateBuilder:
 
 @dataclass(slots=True)
 class _Purse:
+    """What writing may spend, and has spent."""
+
     tenant: str
     max_usd: float
     bill: Bill = field(default_factory=lambda: Bill({}))
@@ -164,134 +168,96 @@ class _Purse:
     """Something was not asked for want of money."""
 
 
+@dataclass(frozen=True, slots=True)
 class PrivateWriter:
-    """Has engines write a release's examples, and puts them into the bank as any others."""
+    """Has engines write a release's examples, and puts them into the bank as any others. Over a store with an index."""
 
-    def __init__(
-        self,
-        private: PrivateBank,
-        bank: ExampleBank,
-        admission: Admission,
-        generator: Engine,
-        reference: Engine,
-        embed: Callable[[str], Vector],
-        embedding_version: str,
-        nearest: Callable[[str, Vector, int], list[tuple[int, float]]],
-        fields_of: Callable[[str, str], Mapping[str, Any]],
-        *,
-        book: Callable[[str, str, str, float], object],
-        count: int,
-    ) -> None:
-        """`fields_of`: from (instructions, question) to the fields of a request under them.
-
-        `book`: (tenant, engine, purpose, US dollars) of each request, for the report of costs.
-        """
-        self._private = private
-        self._bank = bank
-        self._admission = admission
-        self._generator = generator
-        self._reference = reference
-        self._embed = embed
-        self._embedding_version = embedding_version
-        self._nearest = nearest
-        self._fields_of = fields_of
-        self._book = book
-        self._count = count
+    store: Store
+    admission: Admission
+    generator: Engine
+    reference: Engine
+    embed: Callable[[str], Vector]
+    embedding_version: str
+    count: int
+    """Questions per topic."""
 
     async def write(self, release: Release, max_usd: float) -> Written:
         """Ask and keep until every topic was asked about or the money is spent. What was kept before is not kept twice."""
         purse = _Purse(release.tenant, max_usd)
         questions = kept = refused = 0
-        instructions = await asyncio.to_thread(self._instructions, release.tenant)
-        for scope_, cell, words in release.told:
-            if scope_ not in instructions:
+        known = await asyncio.to_thread(PrivateBank(self.store.db).questions, release.tenant)
+        instructions = {scope_of(NO_INSTRUCTIONS): NO_INSTRUCTIONS}
+        instructions |= {each.scope: each.instructions for each in known if each.instructions}
+        for scope, cell, words in release.told:
+            if scope not in instructions:
                 continue
             for number, question in enumerate(await self._questions(words, purse)):
-                answer = await self._answer(instructions[scope_], question, purse)
+                fields = asked_under(instructions[scope], question)
+                answer = await self._said(
+                    self.reference, fields | {"max_tokens": _ANSWER_TOKENS}, _ANSWER_TOKENS, "answer", purse
+                )
                 questions += 1
                 if answer is None:
                     continue
-                id = f"private-{release.id}-{scope_}-{cell}-{number}"
+                id = f"private-{release.id}-{scope}-{cell}-{number}"
                 new = await asyncio.to_thread(
-                    self._example, release.tenant, scope_, instructions[scope_], question, answer, id
+                    self._example, release.tenant, scope, instructions[scope], question, answer, id
                 )
                 if new is None:
                     refused += 1
                     continue
-                admitted = await asyncio.wrap_future(self._bank.admit(new))
+                admitted = await asyncio.wrap_future(self.store.examples.admit(new))
                 kept += admitted.outcome == "added"
         usd = purse.bill.usd
         log.info("private_written", tenant=release.tenant, release=release.id, examples=kept, usd=usd)
         return Written(questions, kept, refused, usd, not purse.short)
 
-    def _instructions(self, tenant: str) -> dict[str, str]:
-        known = {
-            each.scope: each.instructions for each in self._private.questions(tenant) if each.instructions
-        }
-        return {NO_SCOPE: ""} | known
-
     async def _questions(self, words: Sequence[str], purse: _Purse) -> list[str]:
-        prompt = _WRITE.format(count=self._count, words=", ".join(words))
+        prompt = _WRITE.format(count=self.count, words=", ".join(words))
         fields = {"max_tokens": _QUESTION_TOKENS, "messages": [{"role": "user", "content": prompt}]}
-        said = await self._said(self._generator, fields, _QUESTION_TOKENS, "questions", purse)
+        said = await self._said(self.generator, fields, _QUESTION_TOKENS, "questions", purse)
         lines = [match[1] for line in (said or "").splitlines() if (match := _LINE.fullmatch(line))]
-        return list(dict.fromkeys(lines))[: self._count]
-
-    async def _answer(self, instructions: str, question: str, purse: _Purse) -> str | None:
-        fields = {**self._fields_of(instructions, question), "max_tokens": _ANSWER_TOKENS}
-        return await self._said(self._reference, fields, _ANSWER_TOKENS, "answer", purse)
+        return list(dict.fromkeys(lines))[: self.count]
 
     async def _said(
         self, engine: Engine, fields: Mapping[str, Any], tokens: int, purpose: str, purse: _Purse
     ) -> str | None:
-        chat = chat_of({k: v for k, v in fields.items() if k != "messages"}, fields["messages"])
+        """The engine's answer; None where it gave none, or where the money does not suffice to ask."""
+        chat = chat_of(fields, fields["messages"])
         if purse.bill.usd + most_usd(engine.info.price, len(chat.body), tokens) > purse.max_usd:
             purse.short = True
             return None
-        before_usd = purse.bill.usd
+        name, before_usd = engine.info.name, purse.bill.usd
         try:
             said = await ask(engine, chat, most_tokens=tokens, bill=purse.bill, purpose=purpose)
         except NotAnswered as error:
-            log.warning("private_unanswered", engine=engine.info.name, reason=str(error))
+            log.warning("private_unanswered", engine=name, reason=str(error))
             return None
         finally:
-            self._book(purse.tenant, engine.info.name, f"private_{purpose}", purse.bill.usd - before_usd)
+            cost_usd = purse.bill.usd - before_usd
+            self.store.replay.side_costs.book(purse.tenant, name, f"private_{purpose}", cost_usd)
         return said.text if said.finish_reason == "stop" and said.text.strip() else None
 
     def _example(
-        self, tenant: str, scope_: str, instructions: str, question: str, answer: str, id: str
+        self, tenant: str, scope: str, instructions: str, question: str, answer: str, id: str
     ) -> NewExample | None:
-        asked = self._fields_of(instructions, question)
-        chat = chat_of({k: v for k, v in asked.items() if k != "messages"}, asked["messages"])
-        verdict = self._admission.judge(
-            Pair(
-                offers_tools=carries_tools(chat),
-                plain_text=is_plain_text(chat.messages),
-                status=200,
-                complete=True,
-                opted_out=False,
-                from_reference=True,
-                question=question,
-                answer=answer,
-                finish_reason="stop",
-                choices=1,
-                calls_tools=False,
-            )
-        )
+        """The example to keep; None where the rules of admission refuse it."""
+        verdict = judged(self.admission, asked_under(instructions, question), answer)
         if not verdict.admitted:
             return None
-        vector = self._embed(verdict.embedded_text)
+        vector = self.embed(verdict.embedded_text)
+        assert self.store.indexes is not None
         return NewExample(
             tenant=tenant,
-            scope=scope_,
+            scope=scope,
             question=verdict.question,
             answer=verdict.answer,
             embedded_text=verdict.embedded_text,
             vector=vector,
-            embedding_version=self._embedding_version,
-            source_engine=self._reference.info.name,
+            embedding_version=self.embedding_version,
+            source_engine=self.reference.info.name,
             request_id=id,
-            neighbours=tuple(self._nearest(tenant, vector, _TWIN_CANDIDATES)),
+            neighbours=tuple(self.store.indexes.nearest(tenant, vector, _TWIN_CANDIDATES)),
             instructions=instructions,
             synthetic=True,
         )

@@ -1,7 +1,7 @@
-"""Which words a tenant's contributors use together, told with noise: all that a private bank ever learns of their requests.
+"""Noisy counts of the words that a tenant's contributors use together: all that a private bank learns of their requests.
 
 Each contributor counts once per (scope, cell, word), and for a bounded number of them; cells are drawn in the space of
-embeddings before anybody asked anything. Counts get noise; those below a threshold are not told, nor that they exist.
+embeddings before anybody asked anything. Counts get noise; those below a threshold are not released, nor that they exist.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Bin = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much one contributor may say, over all requests of theirs."""
+    """How much one contributor may add to the counts, over all of their requests."""
 
     cells: int = 3
     """Of (scope, cell) at most."""

@@ -1,32 +1,77 @@
-"""Asks engines on behalf of a step of replay: nothing twice, nothing beyond the budget, nothing while traffic needs them.
+"""Sends a step's requests to engines: nothing twice, nothing beyond the budget, nothing while traffic needs the engine.
 
-Before a request leaves it is noted with the most it can cost; its answer is committed with what it did cost before anything
-else happens. So whoever goes on after a kill finds what was bought, and asks only for the rest.
+Before a request is sent it is stored with the most it can cost; its answer is stored with what it did cost before anything
+else happens. A run that is resumed after a kill finds what was paid for, and asks only for the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from engines.asking import Bill, NotAnswered, Said, ask, most_usd
 from engines.chat import ChatRequest
 from engines.engine import Engine
-from learning.replay.metrics import ReplayMetrics
+from learning.outcomes.judge import Judgement
+from learning.outcomes.verdicts import Judge, VerdictRequest
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import AskState, NewAsk, ReplayStep
 
 _LOOK_AGAIN_S = 0.25
 _BYTES_PER_TOKEN_AT_LEAST = 2
+_UNREAD = "unread"
+"""What is stored of a judge's reply without a verdict."""
 
 MayGoOn = Callable[[], Awaitable[None]]
-"""Returns when replay may ask an engine: at once while it is quiet, else once it is quiet again."""
+"""Returns when replay may ask an engine: at once while traffic is low, else once it is low again."""
+
+
+class ReplayMetrics:
+    """Series of one process. What a command on the side spends is in the store only (store.jobs.replay_jobs)."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.asks = Counter(
+            "understudy_replay_asks",
+            "Requests of replay to engines, by what became of them.",
+            ["engine", "purpose", "result"],
+            registry=registry,
+        )
+        self.cost = Counter(
+            "understudy_replay_cost_usd",
+            "Cost of replay in US dollars: answers, new questions and verdicts.",
+            ["engine", "purpose"],
+            registry=registry,
+        )
+        self.tokens = Counter(
+            "understudy_replay_tokens", "Tokens of replay.", ["engine", "kind"], registry=registry
+        )
+        self.steps = Counter(
+            "understudy_replay_steps",
+            "Examples replayed, by what came of it.",
+            ["kind", "result"],
+            registry=registry,
+        )
+        self.left = Gauge(
+            "understudy_replay_steps_left",
+            "Steps of the current run that are not done yet.",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self.running = Gauge(
+            "understudy_replay_running",
+            "Whether a run is under way: 1 while it asks, 0.5 while it waits for low traffic, 0 otherwise.",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
 
 
 async def always() -> None:
-    """May go on at any time: for who runs a replay by hand."""
+    """For a replay that is run by hand: at any time."""
 
 
 def text_of(said: Said) -> str:
@@ -38,13 +83,13 @@ def text_of(said: Said) -> str:
 
 @dataclass(slots=True)
 class Gate:
-    """When a run may ask: when traffic is low, and when the engine itself has room."""
+    """When a run may ask: while traffic is low, and while the engine itself has room."""
 
     may_go_on: MayGoOn = always
     pause_above: float = 0.8
     """Utilisation of an engine above which it is not asked, so that no request of replay ever stands in its queue."""
     waiting: int = 0
-    """Requests that wait here."""
+    """Requests that wait for either."""
 
     async def wait(self, engine: Engine) -> None:
         """Return when `engine` may be asked now."""
@@ -59,12 +104,12 @@ class Gate:
 
 
 class Asking:
-    """What one step may ask. `ask` with a key that was paid for before gives the same again, for nothing."""
+    """What one step asks. A key that was paid for before gives the same answer again, at no cost."""
 
     def __init__(
         self, jobs: ReplayJobs, step: ReplayStep, gate: Gate, metrics: ReplayMetrics, paid: dict[str, str]
     ) -> None:
-        """`paid`: what the step has bought already (ReplayJobs.paid)."""
+        """`paid`: what the step has paid for already, by key (ReplayAsks.paid)."""
         self._jobs = jobs
         self._step = step
         self._gate = gate
@@ -93,7 +138,8 @@ class Asking:
         id = await asyncio.wrap_future(
             self._jobs.asks.note(self._noted(key, engine, chat, most_tokens, purpose))
         )
-        bill, state, text = Bill({}), "unknown", ""
+        bill, text = Bill({}), ""
+        state: AskState = "unknown"
         said: Said | None = None
         try:
             said = await ask(engine, chat, most_tokens=most_tokens, bill=bill, purpose=purpose)
@@ -111,6 +157,34 @@ class Asking:
         self._paid[key] = text
         return text
 
+    async def compare(
+        self, key: str, judge: Judge, messages: Sequence[Mapping[str, Any]], ours: str, other: str
+    ) -> Judgement | None:
+        """How much better `ours` is than `other`; None unless each order has a verdict (Judge.compare).
+
+        Each verdict is remembered under `key`. Raises what `ask` raises, but NotAnswered: it counts as no verdict.
+        """
+
+        async def verdict(request: VerdictRequest) -> int | None:
+            def read(said: Said) -> str:
+                found = request.read(said.text)
+                return _UNREAD if found is None else str(found)
+
+            try:
+                known = await self.ask(
+                    f"{key}/{request.number}",
+                    judge.engine,
+                    request.chat,
+                    most_tokens=request.most_tokens,
+                    purpose="verdict",
+                    read=read,
+                )
+            except NotAnswered:
+                return None
+            return None if known == _UNREAD else int(known)
+
+        return await judge.compare(verdict, messages, ours, other, only_wins=True)
+
     def _noted(self, key: str, engine: Engine, chat: ChatRequest, most_tokens: int, purpose: str) -> NewAsk:
         info = engine.info
         return NewAsk(
@@ -124,12 +198,11 @@ class Asking:
             most_tokens=len(chat.body) // _BYTES_PER_TOKEN_AT_LEAST + 1 + most_tokens,
         )
 
-    def _write(self, id: int, state: str, bill: Bill, said: Said | None, text: str) -> Any:
-        known: AskState = "paid" if state == "paid" else "failed" if state == "failed" else "unknown"
+    def _write(self, id: int, state: AskState, bill: Bill, said: Said | None, text: str) -> Future[None]:
         return self._jobs.asks.answered(
             id,
-            known,
-            cost_usd=0.0 if known == "unknown" else bill.usd,
+            state,
+            cost_usd=0.0 if state == "unknown" else bill.usd,
             prompt_tokens=said.usage.prompt_tokens if said else 0,
             completion_tokens=said.usage.completion_tokens if said else 0,
             latency_s=said.latency_s if said else 0.0,

@@ -1,32 +1,35 @@
 """Distil: the reference engine answers an example's question again, a few times, and the best answer stays (EchoLM §4.3.1).
 
-What the bank says to the same question elsewhere is compared first, since it costs nothing to ask. An answer takes the
+What other examples answer to the same question is compared first, since nobody has to be asked for it. An answer takes the
 incumbent's place only if a judge finds it better, in both orders and by more than a tie; the old one can be restored.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engines.chat import estimated_tokens
 from learning.outcomes.judge import quality
+from learning.outcomes.verdicts import Judge
 from learning.replay.asking import Asking
-from learning.replay.material import Engines, Material, request
-from learning.replay.verdicts import Judge
+from learning.replay.material import Material, NotReplayable, Subject, request
 from router.digest import asked_under
 from store.examples.twins import agrees
 from store.examples.versions import Replacement, replace_answer, replaceable
 from store.jobs.replay_jobs import ReplayJobs, finish_step
-from store.jobs.replay_records import ReplayStep, StepState
+from store.jobs.replay_records import ReplayStep
 from store.records import Example
 
 
 @dataclass(slots=True)
-class _Champion:
+class _Best:
+    """The best answer so far."""
+
     answer: str
     engine: str
     incumbent_quality: float = 1.0
@@ -35,82 +38,63 @@ class _Champion:
     incumbent: bool = True
 
 
+@dataclass(frozen=True, slots=True)
 class Distil:
     """Work of kind `distil` (learning.replay.run.StepWork)."""
 
-    def __init__(
-        self,
-        material: Material,
-        jobs: ReplayJobs,
-        judge: Judge,
-        *,
-        samples: int = 3,
-        max_tokens: int = 1024,
-        fields: Mapping[str, Any] | None = None,
-    ) -> None:
-        """`samples`: answers asked for at most. `fields`: further ones of those requests, such as a temperature."""
-        self._material = material
-        self._jobs = jobs
-        self._judge = judge
-        self._samples = samples
-        self._max_tokens = max_tokens
-        self._fields = dict(fields or {})
+    material: Material
+    jobs: ReplayJobs
+    judge: Judge
+    samples: int = 3
+    """Answers asked for at most."""
+    max_tokens: int = 1024
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of these requests, such as a temperature."""
 
     async def __call__(self, step: ReplayStep, asking: Asking) -> str:
         """See StepWork."""
-        material = self._material
-        example = await asyncio.to_thread(material.example, step.plan.tenant, step.plan.example_id)
-        if example is None or not replaceable(example):
-            return await self._skip(step, "gone" if example is None else "held")
-        instructions = await asyncio.to_thread(material.instructions, example)
-        engines = material.engines_for(example)
-        if instructions is None or engines is None:
-            return await self._skip(step, "instructions_not_kept" if engines else "no_engine")
-        best = await self._best(step, asking, example, instructions, engines)
-        return await self._apply(step, example, best)
+        subject = await asyncio.to_thread(self.material.subject, step.plan.tenant, step.plan.example_id)
+        if not replaceable(subject.example):
+            raise NotReplayable("held")
+        best = await self._best(asking, subject)
+        return await self._apply(step, subject.example, best)
 
-    async def _best(
-        self, step: ReplayStep, asking: Asking, example: Example, instructions: str, engines: Engines
-    ) -> _Champion:
-        material = self._material
-        fields = asked_under(instructions, example.question)
-        best = _Champion(example.answer, example.source_engine)
+    async def _best(self, asking: Asking, subject: Subject) -> _Best:
+        example, reference = subject.example, subject.engines.reference
+        fields = asked_under(subject.instructions, example.question)
+        best = _Best(example.answer, example.source_engine)
         seen = [example.answer]
-        for number, answer in enumerate(await asyncio.to_thread(material.twins_answers, example)):
+        for number, answer in enumerate(await asyncio.to_thread(self.material.twins_answers, example)):
             if not any(agrees(answer, known) for known in seen):
                 seen.append(answer)
                 await self._challenge(asking, f"twin/{number}", fields, best, answer, example.source_engine)
-        reference = engines.reference
-        for number in range(self._samples):
+        for number in range(self.samples):
             chat = request(
-                reference, instructions, example.question, max_tokens=self._max_tokens, **self._fields
+                reference,
+                subject.instructions,
+                example.question,
+                max_tokens=self.max_tokens,
+                **self.fields,
             )
             answer = await asking.ask(
-                f"answer/{number}", reference, chat, most_tokens=self._max_tokens, purpose="answer"
+                f"answer/{number}", reference, chat, most_tokens=self.max_tokens, purpose="answer"
             )
-            verdict = await asyncio.to_thread(material.admitted, fields, answer)
+            verdict = await asyncio.to_thread(self.material.admitted, fields, answer)
             if not verdict.admitted:
                 continue
             if any(agrees(verdict.answer, known) for known in seen):
                 # Two that were given independently say the same: a third would tell little.
                 break
             seen.append(verdict.answer)
-            await self._challenge(
-                asking, f"sample/{number}", fields, best, verdict.answer, reference.info.name
-            )
+            name = reference.info.name
+            await self._challenge(asking, f"sample/{number}", fields, best, verdict.answer, name)
         return best
 
     async def _challenge(
-        self,
-        asking: Asking,
-        key: str,
-        fields: Mapping[str, Any],
-        best: _Champion,
-        answer: str,
-        engine: str,
+        self, asking: Asking, key: str, fields: Mapping[str, Any], best: _Best, answer: str, engine: str
     ) -> None:
         """Have an answer compared with the best so far; it takes its place if it is better."""
-        found = await self._judge.compare(asking, f"verdict/{key}", fields["messages"], answer, best.answer)
+        found = await asking.compare(f"verdict/{key}", self.judge, fields["messages"], answer, best.answer)
         if found is None:
             return
         best.judged += 1
@@ -119,8 +103,8 @@ class Distil:
         if found.result == "win":
             best.answer, best.engine, best.incumbent = answer, engine, False
 
-    async def _apply(self, step: ReplayStep, example: Example, best: _Champion) -> str:
-        """Change the bank and say so in one transaction: a kill between the two would do it again, or never."""
+    async def _apply(self, step: ReplayStep, example: Example, best: _Best) -> str:
+        """Change the bank and finish the step in one transaction: a kill between the two would repeat or lose it."""
         detail = {
             "judged": best.judged,
             "incumbent_quality": round(best.incumbent_quality, 4),
@@ -128,8 +112,8 @@ class Distil:
         }
         if best.incumbent:
             result = "kept" if best.judged else "agreed"
-            await asyncio.wrap_future(self._jobs.finish(step.id, "done", result, detail))
-            self._material.store.examples.ledger.note_quality(example.id, best.incumbent_quality)
+            await asyncio.wrap_future(self.jobs.finish(step.id, "done", result, detail))
+            self.material.store.examples.ledger.note_quality(example.id, best.incumbent_quality)
             return result
         replacement = Replacement(
             tenant=example.tenant,
@@ -143,17 +127,12 @@ class Distil:
             quality=1.0,
         )
 
-        def apply(connection: Any) -> str:
-            result = (
-                "replaced" if replace_answer(connection, replacement, time.time()) else "changed_meanwhile"
-            )
-            state: StepState = "done" if result == "replaced" else "skipped"
-            finish_step(connection, step.id, state, result, detail)
-            return result
+        def apply(connection: sqlite3.Connection) -> str:
+            if replace_answer(connection, replacement, time.time()):
+                finish_step(connection, step.id, "done", "replaced", detail)
+                return "replaced"
+            finish_step(connection, step.id, "skipped", "changed_meanwhile", detail)
+            return "changed_meanwhile"
 
-        await asyncio.wrap_future(self._jobs.finish(step.id, "paid", ""))
-        return await asyncio.wrap_future(self._material.store.examples.write(apply))
-
-    async def _skip(self, step: ReplayStep, why: str) -> str:
-        await asyncio.wrap_future(self._jobs.finish(step.id, "skipped", why))
-        return why
+        await asyncio.wrap_future(self.jobs.finish(step.id, "paid", ""))
+        return await asyncio.wrap_future(self.material.store.examples.write(apply))

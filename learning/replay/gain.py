@@ -1,6 +1,6 @@
 """How much there is to gain from improving an example, or from writing one beside it (EchoLM, arXiv 2501.12689, §4.3.1).
 
-Pure figures: where they are gathered is store.examples.accounting's, who spends money on them learning.replay.plan's.
+Pure functions. store.examples.accounting accumulates gains per use; learning.replay.plan spends money by them.
 """
 
 from __future__ import annotations

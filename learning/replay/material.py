@@ -1,6 +1,6 @@
-"""What replay works with: a tenant's own examples, how each can be asked again, and which engines are for which example.
+"""Reads what replay works with: a tenant's own examples, how each can be asked again, and by which engines.
 
-Everything is read under the example's own tenant. What another tenant lends is read by nobody here.
+Everything is read under the example's own tenant; what another tenant lends is never read.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from engines.engine import Engine
 from learning.bank.demonstrations import as_chat
 from router.digest import NO_INSTRUCTIONS, asked_under, carries_tools, is_plain_text, question, scope_of
 from store.admission import Admission, Pair, Verdict
+from store.examples.gains import vectors_of
 from store.examples.instructions import instructions_of
 from store.examples.twins import TwinRule, same_question
+from store.examples.vectors import from_blob
 from store.records import Example
 from store.store import Memory as Store
 
@@ -33,8 +35,21 @@ class Engines:
     generator: Engine
 
 
+class NotReplayable(Exception):
+    """An example that cannot be replayed now. The text is a code: gone, held, no_engine or instructions_not_kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An example that can be replayed."""
+
+    example: Example
+    instructions: str
+    engines: Engines
+
+
 class Material:
-    """Over an open store with an index."""
+    """Over an open store with an index. Its methods block."""
 
     def __init__(
         self,
@@ -56,16 +71,18 @@ class Material:
         self._engine = engine
         self._generator = generator
 
-    def example(self, tenant: str, id: int) -> Example | None:
-        """The tenant's own example; None where it is gone. Blocks."""
-        return self.store.examples.get(tenant, id)
-
-    def instructions(self, example: Example) -> str | None:
-        """Under what it was asked; None where that was not kept, so that it cannot be asked again. Blocks."""
-        kept = instructions_of(self.store.db, example.tenant, example.scope)
-        if kept is None and example.scope == scope_of(NO_INSTRUCTIONS):
-            return NO_INSTRUCTIONS
-        return kept
+    def subject(self, tenant: str, id: int) -> Subject:
+        """The tenant's own example with all that asking it again takes. Raises NotReplayable."""
+        example = self.store.examples.get(tenant, id)
+        if example is None:
+            raise NotReplayable("gone")
+        engines = self.engines_for(example)
+        if engines is None:
+            raise NotReplayable("no_engine")
+        instructions = kept_instructions(self.store, example)
+        if instructions is None:
+            raise NotReplayable("instructions_not_kept")
+        return Subject(example, instructions, engines)
 
     def engines_for(self, example: Example) -> Engines | None:
         """By the model whose engine answered it; for an example from elsewhere the first model. None without a model."""
@@ -81,17 +98,20 @@ class Material:
             self._engines[self._generator or reference],
         )
 
-    def twins_answers(self, example: Example) -> list[str]:
-        """What the bank says elsewhere to the very same question: answers that are there already. Blocks."""
-        vector = self._vector(example)
+    def nearest(self, tenant: str, ids: Sequence[int], count: int) -> dict[int, list[tuple[int, float]]]:
+        """Each example's `count` nearest others: (id, cosine similarity). Those without a vector yet are left out."""
         indexes = self.store.indexes
-        if vector is None or indexes is None:
-            return []
-        near = [
-            id
-            for id, similarity in indexes.nearest(example.tenant, vector, _TWINS + 1)
-            if id != example.id and similarity >= self._twin_rule.min_similarity
-        ]
+        assert indexes is not None, "a replay's store has an index"
+        found = {}
+        for id, blob in vectors_of(self.store.db, tenant, list(ids), indexes.version).items():
+            pairs = indexes.nearest(tenant, from_blob(blob), count + 1)
+            found[id] = [pair for pair in pairs if pair[0] != id][:count]
+        return found
+
+    def twins_answers(self, example: Example) -> list[str]:
+        """What other examples of the bank answer to the very same question."""
+        pairs = self.nearest(example.tenant, [example.id], _TWINS).get(example.id, [])
+        near = [id for id, similarity in pairs if similarity >= self._twin_rule.min_similarity]
         return [
             twin.answer
             for twin in self.store.examples.by_ids(example.tenant, near, serving=False)
@@ -99,30 +119,39 @@ class Material:
         ]
 
     def admitted(self, fields: Mapping[str, Any], answer: str) -> Verdict:
-        """What the rules that every pair must pass say of an answer of the reference's. About a millisecond of CPU."""
-        chat = as_chat(dict(fields))
-        return self._admission.judge(
-            Pair(
-                offers_tools=carries_tools(chat),
-                plain_text=is_plain_text(chat.messages),
-                status=200,
-                complete=True,
-                opted_out=False,
-                from_reference=True,
-                question=question(chat.messages),
-                answer=answer,
-                finish_reason="stop",
-                choices=1,
-                calls_tools=False,
-            )
+        """What the rules of admission say of a new answer: see `judged`."""
+        return judged(self._admission, fields, answer)
+
+
+def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verdict:
+    """What the rules of admission say of an answer that a reference engine gave to a request with these fields.
+
+    About a millisecond of CPU.
+    """
+    chat = as_chat(dict(fields))
+    return admission.judge(
+        Pair(
+            offers_tools=carries_tools(chat),
+            plain_text=is_plain_text(chat.messages),
+            status=200,
+            complete=True,
+            opted_out=False,
+            from_reference=True,
+            question=question(chat.messages),
+            answer=answer,
+            finish_reason="stop",
+            choices=1,
+            calls_tools=False,
         )
+    )
 
-    def _vector(self, example: Example) -> Any:
-        from store.examples.gains import vectors_of
-        from store.examples.vectors import from_blob
 
-        blobs = vectors_of(self.store.db, example.tenant, [example.id], example.embedding_version)
-        return from_blob(blobs[example.id]) if example.id in blobs else None
+def kept_instructions(store: Store, example: Example) -> str | None:
+    """The instructions an example was asked under; None where they were not kept. Blocks."""
+    kept = instructions_of(store.db, example.tenant, example.scope)
+    if kept is None and example.scope == scope_of(NO_INSTRUCTIONS):
+        return NO_INSTRUCTIONS
+    return kept
 
 
 def request(engine: Engine, instructions: str, asked: str, **more: Any) -> ChatRequest:

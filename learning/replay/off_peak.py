@@ -1,27 +1,40 @@
-"""What a usual week looks like, hour by hour, and from how many requests in flight on it is not quiet any more.
+"""Tells when traffic is low: learns the load of a usual week, and opens a gate while the load is below its quiet hours'.
 
 The load of an hour is the mean number of requests in flight: their summed durations over its length (Little's law).
-EchoLM (§4.3) runs replay "when the load is low"; how low is not said there, and this is our answer.
+EchoLM (arXiv 2501.12689, §4.3) runs replay "when the load is low"; how low is not said there, and this is our answer.
+Workers write how many requests they have in flight four times a second, and the gate looks five times a second.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
 import numpy as np
 import numpy.typing as npt
+import structlog
+
+from store.decisions.hourly_load import first_request_s, hourly_load
+from store.jobs.live_load import LiveLoad
+from store.store import Memory as Store
+
+log = structlog.get_logger(__name__)
 
 HOURS = 168
 _HOUR_S = 3600
+_WEEK_S = 7 * 24 * _HOUR_S
+_LEARN_AGAIN_S = 3600.0
 _PRIOR_WEEKS = 1.0
 """How many observed weeks the coarser mean is worth, where an hour of the week was seen only a few times."""
 _WINSORISED = 0.98
 """Hours above this quantile of all observed ones count as if they were at it: one outage or one batch teaches no habit."""
 _SURELY = 0.95
 """A quiet hour's own ups and downs stay within the limit with this probability."""
+_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +49,6 @@ class UsualWeek:
     """The load up to which an hour counts as quiet."""
     limit: int
     """Requests in flight that a quiet hour hardly ever exceeds."""
-
-    def quiet(self, at: datetime) -> bool:
-        """Whether the hour of `at` is usually quiet. `at` is in the week's own time zone."""
-        return self.in_flight[hour_of_week(at)] <= self.quiet_in_flight
 
     def quietest_hour(self, weekday: int) -> int:
         """The hour of day, 0 to 23, that is usually quietest on a day of the week (0 is Monday); the earliest of equals."""
@@ -112,3 +121,129 @@ def poisson_quantile(mean: float, probability: float) -> int:
         if term == 0.0 and n > mean:
             break
     return n
+
+
+@dataclass(slots=True)
+class Quiet:
+    """Which load counts as low; may be changed while a gate is watching."""
+
+    limit: int
+    """Requests in flight up to which replay goes on."""
+    calm_s: float
+    """How long the load must have been low before the gate opens again, in seconds."""
+
+
+class OffPeakGate:
+    """`watch` is the task that keeps it up to date; `may_go_on` waits until it is open."""
+
+    def __init__(
+        self,
+        look: Callable[[], LiveLoad],
+        quiet: Quiet,
+        *,
+        look_every_s: float = _LOOK_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`look` reads a few small files; it is called on the event loop of the process that replays."""
+        self._look = look
+        self._quiet = quiet
+        self._look_every_s = look_every_s
+        self._clock = clock
+        self._open = asyncio.Event()
+        self._quiet_since: float | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether `may_go_on` would return at once."""
+        return self._open.is_set()
+
+    async def may_go_on(self) -> None:
+        """Return when traffic is low. Cancelling is safe."""
+        await self._open.wait()
+
+    async def watch(self) -> None:
+        """Look again and again until cancelled. Begins open if traffic is low right now."""
+        first = True
+        while True:
+            self.step(at_once=first)
+            first = False
+            await asyncio.sleep(self._look_every_s)
+
+    def step(self, *, at_once: bool = False) -> None:
+        """Look once. `at_once`: open without waiting for `calm_s`."""
+        now_s = self._clock()
+        try:
+            load = self._look()
+        except OSError as error:
+            # How busy it is is not known: it counts as busy.
+            load = LiveLoad(0, 0, 1)
+            log.error("live_load_unreadable", error=error)
+        if load.silent or load.in_flight > self._quiet.limit:
+            self._quiet_since = None
+            if self._open.is_set():
+                self._open.clear()
+                log.info(
+                    "off_peak_over",
+                    in_flight=load.in_flight,
+                    silent=load.silent,
+                    limit=self._quiet.limit,
+                )
+            return
+        if self._quiet_since is None:
+            self._quiet_since = now_s
+        if not self._open.is_set() and (at_once or now_s - self._quiet_since >= self._quiet.calm_s):
+            self._open.set()
+            log.info("off_peak", in_flight=load.in_flight, limit=self._quiet.limit)
+
+
+@dataclass(slots=True)
+class UsualTraffic:
+    """Learns, again every hour, what a usual week looks like, and sets the limit of `quiet` by it."""
+
+    store: Store
+    quiet: Quiet
+    zone: tzinfo
+    weeks: int = 4
+    """Weeks of requests it is learnt from."""
+    quiet_share: float = 0.25
+    """Share of a usual week's hours that counts as quiet."""
+    min_in_flight: int = 2
+    """The limit is never lower."""
+    max_in_flight: int | None = None
+    """The limit is never higher."""
+    week: UsualWeek = field(default_factory=lambda: UsualWeek((0.0,) * HOURS, 0, 0.0, 0))
+
+    async def keep_learning(self) -> None:
+        """Never returns."""
+        while True:
+            try:
+                await asyncio.to_thread(self.learn, time.time())
+            except Exception as error:
+                # The last week known, or the lowest limit, goes on being right enough.
+                log.error("usual_week_unknown", error=error)
+            await asyncio.sleep(_LEARN_AGAIN_S)
+
+    def learn(self, now_s: float) -> UsualWeek:
+        """Learn from the whole hours of the last weeks, the first one on record left out: it may have begun in its midst."""
+        began_s = first_request_s(self.store.db)
+        since_s = max(now_s - self.weeks * _WEEK_S, now_s if began_s is None else began_s)
+        first, end = math.ceil(since_s / _HOUR_S), int(now_s // _HOUR_S)
+        hours = hourly_load(self.store.db, since_s=first * _HOUR_S, until_s=end * _HOUR_S)
+        self.week = usual_week(
+            {hour.hour: hour.busy_s for hour in hours},
+            first_hour=first,
+            end_hour=end,
+            zone=self.zone,
+            quiet_share=self.quiet_share,
+        )
+        limit = max(self.min_in_flight, self.week.limit)
+        if self.max_in_flight is not None:
+            limit = min(limit, self.max_in_flight)
+        self.quiet.limit = limit
+        log.info(
+            "usual_week",
+            hours=self.week.observed_hours,
+            quiet_in_flight=round(self.week.quiet_in_flight, 3),
+            limit=limit,
+        )
+        return self.week

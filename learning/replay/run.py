@@ -1,25 +1,37 @@
-"""Runs a replay: takes the steps of its plan one after another, a few at a time, until they, the budget or the quiet end.
+"""Runs replays, one at a time whichever process asks: plans, takes the plan's steps a few at a time, resumes, takes back.
 
-It may die at any moment. Whoever begins the same run again goes on where it was: a step that is done is not done again, and
-what was paid for is not paid for again.
+The process may die at any moment. Whoever takes the same run up again goes on where it was: a step that is done is not done
+again, and what was paid for is not paid for again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
 
 import structlog
 
 from engines.asking import NotAnswered
-from learning.replay.asking import Asking, Gate, MayGoOn, always
-from learning.replay.metrics import ReplayMetrics
+from learning.replay.asking import Asking, Gate, MayGoOn, ReplayMetrics, always
+from learning.replay.material import NotReplayable
+from learning.replay.plan import Order, Planner
+from store.examples.versions import Undone, undo_example, undo_run
+from store.jobs.exclusive import NotAlone, alone
 from store.jobs.replay_asks import BudgetSpent, StopAsked
-from store.jobs.replay_jobs import ReplayJobs
-from store.jobs.replay_records import ReplayRun, ReplaySpent, ReplayStep, RunState, StepKind
+from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun, ReplayJobs
+from store.jobs.replay_records import (
+    NewStep,
+    ReplayBudget,
+    ReplayRun,
+    ReplaySpent,
+    ReplayStep,
+    RunState,
+    StepKind,
+)
+from store.store import Memory as Store
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +39,13 @@ _HEARTBEAT_S = 5.0
 _PAUSED_AFTER_S = 0.25
 _GIVE_UP_AFTER = 8
 """Steps without an answer in a row: the engine is down, and the rest of the plan would fare no better."""
+_UNFINISHED: tuple[RunState, ...] = ("interrupted", "stopped", "failed", "running", "paused")
+"""A run whose process was killed still seems to be running; only its lock tells: see Replay.take_up."""
+
+StepWork = Callable[[ReplayStep, Asking], Awaitable[str]]
+"""Does one kind of step, finishes it in the store (ReplayJobs.finish), and gives the result's code.
+
+Raises NotReplayable and what Asking.ask raises. Called again after a kill, it asks the same under the same keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +59,12 @@ class Progress:
     spent: ReplaySpent
 
 
-class StepWork(Protocol):
-    """Does one kind of step."""
-
-    async def __call__(self, step: ReplayStep, asking: Asking) -> str:
-        """Do it and say what came of it (ReplayJobs.finish); gives the result's code.
-
-        Raises what Asking.ask raises. Called again after a kill, it asks the same under the same keys.
-        """
-        ...
-
-
-class Order(Protocol):
-    """Which step comes next; see learning.replay.order. Its methods may block."""
-
-    def __len__(self) -> int: ...
-
-    def take(self) -> ReplayStep | None: ...
-
-    def came_of(self, step: ReplayStep, result: str) -> None: ...
-
-
-class AsPlanned:
-    """One step after another."""
-
-    def __init__(self, steps: Sequence[ReplayStep]) -> None:
-        """`steps`: all of the run, done or not."""
-        self._left = deque(step for step in steps if step.state not in ("done", "skipped"))
-
-    def __len__(self) -> int:
-        return len(self._left)
-
-    def take(self) -> ReplayStep | None:
-        """The next."""
-        return self._left.popleft() if self._left else None
-
-    def came_of(self, step: ReplayStep, result: str) -> None:
-        """Changes nothing."""
+Watch = Callable[[Progress], Awaitable[None]]
+"""Is told how far a run is, whenever that changes and every few seconds."""
 
 
 class ReplayRunner:
-    """`run` one run at a time, on the event loop. Whoever calls it holds the lock of replay (store.jobs.exclusive)."""
+    """Carries out planned runs, one at a time, on the event loop. Whoever calls `run` holds replay's lock (Replay)."""
 
     def __init__(
         self,
@@ -88,7 +72,7 @@ class ReplayRunner:
         work: Mapping[StepKind, StepWork],
         metrics: ReplayMetrics,
         *,
-        order: Callable[[Sequence[ReplayStep]], Order] = AsPlanned,
+        order: Callable[[Sequence[ReplayStep]], Order] = Order,
         in_flight: int = 4,
         pause_above: float = 0.8,
         heartbeat_s: float = _HEARTBEAT_S,
@@ -107,7 +91,7 @@ class ReplayRunner:
         self,
         run_id: int,
         may_go_on: MayGoOn = always,
-        progress: Callable[[Progress], Awaitable[None]] | None = None,
+        progress: Watch | None = None,
     ) -> ReplayRun:
         """Carry a planned run out, as far as it goes; gives it as it is then.
 
@@ -119,7 +103,7 @@ class ReplayRunner:
         try:
             steps = await asyncio.to_thread(self._jobs.steps, run_id)
             left = await asyncio.to_thread(self._order, steps)
-            state = _Under(run, left, len(steps), Gate(may_go_on, self._pause_above))
+            state = _Running(run, left, len(steps), Gate(may_go_on, self._pause_above))
             log.info("replay_began", run=run_id, steps=len(steps), left=len(left))
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch(state, progress), name="replay watch")
@@ -143,17 +127,15 @@ class ReplayRunner:
         assert found is not None
         return found
 
-    async def _work_off(self, state: _Under) -> None:
+    async def _work_off(self, state: _Running) -> None:
         while not state.over and state.unanswered < _GIVE_UP_AFTER:
             step = await state.next()
             if step is None:
                 return
-            work = self._work.get(step.plan.kind)
-            if work is None:
-                continue
             paid = await asyncio.to_thread(self._jobs.asks.paid, step.id)
+            asking = Asking(self._jobs, step, state.gate, self._metrics, paid)
             try:
-                result = await work(step, Asking(self._jobs, step, state.gate, self._metrics, paid))
+                result = await self._done(step, asking)
                 state.unanswered = 0
             except BudgetSpent as spent:
                 # Others may still have what they need of it; this worker looks no further.
@@ -176,7 +158,14 @@ class ReplayRunner:
             await state.note(step, result)
             self._metrics.steps.labels(step.plan.kind, result).inc()
 
-    async def _watch(self, state: _Under, progress: Callable[[Progress], Awaitable[None]] | None) -> None:
+    async def _done(self, step: ReplayStep, asking: Asking) -> str:
+        try:
+            return await self._work[step.plan.kind](step, asking)
+        except NotReplayable as error:
+            await asyncio.wrap_future(self._jobs.finish(step.id, "skipped", str(error)))
+            return str(error)
+
+    async def _watch(self, state: _Running, progress: Watch | None) -> None:
         """Keep the run's row, the gauges and whoever watches up to date."""
         paused_since, said = 0.0, 0.0
         clock = asyncio.get_running_loop().time
@@ -192,20 +181,20 @@ class ReplayRunner:
                 if told is None or told[0] != now_state:
                     log.info("replay_state", run=state.run.id, state=now_state, done=state.done)
                 told, said = (now_state, state.done), now
-                note = "waits for quiet" if now_state == "paused" else ""
+                note = "waits for low traffic" if now_state == "paused" else ""
                 await asyncio.wrap_future(self._jobs.alive(state.run.id, now_state, note))
                 if progress is not None:
                     await progress(await self._progress(state, now_state))
             await asyncio.sleep(_PAUSED_AFTER_S)
 
-    async def _progress(self, state: _Under, now: RunState) -> Progress:
+    async def _progress(self, state: _Running, now: RunState) -> Progress:
         spent = await asyncio.to_thread(self._jobs.asks.spent, state.run.id)
         return Progress(state.run.id, now, state.steps - len(state.left), state.steps, spent)
 
 
 @dataclass(slots=True)
-class _Under:
-    """A run under way."""
+class _Running:
+    """The state of a run that is being carried out."""
 
     run: ReplayRun
     left: Order
@@ -239,3 +228,121 @@ class _Under:
         if why:
             return "stopped", why
         return "done", f"{self.failed} steps got no answer" if self.failed else ""
+
+
+class Replay:
+    """Plans and carries out replays over an open store with an index."""
+
+    def __init__(
+        self,
+        store: Store,
+        planner: Planner,
+        runner: ReplayRunner,
+        lock_file: Path,
+    ) -> None:
+        """`lock_file`: the same for every process."""
+        self.store = store
+        self.jobs = store.replay
+        self.planner = planner
+        self._runner = runner
+        self._lock_file = lock_file
+
+    async def plan(self, budget: ReplayBudget, tenant: str = "") -> list[NewStep]:
+        """What a run would do for a tenant, or for all, best first. Asks no engine and changes nothing."""
+        return await asyncio.to_thread(self.planner.plan, budget, tenant)
+
+    async def run(
+        self,
+        budget: ReplayBudget,
+        tenant: str = "",
+        *,
+        asked_by: str = "command",
+        may_go_on: MayGoOn = always,
+        progress: Watch | None = None,
+    ) -> ReplayRun:
+        """Plan and run. Raises AnotherReplayRuns while any process runs one, and what the store raises."""
+        with self._only_one():
+            await asyncio.wrap_future(self.jobs.interrupt_dead())
+            run_id = await asyncio.wrap_future(self.jobs.want(tenant, budget, asked_by=asked_by))
+            return await self._planned_and_run(run_id, budget, tenant, may_go_on, progress)
+
+    async def take_up(
+        self,
+        run_id: int,
+        may_go_on: MayGoOn = always,
+        *,
+        progress: Watch | None = None,
+        budget: ReplayBudget | None = None,
+    ) -> ReplayRun:
+        """Run what somebody wanted, or go on with a run that ended before its plan did. `budget`: another one from now on.
+
+        Raises AnotherReplayRuns, NotThatRun.
+        """
+        with self._only_one():
+            await asyncio.wrap_future(self.jobs.interrupt_dead())
+            run = await asyncio.to_thread(self.jobs.run, run_id)
+            if run is None:
+                raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
+            if budget is not None:
+                await asyncio.wrap_future(self.jobs.widen(run_id, budget))
+            return await self._planned_and_run(run_id, budget or run.budget, run.tenant, may_go_on, progress)
+
+    def unfinished(self, tenant: str | None = None) -> ReplayRun | None:
+        """The latest run that ended before its plan did, or still goes on. Blocks."""
+        for run in self.jobs.runs(limit=20, tenant=tenant, states=_UNFINISHED):
+            left = self.jobs.progress(run.id)
+            if any(left.get(state) for state in ("planned", "asked", "paid")):
+                return run
+        return None
+
+    async def _planned_and_run(
+        self,
+        run_id: int,
+        budget: ReplayBudget,
+        tenant: str,
+        may_go_on: MayGoOn,
+        progress: Watch | None,
+    ) -> ReplayRun:
+        if not await asyncio.to_thread(self.jobs.progress, run_id):
+            await asyncio.wrap_future(self.jobs.plan(run_id, await self.plan(budget, tenant)))
+        ended = await self._runner.run(run_id, may_go_on, progress)
+        spent = await asyncio.to_thread(self.jobs.asks.spent, run_id)
+        log.info(
+            "replay_spent",
+            run=run_id,
+            usd=round(spent.usd, 6),
+            unknown_usd=round(spent.unknown_usd, 6),
+            tokens=spent.tokens,
+            engines_s=round(spent.seconds, 1),
+        )
+        return ended
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        try:
+            with alone(self._lock_file):
+                yield
+        except NotAlone:
+            raise AnotherReplayRuns("another process runs a replay on this data folder") from None
+
+
+async def take_back_run(store: Store, run_id: int) -> Undone:
+    """Undo all that a run did to the bank: old answers come back, examples that it wrote go.
+
+    What a person changed since stays. Raises NotThatRun for a run that is not there or still goes on.
+    """
+    run = await asyncio.to_thread(store.replay.run, run_id)
+    if run is None:
+        raise NotThatRun(f"there is no run {run_id}; `understudy replay list` shows them")
+    if run.state in ("running", "paused", "wanted"):
+        raise NotThatRun(f"run {run_id} is {run.state}: stop it first")
+    done = await asyncio.wrap_future(store.examples.write(lambda connection: undo_run(connection, run_id)))
+    await asyncio.wrap_future(store.replay.end(run_id, "undone", f"{done.left} changed since and left alone"))
+    return done
+
+
+async def take_back_example(store: Store, tenant: str, example_id: int) -> Undone:
+    """Give an example the answer it had before its last replay."""
+    return await asyncio.wrap_future(
+        store.examples.write(lambda connection: undo_example(connection, tenant, example_id))
+    )

@@ -1,7 +1,7 @@
 """The seam of what learns: how good would each way to answer be? Whoever weighs that against cost asks through here.
 
 A bandit estimates quality only. Cost and latency are known or measured, so nothing is gained by learning them, and the
-dial, the load and the exploration can change without anything learnt becoming wrong (docs/routing.md).
+dial, the load and the exploration can change without anything learnt becoming wrong (docs/explanation/routing.md).
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class VowpalBandit:
         lines = self._examples(scene)
         for index, quality in lesson.qualities.items():
             # A probability of 1: each action's quality is regressed on what the draw depended on, so that importance
-            # weights would correct nothing, and they make the model worse (docs/routing.md).
+            # weights would correct nothing, and they make the model worse (docs/explanation/routing.md).
             label = self._vw.CBLabel(label=(0, base[index] - quality, 1.0), weight=lesson.weight)
             lines[1 + index].set_label(label)
             self._workspace.learn_one(lines)

@@ -3,7 +3,8 @@
 Nadaraya-Watson regression (Nadaraya 1964, Watson 1964) over online k-means centroids (MacQueen 1967) instead of over
 every past request: its cost and size do not grow, it learns from one outcome at a time, old outcomes fade, and no single
 request's vector is kept once others have joined its landmark. Near is near in what a request is about (its embedding) and
-in what it looks like (lengths, numbers, shape of the task) together: either alone predicts worse (docs/routing.md).
+in what it looks like (lengths, numbers, shape of the task) together: either alone predicts worse
+(docs/explanation/routing.md).
 """
 
 from __future__ import annotations

@@ -42,32 +42,6 @@ NUMBER_WORDS = _mapping("""
 """)
 """Without "one", "un", "eine" and the like, which are articles far more often than numbers."""
 
-UNITS = _words("""
-    mm cm m km inch inches ft foot feet yard yards mile miles mg g kg gram grams kilogram kilograms kilo
-    kilos lb lbs pound pounds oz ounce ounces ton tons tonne tonnes ml l liter liters litre litres gallon
-    gallons cup cups pint pints ms sec second seconds min minute minutes hour hours day days week weeks month
-    months year years decade decades century celsius fahrenheit kelvin degree degrees radian radians byte bytes
-    kb mb gb tb kib mib gib bit bits mbps watt watts kw kwh volt volts amp amps hz khz mhz ghz percent % ‰ $ € £
-    ¥ ₹ usd eur gbp inr jpy cny dollar dollars euro euros rupee rupees yen yuan acre acres hectare hectares
-    calorie calories kcal joule joules psi bar pascal mph kph
-""")
-BESIDE_NUMBERS = _words("""
-    second seconds sec minute minutes min hour hours day days week weeks month months year years decade decades
-    century degree degrees cup cups bit bits yard yards foot feet ton tons tonne tonnes pound pounds m g l
-    bar
-""")
-"""These count only beside a number: "these days" measures nothing."""
-UNIT_NAMES = _mapping("""
-    inches=inch feet=foot ft=foot yards=yard miles=mile gram=g grams=g kilogram=kg kilograms=kg kilo=kg
-    kilos=kg lbs=lb pound=lb pounds=lb ounce=oz ounces=oz tons=ton tonne=ton tonnes=ton liter=l liters=l litre=l
-    litres=l gallons=gallon cups=cup pints=pint sec=second seconds=second min=minute minutes=minute hours=hour
-    days=day weeks=week months=month years=year decades=decade degrees=degree radians=radian bytes=byte bits=bit
-    watts=watt volts=volt amps=amp percent=% $=usd dollar=usd dollars=usd €=eur euro=eur euros=eur £=gbp ₹=inr
-    rupee=inr rupees=inr ¥=jpy yen=jpy yuan=cny acres=acre hectares=hectare calories=calorie kcal=calorie
-    joules=joule
-""")
-"""One name per unit, where there are several."""
-
 CALENDAR = _words("""
     january february march april june july august september october november december monday tuesday wednesday
     thursday friday saturday sunday today tomorrow yesterday tonight morning afternoon evening night weekend
@@ -90,40 +64,6 @@ HOW_KINDS = _mapping("""
     fast=how_fast soon=when
 """)
 """What follows "how" asks for a quantity; plain how, what and which paraphrase each other and are left alone."""
-
-OPPOSITES = frozenset(
-    frozenset(pair.split("/"))
-    for pair in _words("""
-    increase/decrease increases/decreases increasing/decreasing raise/lower rise/fall up/down upper/lower
-    above/below over/under before/after start/stop start/end begin/end beginning/end open/close opened/closed
-    opening/closing on/off enable/disable enabled/disabled activate/deactivate add/remove insert/delete
-    create/delete install/uninstall include/exclude accept/reject accepted/rejected allow/deny allow/block
-    allow/forbid allowed/forbidden block/unblock lock/unlock buy/sell buying/selling lend/borrow send/receive
-    sent/received push/pull import/export upload/download encode/decode encrypt/decrypt compress/decompress
-    serialize/deserialize login/logout connect/disconnect attach/detach join/leave win/lose gain/lose gain/loss
-    profit/loss deposit/withdraw deposit/withdrawal credit/debit pass/fail succeed/fail success/failure live/die
-    birth/death alive/dead male/female man/woman men/women boy/girl boys/girls guy/girl guys/girls guy/woman
-    husband/wife father/mother brother/sister son/daughter boyfriend/girlfriend him/her he/she his/her good/bad
-    best/worst better/worse advantage/disadvantage advantages/disadvantages pros/cons pro/con benefit/drawback
-    positive/negative true/false right/wrong right/left correct/incorrect legal/illegal possible/impossible
-    high/low higher/lower highest/lowest big/small bigger/smaller biggest/smallest large/small larger/smaller
-    largest/smallest long/short longer/shorter longest/shortest tall/short fast/slow faster/slower
-    fastest/slowest early/late earliest/latest old/new older/newer old/young oldest/youngest hot/cold warm/cool
-    hard/easy hard/soft difficult/easy strong/weak heavy/light rich/poor cheap/expensive cheapest/expensive
-    safe/dangerous public/private internal/external inside/outside indoor/outdoor input/output minimum/maximum
-    minimize/maximize min/max more/less more/fewer most/least many/few all/none always/never everyone/nobody
-    everything/nothing same/different similar/different like/dislike love/hate agree/disagree approve/decline
-    physical/virtual real/fake manual/automatic major/minor even/odd ascending/descending horizontal/vertical
-    row/column north/south east/west northern/southern eastern/western for/against front/back top/bottom
-    first/last next/previous push/pop read/write wake/sleep freeze/melt cause/prevent causes/prevents help/harm
-    arrive/depart arrival/departure hire/fire employer/employee teacher/student doctor/patient parent/child
-    question/answer client/server host/guest domestic/international single/married singular/plural past/future
-    asset/liability supply/demand vorher/nachher mehr/weniger groß/klein alt/neu gut/schlecht links/rechts
-    kaufen/verkaufen öffnen/schließen plus/moins avant/après grand/petit ouvrir/fermer acheter/vendre más/menos
-    antes/después abrir/cerrar comprar/vender
-    """)
-)
-NEGATIVE_PREFIXES = _words("un in im il ir dis non mis de anti counter a не без des dé")
 
 FUNCTION_WORDS = _words("""
     a an the of in on at by to for from and or is are was were be been am do does did can could should would

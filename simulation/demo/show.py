@@ -71,7 +71,7 @@ class Screen:
             f"Cost: {r.cost_ratio:.0%} of always-large. Mean latency: {r.latency_ratio:.0%} of always-large."
         )
         self.say(
-            "Everything here is simulated: questions, engines, prices and times. See docs/simulated-world.md."
+            "Everything here is simulated: questions, engines, prices and times. See docs/explanation/simulated-world.md."
         )
         if r.bypassed:
             self.say(f"This machine was busy: {r.bypassed} times a stage was late and gone without.")
@@ -99,7 +99,7 @@ The gateway is still running at {url} (Ctrl-C stops it). Try:
   client = OpenAI(base_url="{url}/v1", api_key="any")
   print(client.chat.completions.create(model="{MODEL}", messages=[{{"role": "user", "content": "{question}"}}]))
 
-Next: README.md for your own engines, docs/simulated-world.md for what was simulated here.""".rstrip()
+Next: README.md for your own engines, docs/explanation/simulated-world.md for what was simulated here.""".rstrip()
         )
 
 

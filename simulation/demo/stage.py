@@ -22,7 +22,7 @@ SMALL, LARGE = "small", "large"
 PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00)}
 """US dollars per million tokens in and out, of the order of what hosted models of the two classes cost."""
 THETA, M, MAX_EXAMPLES, SAME_NAMES = 0.77, 1, 5, True
-"""The policy's knobs, chosen by the sweep in docs/simulated-world.md."""
+"""The policy's knobs, chosen by the sweep in docs/explanation/simulated-world.md."""
 _START_S = 60.0
 _STOP_S = 10.0
 

@@ -1,7 +1,7 @@
 """Which answers may become examples: a chain of small named rules, each with its reason, cheapest first.
 
 Costs CPU in proportion to the text and runs off the request path, on whichever thread calls: nothing here has state, so any
-number of threads may share one Admission. See docs/admission.md for the rules' reasons and measurements.
+number of threads may share one Admission. See docs/explanation/admission.md for the rules' reasons and measurements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Finds personal data that has a form: addresses of mail, phone, bank, network and street, cards, numbers of persons.
 
 Names, faces of a story ("my neighbour, the dentist") and anything else without a form are beyond patterns: see
-docs/admission.md for what is found and what is not. No network, no model; every function is pure and linear in the text.
+docs/explanation/admission.md for what is found and what is not. No network, no model; every function is pure and
+linear in the text.
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from store.answers.semantic_aliases import SemanticAliases
 from store.records import ExactAnswer
 from store.sqlite.database import Database
 
@@ -35,13 +34,9 @@ class SemanticEntry:
 class SemanticEntries:
     """Reads and writes them. Every call names a tenant. An entry older than `ttl_s` seconds is never given out."""
 
-    def __init__(
-        self, db: Database, *, ttl_s: float = 86_400.0, aliases: SemanticAliases | None = None
-    ) -> None:
-        """With `aliases` an example also stands for the entry that its alias names."""
+    def __init__(self, db: Database, *, ttl_s: float = 86_400.0) -> None:
         self._db = db
         self._ttl_s = ttl_s
-        self._aliases = aliases
 
     def add(
         self,
@@ -90,20 +85,6 @@ class SemanticEntries:
         Left out: what has expired, what belongs to a request that differs in anything but its question, and examples
         still in quarantine.
         """
-        found = self._own(tenant, same_otherwise, example_ids, now_s)
-        if self._aliases is None:
-            return found
-        named = self._aliases.of(tenant, same_otherwise, [id for id in example_ids if id not in found])
-        shared = self._own(tenant, same_otherwise, [holder for holder, _ in named.values()], now_s)
-        for id, (holder, question) in named.items():
-            if holder in shared:
-                # The gates compare with the words that were found near, not with those of the entry's own question.
-                found[id] = replace(shared[holder], example_id=id, question=question)
-        return found
-
-    def _own(
-        self, tenant: str, same_otherwise: bytes, example_ids: Sequence[int], now_s: float
-    ) -> dict[int, SemanticEntry]:
         found: dict[int, SemanticEntry] = {}
         connection = self._db.read()
         for example_id in dict.fromkeys(example_ids):

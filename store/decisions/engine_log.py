@@ -1,4 +1,4 @@
-"""What the log of requests tells of one engine: which examples it was sent, and how long prompts took. No text."""
+"""Which examples the log of requests says an engine was sent. No text."""
 
 from __future__ import annotations
 
@@ -17,14 +17,3 @@ def uses_of_examples(
         (since_s, engine, limit),
     )
     return [(tenant, at_s, tuple(json.loads(ids))) for tenant, at_s, ids in rows.fetchall()]
-
-
-def first_chunks(db: Database, engine: str, *, since_s: float, limit: int) -> list[tuple[int, float]]:
-    """(prompt tokens as the engine counted them, milliseconds to the first chunk) of its latest streamed answers."""
-    rows = db.read().execute(
-        "SELECT prompt_tokens, first_chunk_ms FROM requests WHERE started_at_s >= ? AND engine = ?"
-        " AND first_chunk_ms IS NOT NULL AND prompt_tokens > 0 AND usage_estimated = 0"
-        " ORDER BY started_at_s DESC LIMIT ?",
-        (since_s, engine, limit),
-    )
-    return [(tokens, ms) for tokens, ms in rows.fetchall()]

@@ -22,7 +22,7 @@ class KvPlanExample:
     """In whose prompts it stands."""
     tokens: int
     uses: float
-    saves_ms: float
+    """Decayed by 0.9 per hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class KvPlans:
 
         def write(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM kv_plan_examples WHERE engine = ?", (engine,))
-            # An example may have been removed since the plan was reckoned.
+            # An example may have been removed since the plan was made. `saves_ms` is a column of earlier versions.
             connection.executemany(
                 "INSERT INTO kv_plan_examples (engine, example_id, tenant, place, tokens, uses, saves_ms)"
-                " SELECT ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM examples WHERE id = ?)",
+                " SELECT ?, ?, ?, ?, ?, ?, 0.0 WHERE EXISTS (SELECT 1 FROM examples WHERE id = ?)",
                 [
-                    (engine, e.example_id, e.tenant, place, e.tokens, e.uses, e.saves_ms, e.example_id)
+                    (engine, e.example_id, e.tenant, place, e.tokens, e.uses, e.example_id)
                     for place, e in enumerate(examples)
                 ],
             )
@@ -87,7 +87,7 @@ class KvPlans:
     def examples(self, engine: str) -> list[KvPlanExample]:
         """An engine's plan in its order; empty without one."""
         rows = self._db.read().execute(
-            "SELECT example_id, tenant, tokens, uses, saves_ms FROM kv_plan_examples WHERE engine = ? ORDER BY place",
+            "SELECT example_id, tenant, tokens, uses FROM kv_plan_examples WHERE engine = ? ORDER BY place",
             (engine,),
         )
         return [KvPlanExample(*row) for row in rows.fetchall()]

@@ -17,7 +17,7 @@ class ReplaySideCosts:
         self._db = db
 
     def book(self, tenant: str, engine: str, purpose: str, cost_usd: float, tokens: int = 0) -> Future[None]:
-        """Note one request that was paid for. `purpose` is a word for the report, such as near_miss or warm."""
+        """Note one request that was paid for. `purpose` is a word for the report, such as warm or private_write."""
         now_s = time.time()
 
         def insert(connection: sqlite3.Connection) -> None:

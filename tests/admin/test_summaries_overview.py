@@ -85,7 +85,7 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
     for tenant in ("a1", "b2"):
         asked = OperatorAsk(time.time(), "ann", tenant, "req-10", "large", False, 0.08, 10, 10, 0.5)
         OperatorAsks(pages.sources.store.db).note(asked).result(60)
-    pages.sources.store.replay.side_costs.book("a1", "large", "near_miss", 0.05).result(60)
+    pages.sources.store.replay.side_costs.book("a1", "large", "warm", 0.05).result(60)
     got = (await viewer.get("/overview.json?tenant=a1")).json
     assert got["money"]["by_hand_usd"] == pytest.approx(0.08)
     assert got["money"]["replay_usd"] == pytest.approx(0.05)

@@ -94,8 +94,8 @@ def test_without_learning_there_is_no_learner(tmp_path: Path) -> None:
 def test_a_learner_in_the_midst_of_training_is_not_waited_for(tmp_path: Path) -> None:
     script = f"""
 import signal, sys, time
-sys.path.insert(0, {str(Path(supervisor.__file__).parent.parent)!r})
-from gateway.supervisor import Supervisor
+sys.path.insert(0, {str(Path(supervisor.__file__).parents[2])!r})
+from understudy.processes.supervisor import Supervisor
 def work():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     time.sleep(600)

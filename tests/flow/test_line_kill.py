@@ -44,7 +44,7 @@ async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "gateway",
+        "understudy",
         "serve",
         "--admin",
         "off",

@@ -27,7 +27,6 @@ DIFFERENT = (
     "How do I list all files in a directory, not including the hidden ones?",
     "How do I list all 5 files in a directory, including the hidden ones?",
     "Why do I list all files in a directory, including the hidden ones?",
-    'How do I list all files in a directory "tmp", including the hidden ones?',
     "How do I list all files in a directory of Windows, including the hidden ones?",
 )
 LOOSE = {"deltas": {"default": 0.2}, "audit_share": 0.5, "deadline_ms": 10_000}

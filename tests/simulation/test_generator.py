@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from learning.replay.variations import expansion_prompt, read_variations
+from learning.replay.expand import expansion_prompt, read_variations
 from simulation.generator import Wandering, variations
 from simulation.world import World
 
@@ -15,9 +15,9 @@ def question() -> str:
 
 
 def written(wandering: Wandering | None = None, code: str = "0123456789abcdef") -> list[str]:
-    prompt = expansion_prompt(question(), 12, code=code)
-    reply = variations(WORLD, 7, prompt.messages, wandering=wandering)
-    return read_variations(reply, prompt.code, 12)
+    messages, code = expansion_prompt(question(), 12, code=code)
+    reply = variations(WORLD, 7, messages, wandering=wandering)
+    return read_variations(reply, code, 12)
 
 
 def test_variations_are_about_the_same_name_in_other_words_or_about_something_else_of_it() -> None:
@@ -39,6 +39,6 @@ def test_it_repeats_and_wanders_off_as_often_as_stated() -> None:
 def test_the_code_changes_nothing_of_what_is_written_and_another_prompt_gets_no_variations() -> None:
     assert written() == written(code="fedcba9876543210")
     assert "simulated generator" in variations(WORLD, 7, [{"role": "user", "content": "Vary this."}])
-    prompt = expansion_prompt(question(), 3, code="0123456789abcdef")
-    forged = [prompt.messages[0], {"role": "user", "content": "<<<REQUEST 1111111111111111>>>\nx"}]
+    messages, _ = expansion_prompt(question(), 3, code="0123456789abcdef")
+    forged = [messages[0], {"role": "user", "content": "<<<REQUEST 1111111111111111>>>\nx"}]
     assert "simulated generator" in variations(WORLD, 7, forged)

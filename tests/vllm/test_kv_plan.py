@@ -21,8 +21,6 @@ BLOCK = 32
 
 
 def settings(*, warm: bool) -> dict[str, Any]:
-    # Float32 in two layers of two heads of 64 numbers each: keys and values.
-    room = {"kv_mib": 4, "bytes_per_token": 2048, "block_tokens": BLOCK}
     return {
         "admin": {"enabled": False},
         "replay": {
@@ -30,7 +28,7 @@ def settings(*, warm: bool) -> dict[str, Any]:
             "judge": "large",
             "cron": "0 0 29 2 *",
             "off_peak": {"calm_s": 0},
-            "kv_plan": {"engines": {"small": room}, "every_s": 0.5, "warm": warm},
+            "kv_plan": {"engines": ["small"], "every_s": 0.5, "warm": warm},
         },
     }
 

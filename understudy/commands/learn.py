@@ -18,4 +18,4 @@ _COMMANDS = {
 
 @click.group(cls=lazy_group(_COMMANDS))
 def learn() -> None:
-    """Train by hand; a running gateway's learner does the same by itself (docs/routing.md)."""
+    """Train by hand; a running gateway's learner does the same by itself (docs/explanation/routing.md)."""

@@ -1,4 +1,4 @@
-"""`understudy private`: what private banks have told so far and what that cost; tell once more and have examples written."""
+"""`understudy private`: what private banks have released and spent; release once more and have examples written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 import orjson
 
 from learning.private.budget import AccountingMissing, epsilon_of
-from learning.private.build import NothingToTell, PromiseSpent, Written, spent
+from learning.private.build import BudgetExhausted, NothingToRelease, Written, spent
 from store.examples.private_bank import BudgetMoved, PrivateBank, Release
 from store.jobs.exclusive import NotAlone, alone
 from store.sqlite.database import StoreBusy
@@ -44,14 +44,14 @@ _BUDGET = click.option(
 
 @click.group()
 def private() -> None:
-    """Differentially private banks: see docs/private-bank.md."""
+    """Differentially private banks: see docs/explanation/private-bank.md."""
 
 
 @private.command()
 @_CONFIG
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def status(config_path: Path, as_json: bool) -> None:
-    """Per private tenant: what is put aside, what was told, and what of the promise is spent."""
+    """Per private tenant: questions put aside, releases, and how much of the privacy budget is spent."""
     config = _config(config_path)
     store = _store(config)
     try:
@@ -83,7 +83,7 @@ def status(config_path: Path, as_json: bool) -> None:
 def build(
     config_path: Path, tenant: str, engine: str | None, generator: str | None, budget_usd: float | None
 ) -> None:
-    """Tell once more, which spends privacy for good, and have examples written from it, which spends money."""
+    """Release once more, which spends privacy for good, and have examples written from it, which spends money."""
     _run(config_path, tenant, engine, generator, budget_usd, tell=True)
 
 
@@ -116,7 +116,14 @@ def _run(
         writes = generator or config.replay.generator or reference
         check_reach(config, reference, writes)
         release, written = asyncio.run(_built(config, name, reference, writes, max_usd, tell=tell))
-    except (CannotBuild, PromiseSpent, NothingToTell, AccountingMissing, NoSuchTenant, NotAlone) as error:
+    except (
+        CannotBuild,
+        BudgetExhausted,
+        NothingToRelease,
+        AccountingMissing,
+        NoSuchTenant,
+        NotAlone,
+    ) as error:
         give_up(str(error))
     except (BudgetMoved, StoreBusy):
         give_up("another release was booked meanwhile; nothing was told")
@@ -152,7 +159,7 @@ async def _built(
             else:
                 releases = await asyncio.to_thread(bank.releases, tenant)
                 if not releases:
-                    raise NothingToTell("nothing was told yet: `understudy private build`")
+                    raise NothingToRelease("nothing was told yet: `understudy private build`")
                 release = releases[-1]
             return release, await writing.write(release, max_usd)
         finally:

@@ -11,9 +11,8 @@ from typing import Any
 import click
 import orjson
 
-from learning.replay.plan import Line
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
-from store.jobs.replay_records import ReplayBudget, ReplayRun
+from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun
 from store.store import Memory as Store
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.giving_up import give_up
@@ -23,6 +22,7 @@ from understudy.commands.replay_tables import (
     plan_table,
     run_table,
     spend_table,
+    spent_in_words,
     step_table,
 )
 from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant_option
@@ -57,7 +57,7 @@ def replay(
     resume: bool,
     as_json_: bool,
 ) -> None:
-    """Better the answers that matter and write examples where there are none, within a budget. See docs/replay.md.
+    """Improve the stored answers that matter most, within a budget. See docs/explanation/replay.md.
 
     Needs --config; a gateway may be running on its data folder. Ctrl-C stops it, and --resume goes on.
     """
@@ -73,15 +73,15 @@ def replay(
     widened = None if (budget_usd, budget_tokens, budget_minutes) == (None, None, None) else budget
     try:
         if only_plan:
-            lines = asyncio.run(_plan(config, budget, tenant))
-            click.echo(orjson.dumps(plan_json(lines, budget)) if as_json_ else plan_table(lines, budget))
+            steps = asyncio.run(_plan(config, budget, tenant))
+            click.echo(orjson.dumps(plan_json(steps, budget)) if as_json_ else plan_table(steps, budget))
             return
         run, spent = asyncio.run(_run(config, budget, widened, tenant, resume))
     except KeyboardInterrupt:
         give_up("stopped; `understudy replay --resume` goes on where it was", status=130)
     click.echo(orjson.dumps(spent) if as_json_ else f"run {run.id}: {run.state}. {run.note}".strip())
     if not as_json_:
-        click.echo(_in_words(spent))
+        click.echo(spent_in_words(spent))
     if run.state == "failed":
         sys.exit(1)
 
@@ -131,7 +131,7 @@ def undo(data: Path, run: int | None, example: int | None, tenant: str | None) -
     """
     if (run is None) == (example is None) or (example is not None and tenant is None):
         raise click.UsageError("name a run, or --example ID with --tenant NAME")
-    from learning.replay.replay import take_back_example, take_back_run
+    from learning.replay.run import take_back_example, take_back_run
 
     with store_in(data) as store:
         try:
@@ -169,7 +169,7 @@ def _budget(config: Config, usd: float | None, tokens: int | None, minutes: floa
     )
 
 
-async def _plan(config: Config, budget: ReplayBudget, tenant: str | None) -> Sequence[Line]:
+async def _plan(config: Config, budget: ReplayBudget, tenant: str | None) -> Sequence[NewStep]:
     from understudy.setup.replay import CannotReplay, opened
 
     try:
@@ -203,13 +203,3 @@ async def _run(
 
 def _tenant(store: Store, name: str | None) -> str:
     return "" if name is None else tenant_named(store.keys, name)
-
-
-def _in_words(run: dict[str, Any]) -> str:
-    results = ", ".join(f"{count} {result}" for result, count in sorted(run["results"].items())) or "nothing"
-    spent = run["spent"]
-    unknown = f" (and at most {spent['unknown_usd']:.4f} of unknown)" if spent["unknown_usd"] else ""
-    return (
-        f"{results}; spent {spent['usd']:.4f} dollars{unknown}, {spent['tokens']} tokens,"
-        f" {spent['seconds'] / 60:.1f} minutes of engines' time"
-    )

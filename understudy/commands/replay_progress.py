@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
-from learning.replay.run import Progress
+from learning.replay.run import Progress, Watch
 
 _LINE_EVERY_S = 5.0
 
-Show = Callable[[Progress], Awaitable[None]]
-
 
 @contextmanager
-def shown() -> Iterator[Show]:
+def shown() -> Iterator[Watch]:
     """What to hand to a run as its `progress`."""
     try:
         from rich.console import Console
@@ -52,7 +50,7 @@ def shown() -> Iterator[Show]:
         yield show
 
 
-def lines(every_s: float = _LINE_EVERY_S) -> Show:
+def lines(every_s: float = _LINE_EVERY_S) -> Watch:
     """A line when the state changes, and every so often while it goes on."""
     last: tuple[str, float] = ("", 0.0)
 

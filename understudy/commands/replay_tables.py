@@ -4,55 +4,64 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
-from learning.replay.plan import Line
 from store.jobs.replay_jobs import ReplayJobs
-from store.jobs.replay_records import ReplayBudget, ReplayRun, ReplayStep
+from store.jobs.replay_records import NewStep, ReplayBudget, ReplayRun
 
 
-def plan_json(lines: Sequence[Line], budget: ReplayBudget) -> dict[str, Any]:
+def plan_json(steps: Sequence[NewStep], budget: ReplayBudget) -> dict[str, Any]:
     """A plan as data."""
-    return {
-        "budget": _budget(budget),
-        "expected": _expected(lines),
-        "lines": [
-            {
-                "kind": line.kind,
-                "tenant": line.candidate.tenant,
-                "example": line.candidate.example_id,
-                "gain": line.candidate.gain,
-                "companion_gain": line.candidate.companion_gain,
-                "nearest": line.candidate.nearest,
-                "effect": line.effect,
-                "usd": line.cost.usd,
-                "tokens": line.cost.tokens,
-                "seconds": line.cost.seconds,
-                "effect_per_budget": line.per_cost,
-            }
-            for line in lines
-        ],
+    lines = [
+        {
+            "kind": step.kind,
+            "tenant": step.tenant,
+            "example": step.example_id,
+            "gain": step.gain,
+            "companion_gain": step.companion_gain,
+            "effect": step.expected_effect,
+            "usd": step.expected_usd,
+            "tokens": step.expected_tokens,
+            "seconds": step.expected_s,
+        }
+        for step in steps
+    ]
+    expected = {
+        "distil": sum(step.kind == "distil" for step in steps),
+        "expand": sum(step.kind == "expand" for step in steps),
+        "effect": sum(step.expected_effect for step in steps),
+        "usd": sum(step.expected_usd for step in steps),
+        "tokens": sum(step.expected_tokens for step in steps),
+        "seconds": sum(step.expected_s for step in steps),
     }
+    return {"budget": asdict(budget), "expected": expected, "lines": lines}
 
 
-def plan_table(lines: Sequence[Line], budget: ReplayBudget) -> str:
-    """A plan for people: best first, with what each line is expected to bring and to cost."""
-    if not lines:
+def plan_table(steps: Sequence[NewStep], budget: ReplayBudget) -> str:
+    """A plan for people: best first, with what each step is expected to bring and to cost."""
+    if not steps:
         return "nothing to replay: no example has anything to gain, or the budget allows for none"
-    rows = [("KIND", "EXAMPLE", "GAIN", "COMPANION", "NEAREST", "EFFECT", "DOLLARS", "TOKENS", "SECONDS")]
-    for line in lines:
-        it, cost = line.candidate, line.cost
-        rows.append(
+    rows = [
+        ("KIND", "EXAMPLE", "GAIN", "COMPANION", "EFFECT", "DOLLARS", "TOKENS", "SECONDS"),
+        *(
             (
-                *(line.kind, str(it.example_id), f"{it.gain:.4f}", f"{it.companion_gain:.4f}"),
-                *(f"{it.nearest:.2f}", f"{line.effect:.4f}", f"{cost.usd:.5f}", str(cost.tokens)),
-                f"{cost.seconds:.1f}",
+                step.kind,
+                str(step.example_id),
+                f"{step.gain:.4f}",
+                f"{step.companion_gain:.4f}",
+                f"{step.expected_effect:.4f}",
+                f"{step.expected_usd:.5f}",
+                str(step.expected_tokens),
+                f"{step.expected_s:.1f}",
             )
-        )
-    sums = _expected(lines)
+            for step in steps
+        ),
+    ]
+    sums = plan_json(steps, budget)["expected"]
     return _table(rows) + (
         f"\n\n{sums['distil']} to distil, {sums['expand']} to expand: an effect of {sums['effect']:.4f} for"
         f" {sums['usd']:.4f} dollars, {sums['tokens']} tokens, {sums['seconds'] / 60:.1f} minutes of engines' time"
@@ -63,38 +72,27 @@ def plan_table(lines: Sequence[Line], budget: ReplayBudget) -> str:
 def as_json(jobs: ReplayJobs, run: ReplayRun, *, steps: bool = False) -> dict[str, Any]:
     """A run as data; with `steps` also each of them and what it cost. Blocks."""
     planned = jobs.steps(run.id)
-    spent = jobs.asks.spent(run.id)
+    fields = asdict(run)
     shown: dict[str, Any] = {
-        "run": run.id,
-        "tenant": run.tenant,
-        "asked_by": run.asked_by,
-        "state": run.state,
-        "note": run.note,
-        "created_at_s": run.created_at_s,
-        "started_at_s": run.started_at_s,
-        "ended_at_s": run.ended_at_s,
-        "budget": _budget(run.budget),
+        "run": fields.pop("id"),
+        **fields,
         "steps_by_state": Counter(step.state for step in planned),
         "results": Counter(step.result for step in planned if step.result),
-        "spent": {
-            "usd": spent.usd,
-            "unknown_usd": spent.unknown_usd,
-            "tokens": spent.tokens,
-            "unknown_tokens": spent.unknown_tokens,
-            "seconds": spent.seconds,
-        },
+        "spent": asdict(jobs.asks.spent(run.id)),
     }
     if steps:
-        shown["steps"] = [_step(step) for step in planned]
-        shown["spend"] = [
+        shown["steps"] = [
             {
-                "engine": line.engine,
-                "purpose": line.purpose,
-                "asks": line.asks,
-                "usd": line.spent.usd,
-                "unknown_usd": line.spent.unknown_usd,
-                "tokens": line.spent.tokens,
+                **asdict(step.plan),
+                "example": step.plan.example_id,
+                "state": step.state,
+                "result": step.result,
+                "detail": orjson.loads(step.detail),
             }
+            for step in planned
+        ]
+        shown["spend"] = [
+            {"engine": line.engine, "purpose": line.purpose, "asks": line.asks, **asdict(line.spent)}
             for line in jobs.asks.spend(run_id=run.id)
         ]
     return shown
@@ -107,8 +105,12 @@ def run_table(runs: Sequence[Mapping[str, Any]]) -> str:
         states = run["steps_by_state"]
         rows.append(
             (
-                *(str(run["run"]), run["state"], run["asked_by"], run["tenant"][:12] or "all"),
-                *(_time(run["started_at_s"]), f"{states.get('done', 0)}/{sum(states.values())}"),
+                str(run["run"]),
+                run["state"],
+                run["asked_by"],
+                run["tenant"][:12] or "all",
+                _time(run["started_at_s"]),
+                f"{states.get('done', 0)}/{sum(states.values())}",
                 " ".join(f"{name}:{count}" for name, count in sorted(run["results"].items())) or "-",
                 f"{run['spent']['usd']:.4f}",
                 f"{run['spent']['unknown_usd']:.4f}",
@@ -120,59 +122,52 @@ def run_table(runs: Sequence[Mapping[str, Any]]) -> str:
 
 def step_table(steps: Sequence[Mapping[str, Any]]) -> str:
     """A run's steps for people."""
-    rows = [("KIND", "EXAMPLE", "STATE", "RESULT", "GAIN", "EXPECTED DOLLARS", "DETAIL")]
-    for step in steps:
-        detail = " ".join(f"{name}={value}" for name, value in step["detail"].items())
-        rows.append(
+    rows = [
+        ("KIND", "EXAMPLE", "STATE", "RESULT", "GAIN", "EXPECTED DOLLARS", "DETAIL"),
+        *(
             (
-                *(step["kind"], str(step["example"]), step["state"], step["result"] or "-"),
-                *(f"{step['gain']:.4f}", f"{step['expected_usd']:.5f}", detail),
+                step["kind"],
+                str(step["example"]),
+                step["state"],
+                step["result"] or "-",
+                f"{step['gain']:.4f}",
+                f"{step['expected_usd']:.5f}",
+                " ".join(f"{name}={value}" for name, value in step["detail"].items()),
             )
-        )
+            for step in steps
+        ),
+    ]
     return _table(rows)
 
 
 def spend_table(lines: Sequence[Mapping[str, Any]]) -> str:
     """What a run cost, by engine and purpose, for people."""
-    rows = [("ENGINE", "PURPOSE", "REQUESTS", "DOLLARS", "UNKNOWN", "TOKENS")]
-    rows.extend(
-        (
-            *(line["engine"], line["purpose"], str(line["asks"]), f"{line['usd']:.6f}"),
-            *(f"{line['unknown_usd']:.6f}", str(line["tokens"])),
-        )
-        for line in lines
-    )
+    rows = [
+        ("ENGINE", "PURPOSE", "REQUESTS", "DOLLARS", "UNKNOWN", "TOKENS"),
+        *(
+            (
+                line["engine"],
+                line["purpose"],
+                str(line["asks"]),
+                f"{line['usd']:.6f}",
+                f"{line['unknown_usd']:.6f}",
+                str(line["tokens"]),
+            )
+            for line in lines
+        ),
+    ]
     return _table(rows)
 
 
-def _step(step: ReplayStep) -> dict[str, Any]:
-    return {
-        "kind": step.plan.kind,
-        "tenant": step.plan.tenant,
-        "example": step.plan.example_id,
-        "state": step.state,
-        "result": step.result,
-        "detail": orjson.loads(step.detail),
-        "gain": step.plan.gain,
-        "companion_gain": step.plan.companion_gain,
-        "expected_effect": step.plan.expected_effect,
-        "expected_usd": step.plan.expected_usd,
-    }
-
-
-def _expected(lines: Sequence[Line]) -> dict[str, Any]:
-    return {
-        "distil": sum(line.kind == "distil" for line in lines),
-        "expand": sum(line.kind == "expand" for line in lines),
-        "effect": sum(line.effect for line in lines),
-        "usd": sum(line.cost.usd for line in lines),
-        "tokens": sum(line.cost.tokens for line in lines),
-        "seconds": sum(line.cost.seconds for line in lines),
-    }
-
-
-def _budget(budget: ReplayBudget) -> dict[str, Any]:
-    return {"usd": budget.usd, "tokens": budget.tokens, "seconds": budget.seconds}
+def spent_in_words(run: Mapping[str, Any]) -> str:
+    """What a run did and spent, in a line."""
+    results = ", ".join(f"{count} {result}" for result, count in sorted(run["results"].items())) or "nothing"
+    spent = run["spent"]
+    unknown = f" (and at most {spent['unknown_usd']:.4f} of unknown)" if spent["unknown_usd"] else ""
+    return (
+        f"{results}; spent {spent['usd']:.4f} dollars{unknown}, {spent['tokens']} tokens,"
+        f" {spent['seconds'] / 60:.1f} minutes of engines' time"
+    )
 
 
 def _in_words(budget: ReplayBudget) -> str:
@@ -187,7 +182,7 @@ def _in_words(budget: ReplayBudget) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )

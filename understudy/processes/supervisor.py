@@ -1,6 +1,6 @@
 """Workers on one port and helpers beside them: started, watched, restarted, stopped together. Knows nothing of requests.
 
-Each worker has its own event loop, connections and indexes; the database is what they share (docs/operations.md).
+Each worker has its own event loop, connections and indexes; the database is what they share (docs/how-to/operate.md).
 """
 
 from __future__ import annotations

@@ -8,11 +8,12 @@ from understudy.settings.group import Settings
 
 
 class AdminSettings(Settings):
-    """The admin pages (see docs/admin.md): on where there is a data folder to read from."""
+    """The admin pages (see docs/how-to/use-the-admin-pages.md): on where there is a data folder to read from."""
 
     enabled: bool = Field(True, description="Off serves no admin pages; so does memory without a data_dir.")
     host: str = Field(
-        "127.0.0.1", description="Address to bind. Anything else needs TLS in front: see docs/admin.md."
+        "127.0.0.1",
+        description="Address to bind. Anything else needs TLS in front: see docs/how-to/use-the-admin-pages.md.",
     )
     port: int = Field(
         8081, ge=0, le=65535, description="Port; 0 takes a free one and prints it. A taken one is no error."

@@ -139,7 +139,7 @@ class LearningSettings(Settings):
 
 
 class JudgingSettings(Settings):
-    """Judging a sample of answers by an engine (see docs/judging.md)."""
+    """Judging a sample of answers by an engine (see docs/explanation/judging.md)."""
 
     engine: str = Field(description="Name of the engine that judges.")
     share_offloaded: float = Field(

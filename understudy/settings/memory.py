@@ -113,7 +113,7 @@ class ExampleSettings(Settings):
 
 
 class SemanticReuseSettings(Settings):
-    """Answering a similar question from memory: see docs/semantic-reuse.md."""
+    """Answering a similar question from memory: see docs/explanation/semantic-reuse.md."""
 
     deltas: dict[str, float] = Field(
         {},
@@ -137,7 +137,7 @@ class SemanticReuseSettings(Settings):
 
 
 class RequestTextSettings(Settings):
-    """What was asked and answered, for people with a right to read it: see docs/admin.md."""
+    """What was asked and answered, for people with a right to read it: see docs/how-to/use-the-admin-pages.md."""
 
     enabled: bool = Field(
         True, description="Off: the admin pages show what happened to requests, and no word of them."

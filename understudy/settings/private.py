@@ -1,25 +1,29 @@
-"""Settings of private banks: tenants whose own questions are never shown to anybody, and what is promised to them."""
+"""Settings of private banks: tenants whose own questions are never shown to anybody, and their privacy budget."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from importlib.util import find_spec
+
+from pydantic import Field, field_validator
 
 from understudy.settings.group import Settings
 
 
 class PrivateSettings(Settings):
-    """Private banks (see docs/private-bank.md)."""
+    """Private banks (see docs/explanation/private-bank.md). An extra: pip install 'understudy-gateway[privacy]'."""
 
     tenants: tuple[str, ...] = Field(
         (),
         description="Tenants whose bank holds synthetic examples only: names as in `keys create`, or id:HEX.",
     )
-    epsilon: float = Field(4, gt=0, le=50, description="Promised to each contributor, all releases together.")
+    epsilon: float = Field(
+        4, gt=0, le=50, description="Privacy budget of each contributor, all releases together."
+    )
     delta: float = Field(
-        1e-6, gt=0, le=1e-3, description="The same; far below one in the number of contributors."
+        1e-6, gt=0, le=1e-3, description="Its delta; far below one in the number of contributors."
     )
     releases: int = Field(
-        4, ge=1, le=1000, description="Releases the promise is divided into; then it is spent."
+        4, ge=1, le=1000, description="Releases the budget is divided into; then it is spent."
     )
     cells: int = Field(
         3, ge=1, le=100, description="Topics a contributor counts in at most; more costs more noise."
@@ -27,7 +31,16 @@ class PrivateSettings(Settings):
     words: int = Field(8, ge=1, le=100, description="Words a contributor counts for in each of them at most.")
     planes: int = Field(4, ge=0, le=12, description="Random planes that divide questions: 2^planes topics.")
     least_words: int = Field(
-        3, ge=1, description="Words that must be told of a topic before it is asked about."
+        3, ge=1, description="Words that must be released of a topic before it is asked about."
     )
     questions: int = Field(5, ge=1, le=50, description="Questions written per topic and release.")
     kept_days: float = Field(30, gt=0, description="How long questions are kept aside.")
+
+    @field_validator("tenants")
+    @classmethod
+    def _extra_is_installed(cls, tenants: tuple[str, ...]) -> tuple[str, ...]:
+        if tenants and find_spec("dp_accounting") is None:
+            raise ValueError(
+                "names tenants, but the extra is missing: pip install 'understudy-gateway[privacy]'"
+            )
+        return tenants

@@ -48,7 +48,7 @@ def _asked_by_replay(config: Config) -> Iterator[tuple[str, str]]:
         reference = replay.engine or model.engines[-1]
         yield f"models.{name}.engines", reference
         alone = next((each for each in model.engines if each != reference), None)
-        if alone is not None and replay.expand.enabled:
+        if alone is not None and replay.expand:
             # Asked what it says without help.
             yield f"models.{name}.engines", alone
     yield from (("replay.kv_plan.engines", name) for name in replay.kv_plan.engines)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from engines.engine import Engine
-from learning.private.budget import Promise
+from learning.private.budget import PrivacyBudget
 from learning.private.build import Mechanism, PrivateBuilder, PrivateWriter
 from learning.private.words import Bounds
-from router.digest import NO_INSTRUCTIONS, asked_under
 from router.examples.rarity import Rarity
 from store.admission.cutting import cut
 from store.examples.private_bank import PrivateBank
@@ -30,9 +28,9 @@ class CannotBuild(Exception):
 
 
 def mechanism(settings: PrivateSettings) -> Mechanism:
-    """What the settings promise and tell."""
+    """What the settings release, and within which budget."""
     return Mechanism(
-        Promise(settings.epsilon, settings.delta),
+        PrivacyBudget(settings.epsilon, settings.delta),
         settings.releases,
         Bounds(settings.cells, settings.words),
         settings.planes,
@@ -45,11 +43,12 @@ def builder(config: Config, memory: Memory) -> PrivateBuilder:
     embedder = memory.embedder
     if embedder is None:
         raise CannotBuild("there is no embedder: leave memory.examples.enabled on")
+    rarity = Rarity.read(embedder.tokenizer_file)
     return PrivateBuilder(
         PrivateBank(memory.store.db),
         mechanism(config.private),
         _embed(config, memory),
-        _is_common(Rarity.read(embedder.tokenizer_file)),
+        lambda word: rarity(word) < _COMMON_BELOW,
         embedder.dimensions,
         lambda: sync_log(memory.store.db),
     )
@@ -66,17 +65,13 @@ def writer(
         if name not in engines:
             raise CannotBuild(f"no engine is called {name!r}; known engines: {', '.join(sorted(engines))}")
     return PrivateWriter(
-        PrivateBank(store.db),
-        store.examples,
+        store,
         admission(config.memory.examples),
         engines[generator],
         engines[reference],
         _embed(config, memory),
         memory.embedder.version,
-        store.indexes.nearest,
-        _fields,
-        book=store.replay.side_costs.book,
-        count=config.private.questions,
+        config.private.questions,
     )
 
 
@@ -100,11 +95,3 @@ def _embed(config: Config, memory: Memory) -> Callable[[str], Vector]:
     assert config.memory is not None and memory.embedder is not None
     characters, embedder = config.memory.examples.embedding.max_characters, memory.embedder
     return lambda text: embedder.embed_blocking(cut(text, characters))
-
-
-def _is_common(rarity: Rarity) -> Callable[[str], bool]:
-    return lambda word: rarity(word) < _COMMON_BELOW
-
-
-def _fields(instructions: str, question: str) -> dict[str, Any]:
-    return asked_under(instructions or NO_INSTRUCTIONS, question)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 
 from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
 from learning.outcomes.judge import TIE_BAND
-from learning.replay.candidates import Candidates, Scope
+from learning.outcomes.verdicts import Judge
+from learning.replay.asking import ReplayMetrics
 from learning.replay.distil import Distil
 from learning.replay.expand import Expand
 from learning.replay.material import Material
-from learning.replay.metrics import ReplayMetrics
-from learning.replay.order import Order
-from learning.replay.replay import Replay
-from learning.replay.run import ReplayRunner
-from learning.replay.verdicts import Judge
+from learning.replay.plan import Planner
+from learning.replay.run import Replay, ReplayRunner
 from store.examples.twins import TwinRule
 from store.jobs.replay_records import ReplayBudget
 from understudy.memory import Memory
@@ -68,51 +65,30 @@ def replay(
         engine=settings.engine,
         generator=settings.generator,
     )
-    jobs, expand = memory.store.replay, settings.expand
-    distil = Distil(
+    jobs, sampled = memory.store.replay, {"temperature": settings.temperature}
+    planner = Planner(
         material,
         jobs,
         judge,
         samples=settings.samples,
-        max_tokens=settings.max_tokens,
-        fields={"temperature": settings.temperature},
-    )
-    expanding = Expand(
-        material,
-        jobs,
-        judge,
-        memory.embedder,
-        variations=expand.variations,
-        duplicate_above=expand.duplicate_above,
-        drift_below=expand.drift_below,
-        max_tokens=settings.max_tokens,
-        embedded_characters=examples.embedding.max_characters,
-    )
-    pause_above = judging.pause_above if judging else 0.8
-    scope = Scope(
+        expand=settings.expand,
         most=settings.most_steps,
-        samples=settings.samples,
-        variations=expand.variations,
-        expand=expand.enabled,
         again_after_s=settings.again_after_h * 3600,
-        related_above=expand.drift_below,
+    )
+    characters = examples.embedding.max_characters
+    runner = ReplayRunner(
+        jobs,
+        {
+            "distil": Distil(material, jobs, judge, settings.samples, settings.max_tokens, sampled),
+            "expand": Expand(material, jobs, judge, memory.embedder, settings.max_tokens, characters),
+        },
+        ReplayMetrics(registry),
+        order=planner.order,
+        in_flight=settings.in_flight,
+        pause_above=judging.pause_above if judging else 0.8,
     )
     assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
-    return Replay(
-        memory.store,
-        Candidates(material, jobs, judge, scope),
-        ReplayRunner(
-            jobs,
-            {"distil": distil, "expand": expanding},
-            ReplayMetrics(registry),
-            order=partial(Order, memory.store),
-            in_flight=settings.in_flight,
-            pause_above=pause_above,
-        ),
-        remembered.data_dir / LOCK_FILE,
-        thin_below=expand.thin_below,
-        most_steps=settings.most_steps,
-    )
+    return Replay(memory.store, planner, runner, remembered.data_dir / LOCK_FILE)
 
 
 def budget_of(config: Config) -> ReplayBudget:

@@ -1,1 +1,1 @@
-"""Plans which examples' prefixes engines keep in their cache, and warms them while traffic is low."""
+"""Keeps the prefixes of the most used examples in engines' caches: a stable order, and warming while traffic is low."""

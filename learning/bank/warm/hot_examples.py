@@ -1,29 +1,20 @@
-"""Which examples an engine keeps warm, as a worker follows the plan: a dictionary look-up, and a query when it changed."""
+"""The places of an engine's most used examples in its prompts, as a worker reads them from the stored plan."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import structlog
 
-from store.jobs.kv_plans import KvPlanExample
+from store.jobs.kv_plans import KvPlans
 
 log = structlog.get_logger(__name__)
 
 
-class Plans(Protocol):
-    """What is needed of store.jobs.kv_plans.KvPlans."""
-
-    def examples(self, engine: str) -> list[KvPlanExample]: ...
-
-    def changed(self) -> bool: ...
-
-
 class HotExamples:
-    """One engine's plan. Called on the router's threads; a plan read twice at once does no harm."""
+    """One engine's plan, read again when it changed. Any thread may ask; a plan read twice at once does no harm."""
 
-    def __init__(self, plans: Plans, engine: str) -> None:
+    def __init__(self, plans: KvPlans, engine: str) -> None:
         self._plans = plans
         self._engine = engine
         self._places: dict[str, dict[int, int]] | None = None

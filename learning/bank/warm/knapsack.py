@@ -1,82 +1,58 @@
-"""Which items to take when not all fit: the 0/1 knapsack, solved exactly and greedily.
+"""Which examples keep their KV cache in a memory of a given size: the 0/1 knapsack of EchoLM (arXiv 2501.12689, §4.3.2).
 
-Exact: dynamic programming over the capacity (Kellerer, Pferschy, Pisinger, "Knapsack Problems", 2004, §2.3). Greedy: by
-value per weight, or the single best item if that is worth more: never worse than half of the best (§2.1, Ext-Greedy).
+The plan that runs (learning.bank.warm.prefixes) takes the most used examples instead, which loses one percent of the value
+(benchmarks/kv_plan). This is the exact solution to compare it with.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
-
-MOST_CELLS = 2_000_000_000
-"""Items x capacity up to which `exact` is willing to work: about two seconds and 250 MB."""
 
 
-def exact(weights: Sequence[int], values: Sequence[float], capacity: int) -> list[int]:
-    """Positions of a set of the highest total value whose weights sum to at most `capacity`, in ascending order.
+def kept_in_cache(
+    tokens: Sequence[int],
+    uses: Sequence[float],
+    *,
+    capacity_bytes: int,
+    bytes_per_token: int,
+    compute_ms_per_token: float,
+    load_ms: float = 0.0,
+    load_ms_per_token: float = 0.0,
+    block_tokens: int = 16,
+) -> list[int]:
+    """Positions, in ascending order, of the examples that save the most time and fit into `capacity_bytes` together.
 
-    Time and bits of memory: items x capacity. Raises ValueError for weights below 1, values that are not finite, or a
-    problem beyond MOST_CELLS.
+    tokens: length of each example, shape (n,). uses: its reuse frequency, shape (n,): a count that decays by 0.9 per hour
+    (store.examples.accounting.decayed). An example weighs the bytes of its keys and values, in whole blocks of
+    `block_tokens`, the unit in which engines keep them. Its value, in milliseconds, is (compute latency - IO latency) x
+    reuse frequency; both latencies are linear in the length. The part of the compute latency that does not depend on the
+    length is paid with or without a cache, so it is left out. What loads slower than it is computed is never kept.
+
+    Dynamic programming over the capacity: n x blocks steps, and as many bits of memory. Raises ValueError for sequences of
+    different lengths, a length below 1, or a value that is not finite.
     """
-    items = _worth_taking(weights, values, capacity)
-    if sum(weights[i] for i in items) <= capacity:
-        return items
-    if len(items) * (capacity + 1) > MOST_CELLS:
-        raise ValueError(f"{len(items)} items x capacity {capacity} is too much for the exact solver")
+    saved_ms = [
+        (compute_ms_per_token * length - load_ms - load_ms_per_token * length) * count
+        for length, count in zip(tokens, uses, strict=True)
+    ]
+    if any(length < 1 for length in tokens) or not all(map(math.isfinite, saved_ms)):
+        raise ValueError("each example needs a length of at least 1 and a finite value")
+    capacity = capacity_bytes // (bytes_per_token * block_tokens)
+    weights = [math.ceil(length / block_tokens) for length in tokens]
+    worthwhile = [i for i, value in enumerate(saved_ms) if value > 0 and weights[i] <= capacity]
     best = np.zeros(capacity + 1)
-    taken = np.zeros((len(items), capacity // 8 + 1), np.uint8)
-    for row, i in enumerate(items):
-        weight = weights[i]
-        with_it = best[:-weight] + values[i]
-        better = with_it > best[weight:]
-        best[weight:][better] = with_it[better]
-        taken[row] = np.packbits(np.concatenate((np.zeros(weight, bool), better)), bitorder="little")
-    chosen, left = [], capacity
-    for row in range(len(items) - 1, -1, -1):
-        if taken[row, left // 8] >> (left % 8) & 1:
-            chosen.append(items[row])
-            left -= weights[items[row]]
-    return chosen[::-1]
-
-
-def greedy(weights: Sequence[int], values: Sequence[float], capacity: int) -> list[int]:
-    """Positions chosen by value per weight, in ascending order; n log n. Raises ValueError as `exact` does."""
-    items = _worth_taking(weights, values, capacity)
-    chosen, left = [], capacity
-    for i in sorted(items, key=lambda i: -values[i] / weights[i]):
-        if weights[i] <= left:
+    taken = []
+    for i in worthwhile:
+        with_it = best[: -weights[i]] + saved_ms[i]
+        better = with_it > best[weights[i] :]
+        best[weights[i] :][better] = with_it[better]
+        taken.append(np.packbits(np.concatenate((np.zeros(weights[i], bool), better))))
+    chosen: list[int] = []
+    for i, bits in zip(reversed(worthwhile), reversed(taken), strict=True):
+        if bits[capacity // 8] >> (7 - capacity % 8) & 1:
             chosen.append(i)
-            left -= weights[i]
-    single = max(items, key=lambda i: values[i], default=None)
-    if single is not None and values[single] > sum(values[i] for i in chosen):
-        return [single]
-    return sorted(chosen)
-
-
-def upper_bound(weights: Sequence[int], values: Sequence[float], capacity: int) -> float:
-    """What no set can exceed: the value when the last item may be cut (Dantzig's bound)."""
-    items = _worth_taking(weights, values, capacity)
-    total, left = 0.0, capacity
-    for i in sorted(items, key=lambda i: -values[i] / weights[i]):
-        if weights[i] > left:
-            return total + values[i] * left / weights[i]
-        total += values[i]
-        left -= weights[i]
-    return total
-
-
-def solve(weights: Sequence[int], values: Sequence[float], capacity: int) -> tuple[list[int], bool]:
-    """The exact answer where that is feasible, else the greedy one; and whether it is exact. Raises as `exact` does."""
-    if len(weights) * (capacity + 1) > MOST_CELLS:
-        return greedy(weights, values, capacity), False
-    return exact(weights, values, capacity), True
-
-
-def _worth_taking(weights: Sequence[int], values: Sequence[float], capacity: int) -> list[int]:
-    checked: npt.NDArray[np.float64] = np.asarray(values, float)
-    if len(weights) != len(values) or not np.isfinite(checked).all() or any(w < 1 for w in weights):
-        raise ValueError("each item needs a weight of at least 1 and a finite value")
-    return [i for i, (w, v) in enumerate(zip(weights, values, strict=True)) if v > 0 and w <= capacity]
+            capacity -= weights[i]
+    return chosen[::-1]

@@ -8,7 +8,8 @@ more than one bank's names. Harm is then one number for all examples: told apart
 knows which requests the engine would have got right.
 
 Every other network of several is taught by the lessons alone first, for long. It tells the right example best, and is too
-sure where it is wrong; the others are less sure throughout. Their mean is better than either (docs/helpfulness.md).
+sure where it is wrong; the others are less sure throughout. Their mean is better than either
+(docs/explanation/choosing-examples.md).
 """
 
 from __future__ import annotations

@@ -149,7 +149,12 @@ def a_chat(text: str, **fields: Any) -> ChatRequest:
     messages = [{"role": "user", "content": text}]
     made: dict[str, Any] = {"model": "m", "messages": messages, **fields}
     return ChatRequest(
-        json.dumps(made).encode(), made, "m", made["messages"], stream=bool(fields.get("stream")), include_usage=False
+        json.dumps(made).encode(),
+        made,
+        "m",
+        made["messages"],
+        stream=bool(fields.get("stream")),
+        include_usage=False,
     )
 
 

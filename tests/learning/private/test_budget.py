@@ -1,4 +1,4 @@
-"""Releases add up, shares keep the promise, noise and threshold are what the proofs ask for."""
+"""Releases add up, shares keep the budget, noise and threshold are what the proofs ask for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from learning.private.budget import (
-    Promise,
+    PrivacyBudget,
     Spent,
     epsilon_of,
     fits,
@@ -33,12 +33,12 @@ def test_the_accountants_epsilon_is_at_most_the_textbook_conversion() -> None:
 
 
 @pytest.mark.parametrize("releases", [1, 4, 12])
-def test_equal_shares_keep_the_promise_to_the_last_and_not_one_further(releases: int) -> None:
-    promise = Promise(3.0, 1e-6)
-    each = share(promise, releases)
+def test_equal_shares_keep_the_budget_to_the_last_and_not_one_further(releases: int) -> None:
+    budget = PrivacyBudget(3.0, 1e-6)
+    each = share(budget, releases)
     for done in range(releases):
-        assert fits(promise, together([each] * done), each)
-    assert not fits(promise, together([each] * releases), each)
+        assert fits(budget, together([each] * done), each)
+    assert not fits(budget, together([each] * releases), each)
 
 
 @settings(max_examples=30, deadline=None)

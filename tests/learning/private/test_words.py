@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.private.budget import Promise, share, threshold_for, variance_for
+from learning.private.budget import PrivacyBudget, share, threshold_for, variance_for
 from learning.private.words import Bounds, Cells, bins_of, counted, released, topics, words_of
 
 COMMON = {"what", "how", "the", "about"}
@@ -43,7 +43,7 @@ def test_a_contributor_changes_at_most_so_many_counts_by_one(
 
 
 def test_what_many_say_is_told_and_what_one_says_is_not() -> None:
-    each = share(Promise(4.0, 1e-6), 1)
+    each = share(PrivacyBudget(4.0, 1e-6), 1)
     variance = variance_for(each, BOUNDS.bins)
     threshold = threshold_for(each, BOUNDS.bins, variance)
     counts = {("s", 0, "invoice"): 400, ("s", 0, "hapax"): 1, ("s", 1, "few"): threshold // 3}

@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from learning.replay.replay import Replay
+from learning.replay.run import Replay
 from router.digest import NO_INSTRUCTIONS, scope_of
 from router.embedding.embedder import Embedder
 from simulation.topics import Fact

@@ -1,4 +1,4 @@
-"""Run by test_replayer.py, which kills it: a replayer at work on a long plan."""
+"""Run by test_nightly.py, which kills it: a replayer at work on a long plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from store.sqlite.database import Database
-from tests.learning.replay.test_replayer import Scene
+from tests.learning.replay.test_nightly import Scene
 
 
 async def main() -> None:

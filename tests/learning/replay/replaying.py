@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from engines.asking import chat_of
 from engines.engine import Engine, EngineInfo, Price
-from learning.replay.asking import Asking
-from learning.replay.metrics import ReplayMetrics
+from learning.replay.asking import Asking, ReplayMetrics
 from learning.replay.run import ReplayRunner
 from simulation.engine import SimulatedEngine
 from simulation.world import World

@@ -1,17 +1,39 @@
-"""A usual week is learnt from little and from much; odd hours teach no habit; the limit is what quiet hours stay within."""
+"""A usual week is learnt, quiet hours set the limit, and the gate closes above it and opens only after calm."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.replay.off_peak import hour_of_week, poisson_quantile, usual_week
+from gateway.journey import Journey
+from learning.replay import off_peak
+from learning.replay.off_peak import (
+    OffPeakGate,
+    Quiet,
+    UsualTraffic,
+    UsualWeek,
+    hour_of_week,
+    poisson_quantile,
+    usual_week,
+)
+from store.decisions.hourly_load import HOUR_S
+from store.jobs.live_load import LiveLoad, live_load
+from store.store import Memory as Store
+from tests.store.rows import request_record
+from understudy.processes import load_report
+from understudy.processes.load_report import LoadReporter
 
+JOURNEY = Journey("id", 0.0, 0.0, "POST", "/v1/chat/completions")
 MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp()) // 3600
 
 
@@ -28,16 +50,21 @@ def learnt(loads: dict[int, float], hours: int, zone: object = UTC, quiet_share:
     return usual_week(loads, first_hour=MONDAY, end_hour=MONDAY + hours, zone=zone, quiet_share=quiet_share)  # type: ignore[arg-type]
 
 
+def is_quiet(week: UsualWeek, at: datetime) -> bool:
+    """Whether the hour of `at` is one of the quiet ones."""
+    return week.in_flight[hour_of_week(at)] <= week.quiet_in_flight
+
+
 def test_nothing_observed_means_nothing_is_known() -> None:
     week = learnt({}, 0)
     assert (week.observed_hours, week.quiet_in_flight, week.limit) == (0, 0.0, 0)
-    assert week.quiet(datetime(2026, 11, 3, 12, tzinfo=UTC))
+    assert is_quiet(week, datetime(2026, 11, 3, 12, tzinfo=UTC))
 
 
 def test_nights_and_weekends_are_told_from_office_hours() -> None:
     week = learnt(office_hours(4), 4 * 168)
-    assert not week.quiet(datetime(2026, 12, 1, 11, tzinfo=UTC)), "a Tuesday morning"
-    assert week.quiet(datetime(2026, 12, 6, 4, tzinfo=UTC)), "a Sunday night"
+    assert not is_quiet(week, datetime(2026, 12, 1, 11, tzinfo=UTC)), "a Tuesday morning"
+    assert is_quiet(week, datetime(2026, 12, 6, 4, tzinfo=UTC)), "a Sunday night"
     assert 0 < week.quiet_in_flight < 2 and 0 < week.limit < 6
     assert week.quietest_hour(1) in {*range(8), *range(18, 24)}
 
@@ -64,7 +91,7 @@ def test_hours_are_local_ones() -> None:
     rome = learnt(office_hours(4), 4 * 168, ZoneInfo("Europe/Rome"))
     noon_utc = datetime(2026, 12, 1, 12, tzinfo=UTC)
     # Office hours 8 to 18 UTC are 9 to 19 in Rome in winter.
-    assert not rome.quiet((noon_utc + timedelta(hours=5)).astimezone(ZoneInfo("Europe/Rome")))
+    assert not is_quiet(rome, (noon_utc + timedelta(hours=5)).astimezone(ZoneInfo("Europe/Rome")))
     assert (
         rome.in_flight[hour_of_week(datetime(2026, 12, 1, 8))]
         < 2
@@ -114,3 +141,120 @@ def test_some_hours_are_always_quiet_and_nothing_is_negative(
     quiet = [x for x in week.in_flight if x <= week.quiet_in_flight]
     assert len(quiet) >= math.floor(quiet_share * 168)
     assert week.limit >= math.floor(week.quiet_in_flight) - 1
+
+
+class Scene:
+    """A gate whose world is told what to be."""
+
+    def __init__(self, limit: int = 2, calm_s: float = 10) -> None:
+        self.load = LiveLoad(1, 0, 0)
+        self.now_s = 0.0
+        self.broken = False
+        self.gate = OffPeakGate(self._look, Quiet(limit, calm_s), clock=lambda: self.now_s)
+
+    def _look(self) -> LiveLoad:
+        if self.broken:
+            raise PermissionError("no")
+        return self.load
+
+    def after(self, seconds: float, in_flight: int, silent: int = 0) -> bool:
+        self.now_s += seconds
+        self.load = LiveLoad(1, in_flight, silent)
+        self.gate.step()
+        return self.gate.open
+
+
+async def test_it_closes_at_the_first_sight_of_load_and_opens_after_calm() -> None:
+    scene = Scene()
+    scene.gate.step(at_once=True)
+    assert scene.gate.open, "quiet right now: nothing to wait for at the start"
+    assert scene.after(0.2, 2), "the limit itself is quiet"
+    assert not scene.after(0.2, 3)
+    assert not scene.after(0.2, 0)
+    assert not scene.after(9.9, 1)
+    assert not scene.after(0.05, 5), "calm is counted from the last load on"
+    assert not scene.after(0.2, 0)
+    assert not scene.after(9.9, 0)
+    assert scene.after(0.1, 0)
+
+
+async def test_a_silent_worker_or_an_unreadable_folder_counts_as_load() -> None:
+    scene = Scene(calm_s=0)
+    assert scene.after(0, 0)
+    assert not scene.after(1, 0, silent=1)
+    assert scene.after(1, 0)
+    scene.broken = True
+    assert not scene.after(1, 0)
+
+
+async def test_who_waits_is_let_through_when_it_opens_and_may_give_up() -> None:
+    scene = Scene(calm_s=0)
+    scene.after(0, 9)
+    async with asyncio.TaskGroup() as group:
+        waiting = [group.create_task(scene.gate.may_go_on()) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        assert [w.done() for w in waiting] == [True, False, False]
+        scene.after(1, 0)
+    assert all(w.done() for w in waiting)
+
+
+async def test_a_real_workers_requests_close_and_open_it(tmp_path: Path) -> None:
+    worker = LoadReporter(tmp_path, every_s=0.01)
+    worker.start()
+    gate = OffPeakGate(lambda: live_load(tmp_path), Quiet(1, 0), look_every_s=0.01)
+    try:
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(gate.watch())
+            await asyncio.wait_for(gate.may_go_on(), 60)
+            for _ in range(2):
+                worker.began()
+            async with asyncio.timeout(60):
+                while gate.open:
+                    await asyncio.sleep(0.005)
+            worker.ended(JOURNEY)
+            await asyncio.wait_for(gate.may_go_on(), 60)
+            watching.cancel()
+    finally:
+        await asyncio.to_thread(worker.stop)
+    assert live_load(tmp_path) == LiveLoad(0, 0, 0)
+
+
+def test_a_rise_is_seen_within_a_second() -> None:
+    """At worst one interval of each of the two, with as much again for scheduling."""
+    assert 2 * (load_report._EVERY_S + off_peak._LOOK_S) < 1
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+T = 500_000 * HOUR_S
+
+
+@pytest.mark.parametrize(
+    ("bounds", "limit"), [({}, 18), ({"max_in_flight": 7}, 7), ({"min_in_flight": 40}, 40)]
+)
+def test_the_limit_is_learnt_from_the_log_and_bounded(
+    store: Store, bounds: dict[str, Any], limit: int
+) -> None:
+    # Twelve in flight all day long, for three days; the first hour on record is not whole.
+    for hour in range(72):
+        at_s = T + hour * HOUR_S + 600
+        record = request_record(hour, started_at_s=at_s, total_ms=12 * HOUR_S * 1000.0)
+        store.decisions.record(record).result(30)
+    quiet = Quiet(2, 0)
+    week = UsualTraffic(store, quiet, UTC, **bounds).learn(T + 72 * HOUR_S + 1)
+    assert week.observed_hours == 71
+    assert week.quiet_in_flight == pytest.approx(12, rel=0.1)
+    assert quiet.limit == limit
+
+
+def test_without_a_log_the_floor_holds(store: Store) -> None:
+    quiet = Quiet(0, 0)
+    week = UsualTraffic(store, quiet, UTC).learn(T)
+    assert (week.observed_hours, quiet.limit) == (0, 2)

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.replay.plan import Candidate, Cost, Way, chance, chance_of_better, kind_of, plan
-from store.jobs.replay_records import ReplayBudget
+from learning.replay.expand import DRIFTED_BELOW
+from learning.replay.gain import companion_gain
+from learning.replay.plan import (
+    Candidate,
+    Cost,
+    Order,
+    Way,
+    chance,
+    chance_of_better,
+    effect_per_budget,
+    plan,
+)
+from router.embedding.embedder import Embedder
+from store.examples.gains import vectors_of
+from store.examples.vectors import from_blob
+from store.jobs.replay_records import NewStep, ReplayBudget, ReplayStep
+from tests.flow.line import MODELS
+from tests.learning.replay.bank import TENANT, WORLD, bank_of, facts, kin, pair, right, wrong
+from tests.patience import PATIENCE_S
 
 UNIT = Cost(0.01, 100, 2.0)
 
@@ -17,7 +35,7 @@ UNIT = Cost(0.01, 100, 2.0)
 def candidate(
     id: int, gain: float, companion: float = 0.0, nearest: float = 0.9, **changes: object
 ) -> Candidate:
-    made = Candidate("t", id, gain, companion, nearest, Way(UNIT, 0.5), Way(UNIT.times(3), 0.5))
+    made = Candidate("t", id, gain, companion, nearest, Way(UNIT, 0.5), Way(3 * UNIT, 0.5))
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -34,28 +52,28 @@ def candidate(
     ],
 )
 def test_what_is_done_with_an_example(one: Candidate, kind: str | None) -> None:
-    assert kind_of(one, thin_below=0.8) == kind
+    step = one.step()
+    assert (step and step.kind) == kind
 
 
 def test_the_best_gain_per_cost_comes_first_and_a_dear_line_makes_way_for_cheap_ones() -> None:
     dear = candidate(1, 1.0, distil=Way(Cost(0.05, 100, 2.0), 0.5))
-    lines = plan(
+    steps = plan(
         [dear, candidate(2, 0.9), candidate(3, 0.3), candidate(4, 0.5)],
         ReplayBudget(usd=0.03),
-        thin_below=0.8,
     )
-    assert [line.candidate.example_id for line in lines] == [2, 4, 3]
-    assert lines[0].effect == pytest.approx(0.45)
-    assert lines[0].per_cost == pytest.approx(0.45 / (0.01 / 0.03))
-    everything = plan([dear, candidate(2, 0.9)], ReplayBudget(), thin_below=0.8)
-    assert [line.candidate.example_id for line in everything] == [2, 1]
+    assert [step.example_id for step in steps] == [2, 4, 3]
+    assert steps[0].expected_effect == pytest.approx(0.45)
+    assert effect_per_budget(steps[0], ReplayBudget(usd=0.03)) == pytest.approx(0.45 / (0.01 / 0.03))
+    everything = plan([dear, candidate(2, 0.9)], ReplayBudget())
+    assert [step.example_id for step in everything] == [2, 1]
 
 
 def test_what_rarely_comes_to_something_is_worth_less() -> None:
     both = [candidate(1, 0.5), candidate(2, 0.0, companion=2.0, nearest=0.1)]
-    assert plan(both, ReplayBudget(), thin_below=0.8)[0].kind == "expand"
-    both[1] = replace(both[1], expand=Way(UNIT.times(3), chance(0, 18)))
-    assert plan(both, ReplayBudget(), thin_below=0.8)[0].kind == "distil"
+    assert plan(both, ReplayBudget())[0].kind == "expand"
+    both[1] = replace(both[1], expand=Way(3 * UNIT, chance(0, 18)))
+    assert plan(both, ReplayBudget())[0].kind == "distil"
 
 
 def test_the_chance_of_bettering_an_answer_worked_out_by_hand() -> None:
@@ -81,10 +99,113 @@ def test_no_budget_is_ever_planned_beyond(
         candidate(n, gain, distil=Way(Cost(cost, size, time), 0.5))
         for n, (gain, cost, size, time) in enumerate(given_)
     ]
-    lines = plan(candidates, ReplayBudget(usd, tokens, seconds), thin_below=0.8)
-    assert sum(line.cost.usd for line in lines) <= usd + 1e-9
-    assert sum(line.cost.tokens for line in lines) <= tokens
-    assert sum(line.cost.seconds for line in lines) <= seconds + 1e-9
-    worths = [line.per_cost for line in lines]
+    budget = ReplayBudget(usd, tokens, seconds)
+    steps = plan(candidates, budget)
+    assert sum(step.expected_usd for step in steps) <= usd + 1e-9
+    assert sum(step.expected_tokens for step in steps) <= tokens
+    assert sum(step.expected_s for step in steps) <= seconds + 1e-9
+    worths = [effect_per_budget(step, budget) for step in steps]
     assert worths == sorted(worths, reverse=True)
-    assert all(line.candidate.gain > 0 for line in lines)
+    assert all(step.gain > 0 for step in steps)
+
+
+async def test_companions_gain_is_the_mean_of_related_neighbours(tmp_path: Path) -> None:
+    some = kin(5)
+    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand=True) as (made, examples):
+        found = {c.example_id: c for c in made.planner.candidates(TENANT)}
+        assert set(found) == {e.id for e in examples}
+        indexes = made.store.indexes
+        assert indexes is not None
+        one = found[examples[0].id]
+        vector = from_blob(
+            vectors_of(made.store.db, TENANT, [one.example_id], indexes.version)[one.example_id]
+        )
+        near = [(id, s) for id, s in indexes.nearest(TENANT, vector, 5) if id != one.example_id]
+        related = [(s, found[id].gain) for id, s in near if s >= DRIFTED_BELOW]
+        assert one.companion_gain == pytest.approx(companion_gain(related))
+        assert one.nearest == pytest.approx(max(s for _, s in near))
+        assert one.distil is not None
+        assert one.expand is not None
+        assert one.expand.cost.usd > 0 < one.distil.cost.usd
+
+
+async def test_what_came_of_replays_before_says_what_to_expect_and_what_to_leave(tmp_path: Path) -> None:
+    some = kin(4)
+    pairs = [(f, wrong(f) if n < 3 else right(f)) for n, f in enumerate(some)]
+    async with bank_of(tmp_path, pairs, samples=1) as (made, examples):
+        ways = [c.distil for c in made.planner.candidates(TENANT)]
+        assert {way.chance for way in ways if way} == {0.1}, "the engine's own answers"
+        made.store.examples.update(TENANT, examples[0].id, contributor="k").result()
+        made.store.examples.ledger.note_quality(examples[0].id, 0.0)
+        made.store.examples.flush_uses().result()  # type: ignore[union-attr]
+        told = {c.example_id: c.distil for c in made.planner.candidates(TENANT)}[examples[0].id]
+        assert told is not None
+        assert told.chance == pytest.approx((2 * 0.1 + 1) / 3), "somebody said that it was of no use"
+        await made.run(ReplayBudget(usd=5.0))
+        assert all(c.distil is None for c in made.planner.candidates(TENANT)), "all were replayed lately"
+        results = made.jobs.results("distil", TENANT)
+        assert results["large", "replaced"] == 3
+
+
+async def test_neighbours_of_a_bettered_answer_come_next_and_those_of_a_good_one_last(tmp_path: Path) -> None:
+    first, second, third = facts(3)
+    # Each asked twice in other words.
+    pairs = [(f, right(f)) for f in (first, second, third)]
+    async with bank_of(tmp_path, pairs) as (made, examples):
+        store = made.store
+        embedder = Embedder.open("package", MODELS, deadline_ms=60_000)
+        others = []
+        for fact in (first, second, third):
+            asked = fact.relation.forms[-1].format(e=fact.entity) + " Please tell me."
+            assert WORLD.read(asked).facts == (fact,)
+            others.append(
+                store.examples.add(
+                    pair(
+                        fact,
+                        right(fact),
+                        embedder,
+                        question=asked,
+                        embedded_text=asked,
+                        vector=embedder.embed_blocking(asked),
+                        request_id=f"again {fact.id}",
+                    )
+                ).result()
+            )
+        embedder.close()
+        assert store.follower is not None
+        assert store.follower.wait_for(store.examples.last_seq(), PATIENCE_S)
+        ids = [e.id for e in (*examples, *others)]
+        steps = [planned(n, id, gain=1.0 - n / 100) for n, id in enumerate(ids)]
+        order = made.planner.order(steps)
+        assert len(order) == 6
+        one = order.take()
+        assert one is not None
+        assert one.plan.example_id == examples[0].id
+        order.came_of(one, "replaced")
+        two = order.take()
+        assert two is not None
+        assert two.plan.example_id == others[0].id, "another answer to the question that was answered wrongly"
+        three = order.take()
+        assert three is not None
+        order.came_of(three, "kept")
+        rest = [step.plan.example_id for step in iter(order.take, None)]
+        assert rest[-1] == others[1].id, "its like was right"
+        again = made.planner.order(
+            [replace(one, state="done", result="replaced"), *(s for s in steps if s.id != one.id)]
+        )
+        next_ = again.take()
+        assert next_ is not None
+        assert next_.plan.example_id == others[0].id, "what came of it before a kill counts"
+        assert order.take() is None
+
+
+def test_without_similar_examples_the_plan_s_order_holds() -> None:
+    steps = [planned(n, n + 1, gain=1.0 - n / 10) for n in range(3)]
+    order = Order([replace(steps[0], state="done", result="kept"), *steps[1:]])
+    assert len(order) == 2
+    assert [order.take(), order.take(), order.take()] == [steps[1], steps[2], None]
+
+
+def planned(number: int, example_id: int, *, gain: float) -> ReplayStep:
+    plan = NewStep(TENANT, "distil", example_id, gain, 0.0, 0.5 * gain, 0.01, 100, 1.0)
+    return ReplayStep(number + 1, 1, number, plan, "planned", "", "{}", 0.0)

@@ -67,7 +67,7 @@ async def test_no_request_begins_while_the_gate_is_shut(tmp_path: Path) -> None:
     while quiet.is_set():
         await asyncio.sleep(0.01)
     # Four work at once: those that were let through before it shut may end.
-    await until(lambda: state_of(jobs, run) == ("paused", "waits for quiet"), "it paused")
+    await until(lambda: state_of(jobs, run) == ("paused", "waits for low traffic"), "it paused")
     asked = rows(db, "paid") + rows(db, "asked")
     await asyncio.sleep(0.3)
     assert rows(db, "paid") == asked <= 5

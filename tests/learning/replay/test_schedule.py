@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.replay.schedule import Schedule, Window
+from learning.replay.nightly import Schedule, Window
 
 ROME = ZoneInfo("Europe/Rome")
 H = 3600.0

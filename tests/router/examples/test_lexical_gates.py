@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.examples.lexical_gates import LONGEST, blocked, blocked_by_traits, traits
+from router.examples.lexical_gates import LONGEST, blocked
+from router.examples.lexical_things import things
 
 
 def refuses(asked: str, remembered: str) -> str | None:
@@ -54,42 +55,12 @@ def test_a_negated_question_never_reuses(asked: str, remembered: str) -> None:
     ],
 )
 def test_a_changed_number_never_reuses(asked: str, remembered: str) -> None:
-    assert refuses(asked, remembered) == "number"
+    assert refuses(asked, remembered) == "thing"
 
 
 def test_a_number_in_another_spelling_is_no_change() -> None:
     assert refuses("What can I buy for 1,000 dollars?", "What do 1000 dollars buy me?") is None
     assert refuses("A table for three people, please", "A table for 3 people") is None
-
-
-@pytest.mark.parametrize(
-    ("asked", "remembered"),
-    [
-        ("How long is 3 km?", "How long is 3 miles?"),
-        ("Convert 70 kg", "Convert 70 lb"),
-        ("What is 20 $ worth?", "What is 20 € worth?"),
-        ("Set the oven to 180 celsius", "Set the oven to 180 fahrenheit"),
-        ("wait 5 minutes", "wait 5 hours"),
-    ],
-)
-def test_a_changed_unit_never_reuses(asked: str, remembered: str) -> None:
-    assert refuses(asked, remembered) == "unit"
-
-
-def test_a_unit_under_another_name_is_no_change() -> None:
-    assert refuses("What does 5 kilograms of rice cost?", "What do 5 kg of rice cost?") is None
-
-
-@pytest.mark.parametrize(
-    ("asked", "remembered"),
-    [
-        ("What is on today?", "What is on tomorrow?"),
-        ("weather in march there", "weather in april there"),
-        ("Öffnungszeiten am montag", "Öffnungszeiten am dienstag"),
-    ],
-)
-def test_a_changed_date_never_reuses(asked: str, remembered: str) -> None:
-    assert refuses(asked, remembered) == "date"
 
 
 @pytest.mark.parametrize(
@@ -117,42 +88,12 @@ def test_a_changed_question_word_never_reuses(asked: str, remembered: str) -> No
     ],
 )
 def test_a_changed_name_never_reuses(asked: str, remembered: str) -> None:
-    assert refuses(asked, remembered) == "name"
+    assert refuses(asked, remembered) == "thing"
 
 
 def test_a_name_in_lower_case_is_still_that_name() -> None:
     assert refuses("What is the capital of France?", "what's the capital city of france") is None
     assert refuses("What is France's capital city?", "what's the capital city of France") is None
-
-
-@pytest.mark.parametrize(
-    ("asked", "remembered"),
-    [
-        ("How do I increase the volume?", "How do I decrease the volume?"),
-        ("Is this legal here?", "Is this illegal here?"),
-        ("the tallest, best tower", "the tallest, worst tower"),
-        ("How to enable logging", "How to disable logging"),
-        ("Is it common there?", "Is it uncommon there?"),
-        ("Wie kann ich Aktien kaufen", "Wie kann ich Aktien verkaufen"),
-    ],
-)
-def test_an_opposite_never_reuses(asked: str, remembered: str) -> None:
-    assert refuses(asked, remembered) == "opposite"
-
-
-@pytest.mark.parametrize(
-    ("asked", "remembered"),
-    [
-        ("Is a dog afraid of a cat?", "Is a cat afraid of a dog?"),
-        (
-            "Convert rupees from India into money of Nepal",
-            "Convert rupees from Nepal into the money of India",
-        ),
-        ("flights from Oslo to Rome please", "flights from Rome to Oslo"),
-    ],
-)
-def test_what_changed_places_never_reuses(asked: str, remembered: str) -> None:
-    assert refuses(asked, remembered) == "order"
 
 
 @pytest.mark.parametrize(
@@ -167,12 +108,7 @@ def test_what_changed_places_never_reuses(asked: str, remembered: str) -> None:
     ],
 )
 def test_changed_code_or_an_operator_never_reuses(asked: str, remembered: str) -> None:
-    assert refuses(asked, remembered) in {"symbol", "name", "number"}
-
-
-def test_a_changed_quotation_never_reuses() -> None:
-    assert refuses('Translate "good luck" for me', 'Translate "thank you" for me') == "quoted"
-    assert refuses("Translate “house” for me", "Translate “horse” for me") == "quoted"
+    assert refuses(asked, remembered) == "thing"
 
 
 def test_a_text_that_the_encoder_would_cut_never_reuses() -> None:
@@ -199,7 +135,6 @@ def test_a_plain_paraphrase_is_not_blocked(asked: str, remembered: str) -> None:
 def test_no_text_breaks_a_gate_and_none_cares_which_was_asked_first(a: str, b: str) -> None:
     assert blocked(a, b) == blocked(b, a)
     assert blocked(a, a) is None
-    assert blocked_by_traits(traits(a), traits(b)) == blocked(a, b)
 
 
 @pytest.mark.parametrize("unit", ["/", "a.", '"', "`a", "not ", "1,", "A", "\u3000", "'", "（", "3x", "ﷺ"])
@@ -214,7 +149,7 @@ def test_no_text_takes_more_than_a_glance(unit: str) -> None:
 
 @given(st.lists(st.sampled_from([*"aBzZé人İ1½²_.'\u2019 -`@/", " not ", " or ", "QX-4"])).map("".join))
 def test_passing_plain_words_over_loses_no_name_and_no_machines_word(text: str) -> None:
-    read = traits(text)
+    read = things(text)
     letters = re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", text))
     mixed = [word.casefold() for word in letters if len(word) > 1 and any(map(str.isupper, word[1:]))]
     assert [name for name in read.names if name in mixed] == mixed

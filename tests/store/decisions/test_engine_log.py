@@ -1,8 +1,8 @@
-"""Only the engine's own latest requests are told of: those with examples, and those that were streamed and counted."""
+"""Only the engine's own latest requests that carried examples are given."""
 
 from __future__ import annotations
 
-from store.decisions.engine_log import first_chunks, uses_of_examples
+from store.decisions.engine_log import uses_of_examples
 from store.decisions.requests import DecisionLog
 from store.sqlite.database import Database
 from tests.store.rows import request_record
@@ -28,4 +28,3 @@ def test_what_is_told_of_an_engine(db: Database) -> None:
     ]
     assert uses_of_examples(db, "small", since_s=1003.5, limit=9) == [("a1", 1004.0, (7,))]
     assert uses_of_examples(db, "small", since_s=0, limit=1) == [("a1", 1004.0, (7,))]
-    assert first_chunks(db, "small", since_s=0, limit=9) == [(100, 30.0), (100, 30.0)]

@@ -12,14 +12,14 @@ from store.sqlite.database import Database
 def test_what_was_paid_outside_runs_is_not_missing_from_the_report(db: Database) -> None:
     jobs = ReplayJobs(db)
     jobs.want("a1", ReplayBudget(), asked_by="command").result()
-    jobs.side_costs.book("a1", "lead", "near_miss", 0.25, 40).result()
-    jobs.side_costs.book("a1", "lead", "near_miss", 0.5, 60).result()
+    jobs.side_costs.book("a1", "lead", "warm", 0.25, 40).result()
+    jobs.side_costs.book("a1", "lead", "warm", 0.5, 60).result()
     jobs.side_costs.book("b2", "understudy", "warm", 0.125, 8).result()
 
     lines = {(line.engine, line.purpose): line for line in jobs.spend()}
-    assert lines["lead", "near_miss"].asks == 2
-    assert lines["lead", "near_miss"].spent.usd == 0.75
-    assert lines["lead", "near_miss"].spent.tokens == 100
+    assert lines["lead", "warm"].asks == 2
+    assert lines["lead", "warm"].spent.usd == 0.75
+    assert lines["lead", "warm"].spent.tokens == 100
     assert lines["understudy", "warm"].spent.most_usd == 0.125
     assert [(line.engine, line.purpose) for line in jobs.spend(tenant="b2")] == [("understudy", "warm")]
     assert jobs.spend(since_s=time.time() + 1) == []
@@ -28,7 +28,7 @@ def test_what_was_paid_outside_runs_is_not_missing_from_the_report(db: Database)
 def test_costs_go_with_their_tenant_and_with_time(db: Database) -> None:
     jobs = ReplayJobs(db)
     for tenant in ("a1", "b2"):
-        jobs.side_costs.book(tenant, "lead", "near_miss", 1.0).result()
+        jobs.side_costs.book(tenant, "lead", "warm", 1.0).result()
     jobs.forget_tenant("a1").result()
     assert [line.asks for line in jobs.spend()] == [1]
     jobs.trim(time.time() + 1).result()

@@ -26,16 +26,15 @@ def test_a_plan_is_shown_in_words_and_for_machines(tmp_path: Path) -> None:
     store.close()
     assert "no plan was made yet" in told(tmp_path)
     store = Store.open(tmp_path)
-    figures = {"examples": 1, "of": 4, "blocks": 3, "room_blocks": 9, "exact": True, "ms_per_token": None}
     plans = KvPlans(store.db)
-    plans.put("small", [KvPlanExample(id, "a1", 40, 2.0, 8.0)], figures, time.time()).result(30)
+    plans.put("small", [KvPlanExample(id, "a1", 40, 2.0)], {"of": 4}, time.time()).result(30)
     plans.note_warmed("small", tokens=50, cached_tokens=32, usd=0.25).result(30)
     store.close()
     words = told(tmp_path)
     assert words.startswith(
-        "small: 1 of 4 used examples in 3 of 9 blocks (exact), pace not yet known; planned"
+        "small: the 1 most used of 4 examples sent to it, 40 tokens, used 2.0 to 2.0 times"
     )
-    assert "Warmed 1 times: 50 tokens, 32 of them warm already, 0.250000 US dollars" in words
+    assert "Warmed 1 times: 50 tokens, 32 of them cached already, 0.250000 US dollars" in words
     (row,) = json.loads(told(tmp_path, "--json"))
     assert (row["engine"], [e["example_id"] for e in row["examples"]]) == ("small", [id])
     assert "question" not in words + told(tmp_path, "--json")

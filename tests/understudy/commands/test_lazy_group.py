@@ -11,7 +11,7 @@ from understudy.commands.lazy_group import lazy_group
 
 COMMANDS = {
     "one": ("tests.understudy.commands.lazy_one", "say", "Says one."),
-    "gone": ("tests.gateway.commands.nowhere", "say", "Is nowhere."),
+    "gone": ("tests.understudy.commands.nowhere", "say", "Is nowhere."),
 }
 
 

@@ -46,13 +46,13 @@ def configured(asked: list[str], replay: dict[str, Any], folder: str = "data", *
         ),
         ("replay.engine", configured(["far"], JUDGED | {"engine": "here"})),
         ("replay.generator", configured(["far"], JUDGED | {"generator": "here"})),
-        ("models.guide.engines", configured(["far", "here"], JUDGED | {"expand": {"enabled": False}})),
-        ("models.guide.engines", configured(["here", "far"], JUDGED)),
+        ("models.guide.engines", configured(["far", "here"], JUDGED)),
+        ("models.guide.engines", configured(["here", "far"], JUDGED | {"expand": True})),
         (
             "replay.kv_plan.engines",
             configured(
                 ["far"],
-                JUDGED | {"expand": {"enabled": False}, "kv_plan": {"engines": {"here": {"kv_mib": 1}}}},
+                JUDGED | {"kv_plan": {"engines": ["here"]}},
                 engines={"here": LOCAL | PRICED, "far": FAR | PRICED},
                 models={"guide": IN_ORDER},
             ),
@@ -70,8 +70,8 @@ def test_replay_by_itself_with_an_engine_it_cannot_ask_is_refused_by_key_and_val
 
 
 def test_what_replay_does_not_ask_may_live_in_the_worker() -> None:
-    small = configured(["here", "far"], JUDGED | {"expand": {"enabled": False}})
-    elsewhere = configured(["far", "here"], JUDGED | {"engine": "far", "expand": {"enabled": False}})
+    small = configured(["here", "far"], JUDGED)
+    elsewhere = configured(["far", "here"], JUDGED | {"engine": "far"})
     off = configured(["here"], {})
     for data in (small, elsewhere, off):
         parse_config(data)

@@ -35,10 +35,10 @@ def configured(replay: dict[str, Any], **more: Any) -> dict[str, Any]:
         (configured({"time_zone": "Europe"}), ["no time zone"]),
         (configured({"off_peak": {"quiet_share": 0}}), ["replay.off_peak.quiet_share is 0"]),
         (configured({"judge": "nobody"}), ["replay.judge", "'nobody'", "large, small"]),
-        (configured({"kv_plan": {"engines": {"none": {"kv_mib": 1}}}}), ["replay.kv_plan.engines", "'none'"]),
+        (configured({"kv_plan": {"engines": ["none"]}}), ["replay.kv_plan.engines", "'none'"]),
         (configured({"enabled": True}), ["replay.judge", "judging"]),
         (
-            configured({"kv_plan": {"engines": {"small": {"kv_mib": 1}}}}),
+            configured({"kv_plan": {"engines": ["small"]}}),
             ["replay.kv_plan.engines", "small", "order stable"],
         ),
         (configured({"enabled": True, "judge": "large"}, memory=None), ["set `memory`"]),
@@ -59,11 +59,11 @@ def test_a_plan_that_nobody_would_make_is_told() -> None:
         "policy": "in_context",
         "in_context": {"examples": {"order": "stable"}},
     }
-    data = configured({"kv_plan": {"engines": {"small": {"kv_mib": 1}}}}, models={"m": model})
+    data = configured({"kv_plan": {"engines": ["small"]}}, models={"m": model})
     with pytest.raises(ConfigError, match="nobody would make the plan"):
         parse_config(data)
     data["replay"] |= {"enabled": True, "judge": "large"}
-    assert parse_config(data).replay.kv_plan.engines["small"].kv_mib == 1
+    assert parse_config(data).replay.kv_plan.engines == ("small",)
 
 
 def test_replay_is_off_unless_it_is_asked_for() -> None:

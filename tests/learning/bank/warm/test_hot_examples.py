@@ -16,7 +16,7 @@ class Plans:
         assert engine == "small"
         if self.broken:
             raise OSError("disk")
-        return [KvPlanExample(id, tenant, 10, 1.0, 1.0) for id, tenant in self.rows]
+        return [KvPlanExample(id, tenant, 10, 1.0) for id, tenant in self.rows]
 
     def changed(self) -> bool:
         return self.news

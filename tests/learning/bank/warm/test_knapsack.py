@@ -1,4 +1,4 @@
-"""The exact solver is exact, the greedy one never below half of it, and neither takes more than fits."""
+"""The knapsack finds what trying everything finds, and its weights and values are those of EchoLM §4.3.2."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.bank.warm import knapsack as kv_knapsack
-from learning.bank.warm.knapsack import exact, greedy, solve, upper_bound
+from learning.bank.warm.knapsack import kept_in_cache
 
 ITEMS = st.lists(st.tuples(st.integers(1, 12), st.floats(-2, 10)), max_size=9)
 
@@ -23,37 +22,43 @@ def best_of_all(weights: list[int], values: list[float], capacity: int) -> float
 
 
 @given(ITEMS, st.integers(0, 40))
-def test_exact_is_as_good_as_trying_everything(items: list[tuple[int, float]], capacity: int) -> None:
+def test_it_is_as_good_as_trying_everything(items: list[tuple[int, float]], capacity: int) -> None:
     weights, values = [w for w, _ in items], [v for _, v in items]
-    best = best_of_all(weights, values, capacity)
-    chosen, bounded = exact(weights, values, capacity), greedy(weights, values, capacity)
-    for each in (chosen, bounded):
-        assert each == sorted(set(each)) and sum(weights[i] for i in each) <= capacity
-    got = sum(values[i] for i in chosen)
-    assert got == pytest.approx(best, abs=1e-9)
-    assert sum(values[i] for i in bounded) >= best / 2 - 1e-9
-    assert upper_bound(weights, values, capacity) >= best - 1e-9
+    uses = [v / w for w, v in items]
+    chosen = kept_in_cache(
+        weights, uses, capacity_bytes=capacity, bytes_per_token=1, compute_ms_per_token=1.0, block_tokens=1
+    )
+    assert chosen == sorted(set(chosen)) and sum(weights[i] for i in chosen) <= capacity
+    assert sum(values[i] for i in chosen) == pytest.approx(best_of_all(weights, values, capacity), abs=1e-9)
 
 
-def test_greedy_is_caught_where_it_fails() -> None:
-    weights, values, capacity = [1, 10], [2.0, 10.0], 10
-    assert exact(weights, values, capacity) == [1]
-    assert greedy(weights, values, capacity) == [1], "the single best item saves it"
-    weights, values, capacity = [6, 5, 5], [6.6, 5.0, 5.0], 10
-    assert greedy(weights, values, capacity) == [0]
-    assert exact(weights, values, capacity) == [1, 2]
+def test_a_memory_worked_by_hand() -> None:
+    # Milliseconds saved per use: 0.5 to compute a token, 5 + 0.1 per token to load.
+    # 160 tokens: 10 blocks, (80 - 21) x 4 = 236. 40: 3 blocks, (20 - 9) x 3 = 33. 30: 2 blocks, (15 - 8) x 1 = 7.
+    def kept(capacity_blocks: int) -> list[int]:
+        return kept_in_cache(
+            [160, 40, 30],
+            [4.0, 3.0, 1.0],
+            capacity_bytes=capacity_blocks * 16 * 2048,
+            bytes_per_token=2048,
+            compute_ms_per_token=0.5,
+            load_ms=5.0,
+            load_ms_per_token=0.1,
+        )
+
+    assert [kept(blocks) for blocks in (1, 4, 9, 12, 13, 15)] == [[], [1], [1, 2], [0, 2], [0, 1], [0, 1, 2]]
 
 
-@pytest.mark.parametrize(("weights", "values"), [([0], [1.0]), ([1], [float("nan")]), ([1, 2], [1.0])])
-def test_nonsense_is_refused(weights: list[int], values: list[float]) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        solve(weights, values, 3)
+def test_what_loads_slower_than_it_is_computed_is_not_kept() -> None:
+    assert (
+        kept_in_cache(
+            [10], [1.0], capacity_bytes=10**6, bytes_per_token=1, compute_ms_per_token=0.1, load_ms=2.0
+        )
+        == []
+    )
 
 
-def test_what_is_too_large_for_the_exact_solver_is_solved_greedily_and_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(kv_knapsack, "MOST_CELLS", 20)
-    assert solve([6, 5, 5], [6.6, 5.0, 5.0], 10) == ([0], False)
-    with pytest.raises(ValueError, match="too much"):
-        exact([6, 5, 5], [6.6, 5.0, 5.0], 10)
+@pytest.mark.parametrize(("tokens", "uses"), [([0], [1.0]), ([1], [float("nan")]), ([1, 2], [1.0])])
+def test_nonsense_is_refused(tokens: list[int], uses: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"at least 1|shorter"):
+        kept_in_cache(tokens, uses, capacity_bytes=100, bytes_per_token=1, compute_ms_per_token=1.0)

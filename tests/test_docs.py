@@ -1,0 +1,263 @@
+"""The documentation against the repository: links resolve, and the reference pages name what the code has."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import pytest
+from pydantic import BaseModel
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+REFERENCE = ROOT / "docs" / "reference"
+NOT_SERVED = ("tests", "benchmarks", "loadtest")
+"""Packages whose headers, series and events are none of the gateway's."""
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_relative_link_resolves(page: Path) -> None:
+    broken = []
+    for target in links(page):
+        file, _, anchor = target.partition("#")
+        found = (page.parent / file).resolve() if file else page
+        if not found.exists() or (anchor and anchor not in anchors(found)):
+            broken.append(target)
+    assert not broken
+
+
+def test_the_index_lists_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    listed = {(index.parent / target).resolve() for target in links(index)}
+    pages = {page for page in PAGES if page.parent.parent == ROOT / "docs"}
+    assert not pages - listed
+
+
+def test_the_code_names_pages_that_exist() -> None:
+    named = re.compile(r"\bdocs/[\w./-]+\.md\b")
+    missing = set()
+    for path in tracked():
+        if path.suffix in (".py", ".html", ".yaml", ".toml") or path.name in ("Dockerfile", "Makefile"):
+            for name in named.findall(path.read_text(encoding="utf-8")):
+                if not (ROOT / name).exists():
+                    missing.add(f"{path.relative_to(ROOT)}: {name}")
+    assert not missing
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    page = (REFERENCE / "commands.md").read_text(encoding="utf-8")
+    missing = set()
+    for name, command in commands(program()):
+        if f"# {name}\n" not in page:
+            missing.add(name)
+        for option in command.params:
+            if (
+                isinstance(option, click.Option)
+                and option.name != "help"
+                and f"`{option.opts[0]}`" not in page
+            ):
+                missing.add(f"{name} {option.opts[0]}")
+    assert not missing
+
+
+def test_every_header_is_in_the_reference() -> None:
+    page = (REFERENCE / "headers.md").read_text(encoding="utf-8").lower()
+    assert not {name for name in headers() if f"`{name.lower()}" not in page}
+
+
+def test_every_metric_series_and_its_labels_are_in_the_reference() -> None:
+    rows = {
+        found[1]: line
+        for line in (REFERENCE / "metrics.md").read_text(encoding="utf-8").splitlines()
+        if (found := re.match(r"\| `(understudy_[a-z_]+)` \|", line))
+    }
+    told = {name: series(name, rows) for name, _ in declared_series()}
+    assert told and not {name for name, row in told.items() if row is None}
+    missing = {
+        f"{name}: {label}"
+        for name, labels in declared_series()
+        for label in labels
+        if f"`{label}`" not in (told[name] or "")
+    }
+    assert not missing
+
+
+def test_every_log_event_is_in_the_reference() -> None:
+    page = (REFERENCE / "log.md").read_text(encoding="utf-8")
+    events = {event for event in logged_events() if f"`{event}`" not in page and f'"{event}"' not in page}
+    assert not events
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    from understudy.settings.config import Config
+
+    page = (REFERENCE / "settings.md").read_text(encoding="utf-8")
+    assert not {key for key in setting_names(Config) if f"`{key}`" not in page}
+
+
+# ---- pages
+
+
+def prose(page: Path) -> str:
+    """A page without its code."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def links(page: Path) -> list[str]:
+    """Targets of a page's links to files of the repository."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    return [target for target in targets if not re.match(r"[a-z]+:", target)]
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The names by which a page's headings are linked to."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found: dict[str, int] = {}
+    for heading in re.findall(r"^#{1,6} +(.*?) *$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found[name] = found.get(name, 0) + 1
+    return frozenset(found) | {f"{name}-{n}" for name, count in found.items() for n in range(1, count)}
+
+
+# ---- code
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """Files of the repository."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout
+    return tuple(path for name in listed.decode().split("\0") if name and (path := ROOT / name).is_file())
+
+
+@cache
+def trees() -> tuple[ast.Module, ...]:
+    """Every module of the packages that serve, whatever they are called."""
+    packages = [path.parent for path in ROOT.glob("*/__init__.py") if path.parent.name not in NOT_SERVED]
+    files = [file for package in packages for file in package.rglob("*.py")]
+    assert files
+    return tuple(ast.parse(file.read_text(encoding="utf-8")) for file in files)
+
+
+def nodes() -> Iterator[ast.AST]:
+    for tree in trees():
+        yield from ast.walk(tree)
+
+
+def text_of(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def name_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_headers(node: ast.expr) -> bool:
+    return name_of(node).lower().endswith("headers")
+
+
+def headers() -> set[str]:
+    """Names that are read from, or written to, something called headers; and ours, wherever they stand."""
+    found: list[str | None] = []
+    for node in nodes():
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner), args=[first, *_]) if is_headers(owner):
+                found.append(text_of(first))
+            case ast.Subscript(value=owner, slice=key) if is_headers(owner):
+                found.append(text_of(key))
+            case ast.Compare(left=left, comparators=others) if any(map(is_headers, others)):
+                found.append(text_of(left))
+            case ast.Assign(targets=[target], value=ast.Dict(keys=keys)) if is_headers(target):
+                found += map(text_of, keys)
+            case ast.keyword(arg="headers", value=value):
+                found += [
+                    text_of(k) for each in ast.walk(value) if isinstance(each, ast.Dict) for k in each.keys
+                ]
+            case ast.Constant(value=str(value)) if re.fullmatch(
+                r"x-understudy-[a-z-]*[a-z]|[a-z-]*ratelimit-[a-z-]*[a-z]|retry-after-ms|x-should-retry",
+                value,
+            ):
+                found.append(value)
+    return {name for name in found if name}
+
+
+def declared_series() -> list[tuple[str, list[str]]]:
+    """(name, labels) of every metric: calls with a name of ours and a description."""
+    found = []
+    for node in nodes():
+        match node:
+            case ast.Call(args=[ast.Constant(value=str(name)), ast.Constant() | ast.JoinedStr(), *rest]) if (
+                re.fullmatch(r"understudy_[a-z_]+", name)
+            ):
+                labels = rest[0].elts if rest and isinstance(rest[0], ast.List) else []
+                found.append((name, [label for each in labels if (label := text_of(each))]))
+    return found
+
+
+def series(name: str, rows: dict[str, str]) -> str | None:
+    """A series' row; counters are told with the ending that Prometheus gives them."""
+    return rows.get(name) or rows.get(f"{name}_total")
+
+
+def logged_events() -> set[str]:
+    """Names of events: what follows the level in a call that logs."""
+    found = set()
+    for node in nodes():
+        match node:
+            case ast.Call(func=function, args=[level, event, *_]) if (
+                "log" in name_of(function) or "tell" in name_of(function)
+            ) and text_of(level) in LEVELS:
+                found.add(text_of(event))
+    return {event for event in found if event}
+
+
+def program() -> click.Group:
+    """The console script, wherever it is."""
+    import tomllib
+    from importlib import import_module
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    module, _, attribute = project["scripts"]["understudy"].partition(":")
+    found = getattr(import_module(module), attribute)
+    assert isinstance(found, click.Group)
+    return found
+
+
+def commands(group: click.Group, above: str = "understudy") -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group with its whole name."""
+    context = click.Context(group, info_name=above)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{above} {name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{above} {name}")
+
+
+def setting_names(group: type[BaseModel]) -> set[str]:
+    """Every key of a group of settings and of those below it."""
+    found = set()
+    for name, field in group.model_fields.items():
+        below = list(groups_in(field.annotation))
+        if not below:
+            found.add(field.alias or name)
+        for each in below:
+            found |= setting_names(each)
+    return found
+
+
+def groups_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Groups of settings inside a type such as dict[str, A | B] or A | None."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from groups_in(each)
