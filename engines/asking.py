@@ -1,7 +1,9 @@
 """Asks an engine in the background: one chat completion, not streamed, with what it cost and how long it took.
 
-Through the same guarded engines as clients' requests, but with none of a client's headers: what is asked here is the
-operator's business, and never goes out, or is billed, under a client's credential.
+It names an engine, not a model that is served, and goes through that engine's guard but not through the gateway's pipeline:
+no policy decides, nothing is remembered, and neither the request log nor the clients' metrics and costs count it. Judging,
+replay, the private bank and the admin pages keep their own budgets, and all but judging run in processes that have no
+pipeline. No header of a client is sent, so nothing is ever billed under a client's credential.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from engines.finished import from_json
 
 _LARGEST_BYTES = 4 * 2**20
 _BYTES_PER_TOKEN_AT_LEAST = 2
-"""For what a prompt may cost at most: English has 4 to 5 bytes per token, Chinese about 3."""
+"""Bounds what a prompt may cost: English has 4 to 5 bytes per token, Chinese about 3."""
 
 
 class NotAnswered(Exception):
-    """There is no answer to compare. The text is a short code, free of content."""
+    """The engine gave no usable answer. The text is a short code, free of content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A circuit breaker: an engine that keeps failing is left alone for a while, then probed by one request."""
+"""A circuit breaker: an engine that keeps failing is not asked for a while, then probed by one request."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from engines.errors import Unavailable
 
 
 class State(Enum):
-    """Where a breaker stands."""
+    """Whether requests pass."""
 
     CLOSED = "closed"
     """Requests pass."""
     OPEN = "open"
-    """Requests are refused until the rest is over."""
+    """Requests are refused until `open_s` has passed."""
     PROBING = "probing"
     """One request was let through; its outcome decides."""
 

@@ -1,4 +1,4 @@
-"""OpenAI JSON to engines.chat types. Nothing else knows what a request body looks like on the wire.
+"""Reads OpenAI JSON into the types of engines.chat. Nothing else knows what a request body looks like on the wire.
 
 A body is judged strictly: what two parsers could read differently (duplicate keys, NaN, lone surrogates) is refused here, so
 that the gateway, its cache and the upstream can never disagree on what was asked.
@@ -58,12 +58,15 @@ def _surely_exact(body: bytes, parsed: Any) -> bool:
     left = [parsed]
     while left:
         item = left.pop()
-        if isinstance(item, dict):
+        kind = type(item)
+        if kind is str:
+            continue
+        if kind is dict:
             keys += len(item)
             left.extend(item.values())
-        elif isinstance(item, list):
+        elif kind is list:
             left.extend(item)
-        elif isinstance(item, float) and abs(item) >= _ROUNDED:
+        elif kind is float and abs(item) >= _ROUNDED:
             return False
     return body.count(b":") == keys or len(_KEY.findall(body)) == keys
 

@@ -6,6 +6,7 @@ said byte for byte, so an answer is parsed only by those who need its meaning, n
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from engines.chat import ChatRequest
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What to ask of an engine. `headers` are end-to-end headers only; hop-by-hop ones stopped at the door."""
+    """What to ask of an engine. `headers` are end-to-end headers only; hop-by-hop ones were removed before."""
 
     method: str
     target: str
@@ -36,19 +37,44 @@ class EngineRequest:
 
 @dataclass(slots=True)
 class EngineReply:
-    """An answer that has begun: the head is here, `chunks` yields the body as it arrives and must be drained once.
+    """An answer that has begun: its head is here, and `chunks` yields its body as it arrives. Read it once.
 
-    `chunks` raises engines.errors.EngineError when the body ends early or a phase times out.
+    Reading raises engines.errors.EngineError when the body ends early or a phase times out.
     """
 
     status: int
     headers: CIMultiDict[str]
-    chunks: AsyncIterator[bytes]
+    rest: AsyncIterator[bytes]
+    """The body after `first`. Read `chunks` instead, unless the layer of another generator matters."""
     engine: str = ""
     self_delimiting: bool = True
     """Whether a cut in the body shows by itself (it has a length or is chunked)."""
     reason: str | None = None
     """The status line's reason phrase, where there was one."""
+    first: bytes | None = None
+    """The first chunk, where engines.guard waited for it already; None where it is still in `rest`."""
+    drained_at: float | None = None
+    """When all of the body had been taken (time.monotonic); None before, and where nobody noted it."""
+
+    @property
+    def streams_events(self) -> bool:
+        """Whether the body is a stream of server-sent events that can be read."""
+        kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        return kind == "text/event-stream" and "Content-Encoding" not in self.headers
+
+    @property
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The whole body."""
+        if self.first is not None:
+            self.rest, self.first = self._from_first(self.first, self.rest), None
+        return self.rest
+
+    async def _from_first(self, first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        if first:
+            yield first
+        async for chunk in rest:
+            yield chunk
+        self.drained_at = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +88,11 @@ class EngineLoad:
     kv_use: float | None = None
     """Share of its key-value cache in use, 0 to 1, where the engine tells."""
     first_chunk_s: float | None = None
-    """Lately, of streams (see engines.pace); None before any."""
+    """Recent mean time to the first chunk of streams (engines.pace); None before the first stream."""
     idle_first_chunk_s: float | None = None
-    """The fastest lately; None before any."""
+    """The fastest recent time to a first chunk; None before the first stream."""
     answer_s: float | None = None
-    """Lately, to the end of an answer; None before any."""
+    """Recent mean time to the end of an answer; None before the first."""
     limit_left: float | None = None
     """Share of its rate limit that is left, 0 to 1, where the upstream tells."""
     open: bool = True
@@ -106,13 +132,13 @@ class EngineInfo:
     """The model name the engine expects; None passes the client's through."""
     price: Price = field(default_factory=Price)
     context_tokens: int | None = None
-    """Its window, where the configuration or the engine itself tells: it may become known later."""
+    """Its context window; None until the configuration or the engine itself tells."""
     continues: bool = False
     """Whether it can go on with an answer that another began (`continue_final_message`)."""
 
 
 class Engine(Protocol):
-    """Something that answers."""
+    """Answers requests."""
 
     @property
     def info(self) -> EngineInfo: ...
@@ -144,7 +170,7 @@ class CountsTokens(Protocol):
 
 @runtime_checkable
 class Starts(Protocol):
-    """An engine that is brought up here, in the background, and may be down for a while."""
+    """An engine that is started by this process, in the background, and may be down for a while."""
 
     @property
     def problem(self) -> str | None:

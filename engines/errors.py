@@ -43,7 +43,7 @@ class TimedOut(EngineError):
 
 
 class StreamBroken(EngineError):
-    """The answer began and ended early. What was sent was sent: there is no failing over from here."""
+    """The answer began and ended early. What was sent cannot be taken back, so no other engine is simply asked."""
 
     code = "upstream_stream_broken"
 

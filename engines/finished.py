@@ -1,7 +1,9 @@
-"""From a finished answer's bytes to what can be remembered of it. Pure functions; they run off the request path."""
+"""Puts a finished answer's bytes together to one object. Pure functions; they run off the request path."""
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +12,7 @@ import orjson
 from engines.chat import Usage, message_text
 from engines.sse import events
 
+_GZIP_OR_ZLIB = 47
 _JOINED = ("content", "refusal", "reasoning_content", "reasoning")
 """Delta fields whose pieces join as text."""
 _KNOWN_DELTA = frozenset({"role", *_JOINED, "tool_calls"})
@@ -51,6 +54,38 @@ class Assembled:
     def usage(self) -> Usage | None:
         """Tokens as the engine counted them; None where it did not say."""
         return usage_of(self.completion)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The body of a finished answer, as far as it was kept."""
+
+    chunks: Sequence[bytes] = ()
+    """All of it; nothing where it was too large to be kept."""
+    size_bytes: int = 0
+    content_type: str = ""
+    encoded: bool = False
+    """Compressed: it has a content encoding."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether it is a stream of server-sent events."""
+        return self.content_type.startswith("text/event-stream")
+
+    def decoded(self) -> bytes:
+        """The body without its content encoding. Raises zlib.error for one that is not gzip or deflate."""
+        body = b"".join(self.chunks)
+        return zlib.decompress(body, _GZIP_OR_ZLIB) if self.encoded else body
+
+    def assembled(self) -> Assembled | None:
+        """The chat completion in it; None where it holds none that can be read."""
+        if not self.chunks:
+            return None
+        try:
+            body = self.decoded()
+        except zlib.error:
+            return None
+        return from_events(body) if self.streamed else from_json(body)
 
 
 def usage_of(answer: dict[str, Any]) -> Usage | None:

@@ -7,15 +7,13 @@ client and asking again is safe.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
-
-from tenacity import AsyncRetrying, RetryCallState, retry_any, retry_if_exception, retry_if_result
-from tenacity.wait import wait_random_exponential
 
 from engines.breaker import Breaker
 from engines.engine import (
@@ -36,41 +34,22 @@ from engines.sse import begins_with_error
 RETRYABLE_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """No other 4xx is ever asked again: the request itself is wrong, or was refused."""
 _BROKEN_STATUS = 500
+_NEVER_BEGAN = (ConnectFailed, StreamBroken)
+"""Before the first chunk a broken stream is a failed connection."""
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
-"""Rate limits are told per minute: an older word means nothing."""
+"""Upstreams tell what is left of a minute's rate limit: an older figure means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How hard an engine may be pressed."""
+    """How many requests an engine is sent at once, and how often one is tried again."""
 
     max_in_flight: int = 256
     max_queued: int = 256
     attempts: int = 2
     max_wait_s: float = 5.0
     first_wait_s: float = 0.2
-
-
-@dataclass(slots=True)
-class _Opened:
-    """An answer whose first chunk is here."""
-
-    context: AbstractAsyncContextManager[EngineReply]
-    reply: EngineReply
-    error_first: bool
-    """A stream whose very first event is an error."""
-    ended_at: float | None = None
-    """When its last chunk was taken (time.monotonic); None for one that was left, or broke off."""
-
-    def asks_for_retry(self) -> bool:
-        wish = self.reply.headers.get("x-should-retry")
-        if wish is not None and self.reply.status >= 400:
-            return wish.lower() == "true"
-        return self.reply.status in RETRYABLE_STATUS or self.error_first
-
-    async def close(self) -> None:
-        await self.context.__aexit__(None, None, None)
 
 
 class Guard:
@@ -87,7 +66,7 @@ class Guard:
         self._limit_left: float | None = None
         self._limit_told = 0.0
         self.drained = False
-        """An operator wants it left alone: what is under way ends, nothing new is asked."""
+        """The operator drains it: requests under way finish, new ones are refused."""
         self.asked = self.failed = 0
         """Tries since the start, and those of them that failed or were answered with a server error."""
 
@@ -96,9 +75,9 @@ class Guard:
         """See engines.engine.Engine."""
         return self._engine.info
 
-    def stream(self, request: EngineRequest) -> _Guarded:
+    def stream(self, request: EngineRequest) -> GuardedStream:
         """See engines.engine.Engine.stream. Raises Unavailable when the engine is not to be asked now."""
-        return _Guarded(self, request)
+        return GuardedStream(self, request)
 
     def load(self) -> EngineLoad:
         """What passes through this guard, and what the engine says of itself."""
@@ -175,148 +154,124 @@ class Guard:
         self._in_flight += 1
 
     def give_slot(self) -> None:
-        """Let the next one in."""
+        """Give a place back."""
         self._in_flight -= 1
         self._slots.release()
 
-    async def open(self, request: EngineRequest) -> _Opened:
-        """Ask until an answer begins, tries run out or waiting is not worth it. Raises EngineError."""
-        limits = self._limits
-        retrying = AsyncRetrying(
-            stop=self._give_up,
-            # Full jitter: clients that failed together must not come back together.
-            wait=_Wait(limits.first_wait_s, limits.max_wait_s),
-            retry=retry_any(retry_if_result(_Opened.asks_for_retry), retry_if_exception(_may_try_again)),
-            retry_error_callback=_last_outcome,
-            before_sleep=_close_failed,
-        )
-        opened: _Opened = await retrying(self._once, request)
-        return opened
-
-    def _give_up(self, state: RetryCallState) -> bool:
-        if state.attempt_number >= self._limits.attempts:
-            return True
-        wanted = _wanted_wait_s(state)
-        return wanted is not None and wanted > self._limits.max_wait_s
-
-    async def _once(self, request: EngineRequest) -> _Opened:
+    def begin(self, request: EngineRequest) -> tuple[AbstractAsyncContextManager[EngineReply], bool]:
+        """The engine's answer, to be entered, and whether it is the circuit breaker's probe. Raises Unavailable."""
         probe = self.breaker.admit()
         self.asked += 1
-        context = self._engine.stream(request)
-        try:
-            reply = await context.__aenter__()
-            try:
-                first = await anext(reply.chunks, b"")
-            except BaseException:
-                await context.__aexit__(None, None, None)
-                raise
-        except Unavailable:
-            # It says itself that it is not up: no failure to be learnt from, and no reason to wait once it is.
-            if probe:
-                self.breaker.abandoned()
-            raise
-        except EngineError as error:
-            self.failed += 1
-            self.breaker.failed()
-            if isinstance(error, StreamBroken):
-                raise ConnectFailed(error.message, engine=error.engine) from error
-            raise
-        except BaseException:
-            if probe:
-                self.breaker.abandoned()
-            raise
+        return self._engine.stream(request), probe
+
+    def answered(self, reply: EngineReply) -> None:
+        """Tell the circuit breaker of an answer that began."""
         if reply.status >= _BROKEN_STATUS:
             self.failed += 1
             self.breaker.failed()
         else:
             self.breaker.succeeded()
-        opened = _Opened(context, reply, begins_with_error(first))
-        reply.chunks = _with_first(first, reply.chunks, opened)
-        return opened
+
+    def not_answered(self, error: BaseException, *, probe: bool) -> None:
+        """Tell the circuit breaker that no answer began."""
+        # Unavailable: the engine itself says that it is not up. Anything but an EngineError: the client left.
+        if isinstance(error, EngineError) and not isinstance(error, Unavailable):
+            self.failed += 1
+            self.breaker.failed()
+        elif probe:
+            self.breaker.abandoned()
+
+    def retry_in_s(self, tried: int, came: EngineReply | EngineError) -> float | None:
+        """Seconds to wait before asking again, after `tried` tries; None where what came is to be passed on."""
+        limits = self._limits
+        if tried >= limits.attempts or not _asks_for_retry(came):
+            return None
+        wanted_s = (retry_after_s(came.headers) or 0.0) if isinstance(came, EngineReply) else 0.0
+        if wanted_s > limits.max_wait_s:
+            return None
+        # Full jitter: clients that failed together must not come back together.
+        most_s = min(limits.max_wait_s, limits.first_wait_s * 2 ** (tried - 1))
+        return max(wanted_s, random.uniform(0.0, most_s))
 
 
-class _Guarded:
+class GuardedStream:
     """One guarded request: the context manager that Guard.stream returns."""
 
-    __slots__ = ("_began", "_first_chunk_s", "_guard", "_opened", "_request")
+    __slots__ = ("_began", "_context", "_first_chunk_s", "_guard", "_reply", "_request")
 
     def __init__(self, guard: Guard, request: EngineRequest) -> None:
         self._guard = guard
         self._request = request
-        self._opened: _Opened | None = None
+        self._context: AbstractAsyncContextManager[EngineReply] | None = None
+        self._reply: EngineReply | None = None
         self._began = self._first_chunk_s = 0.0
 
     async def __aenter__(self) -> EngineReply:
+        """Ask until an answer begins, tries run out or waiting is not worth it. Raises EngineError."""
+        guard = self._guard
         self._began = time.monotonic()
-        await self._guard.take_slot()
+        await guard.take_slot()
         try:
-            self._opened = await self._guard.open(self._request)
+            reply = self._reply = await self._begun()
         except BaseException:
-            self._guard.give_slot()
+            guard.give_slot()
             raise
         self._first_chunk_s = time.monotonic() - self._began
-        self._guard.told(self._opened.reply)
-        return self._opened.reply
+        guard.told(reply)
+        return reply
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        reply, chat = self._reply, self._request.chat
         try:
-            if self._opened is not None:
-                if self._opened.ended_at is not None:
-                    chat = self._request.chat
-                    self._guard.took(
-                        self._opened.reply,
-                        stream=chat is not None and chat.stream,
-                        first_chunk_s=self._first_chunk_s,
-                        answer_s=self._opened.ended_at - self._began,
-                    )
-                await self._opened.context.__aexit__(None, None, None)
+            if reply is not None and reply.drained_at is not None:
+                self._guard.took(
+                    reply,
+                    stream=chat is not None and chat.stream,
+                    first_chunk_s=self._first_chunk_s,
+                    answer_s=reply.drained_at - self._began,
+                )
+            await self._leave()
         finally:
             self._guard.give_slot()
 
+    async def _begun(self) -> EngineReply:
+        guard, tried = self._guard, 0
+        while True:
+            tried += 1
+            context, probe = guard.begin(self._request)
+            try:
+                reply = await context.__aenter__()
+                self._context = context
+                reply.first = await anext(reply.rest, b"")
+            except BaseException as error:
+                guard.not_answered(error, probe=probe)
+                await self._leave()
+                wait_s = guard.retry_in_s(tried, error) if isinstance(error, EngineError) else None
+                if wait_s is None:
+                    if isinstance(error, StreamBroken):
+                        raise ConnectFailed(error.message, engine=error.engine) from error
+                    raise
+            else:
+                guard.answered(reply)
+                wait_s = guard.retry_in_s(tried, reply)
+                if wait_s is None:
+                    return reply
+                await self._leave()
+            await asyncio.sleep(wait_s)
 
-async def _with_first(first: bytes, rest: AsyncIterator[bytes], opened: _Opened) -> AsyncIterator[bytes]:
-    if first:
-        yield first
-    async for chunk in rest:
-        yield chunk
-    opened.ended_at = time.monotonic()
-
-
-def _may_try_again(error: BaseException) -> bool:
-    if isinstance(error, TimedOut):
-        return error.phase == "connect"
-    return isinstance(error, ConnectFailed)
-
-
-def _wanted_wait_s(state: RetryCallState) -> float | None:
-    """What the failed answer itself asks to wait."""
-    outcome = state.outcome
-    if outcome is None or outcome.failed:
-        return None
-    opened: _Opened = outcome.result()
-    return retry_after_s(opened.reply.headers)
-
-
-class _Wait:
-    """Full jitter, but never less than the upstream asked for."""
-
-    def __init__(self, first_s: float, most_s: float) -> None:
-        self._jitter = wait_random_exponential(multiplier=first_s, max=most_s)
-
-    def __call__(self, state: RetryCallState) -> float:
-        return max(self._jitter(state), _wanted_wait_s(state) or 0.0)
+    async def _leave(self) -> None:
+        context, self._context = self._context, None
+        if context is not None:
+            await context.__aexit__(None, None, None)
 
 
-def _last_outcome(state: RetryCallState) -> _Opened:
-    """Out of tries: the last answer as it came, or the last error."""
-    assert state.outcome is not None
-    opened: _Opened = state.outcome.result()
-    return opened
-
-
-async def _close_failed(state: RetryCallState) -> None:
-    if state.outcome is not None and not state.outcome.failed:
-        opened: _Opened = state.outcome.result()
-        await opened.close()
+def _asks_for_retry(came: EngineReply | EngineError) -> bool:
+    """Whether asking again may help, and can do no harm."""
+    if isinstance(came, EngineError):
+        return came.phase == "connect" if isinstance(came, TimedOut) else isinstance(came, _NEVER_BEGAN)
+    wish = came.headers.get("x-should-retry")
+    if wish is not None and came.status >= 400:
+        return wish.lower() == "true"
+    return came.status in RETRYABLE_STATUS or begins_with_error(came.first or b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from multidict import CIMultiDict, MultiMapping
 
@@ -36,28 +37,40 @@ def request_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
 
     Raises UnicodeEncodeError for a value that is not UTF-8: it could not be sent on as it came.
     """
-    return _end_to_end(headers, REQUEST_ONLY_HERE, _must_be_utf8)
+    return _end_to_end(headers, _stops_in_request, _must_be_utf8)
 
 
 def response_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
     """An upstream's headers as the client should get them. Raises ForbiddenCharacter."""
-    return _end_to_end(headers, HOP_BY_HOP, _without_controls)
+    return _end_to_end(headers, _stops_in_response, _without_controls)
 
 
 def _end_to_end(
     headers: MultiMapping[str],
-    drop: frozenset[str],
+    stops: Callable[[str], bool],
     checked: Callable[[str], str],
 ) -> CIMultiDict[str]:
+    kept = [(name, value) for name, value in headers.items() if not stops(name)]
     named = headers.getall("Connection", ())
     if named and (len(named) > 1 or named[0].lower() not in ("keep-alive", "close")):
-        drop = drop | named_by_connection(named)
-    kept: CIMultiDict[str] = CIMultiDict()
-    for name, value in headers.items():
-        lower = name.lower()
-        if lower not in drop and not lower.startswith(OURS):
-            kept.add(name, value if value.isascii() and value.isprintable() else checked(value))
-    return kept
+        further = named_by_connection(named)
+        kept = [(name, value) for name, value in kept if name.lower() not in further]
+    values = "".join([value for _, value in kept])
+    if not (values.isascii() and values.isprintable()):
+        kept = [(name, checked(value)) for name, value in kept]
+    return CIMultiDict(kept)
+
+
+@lru_cache(maxsize=1024)
+def _stops_in_request(name: str) -> bool:
+    lower = name.lower()
+    return lower in REQUEST_ONLY_HERE or lower.startswith(OURS)
+
+
+@lru_cache(maxsize=1024)
+def _stops_in_response(name: str) -> bool:
+    lower = name.lower()
+    return lower in HOP_BY_HOP or lower.startswith(OURS)
 
 
 def _must_be_utf8(value: str) -> str:

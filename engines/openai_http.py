@@ -9,7 +9,7 @@ import asyncio
 import functools
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -28,6 +28,9 @@ _NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _KEEPALIVE_S = 4.0
 """Below the 5 s after which uvicorn (and so vLLM) closes an idle connection: reusing one at that very moment would fail
 a request that was never at fault."""
+
+_FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
+"""What aiohttp raises of a request that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,14 @@ class Exchange:
         engine = self._engine
         engine.in_flight += 1
         try:
-            response = self._response = await engine.send(self._request)
+            response = self._response = await engine.sent(self._request)
             headers = engine.checked_headers(self._request, response)
-        except BaseException:
+        except BaseException as error:
             engine.in_flight -= 1
             if self._response is not None:
                 self._response.close()
+            if isinstance(error, _FOREIGN):
+                raise engine.translated(error, began=False) from error
             raise
         return EngineReply(
             response.status,
@@ -139,19 +144,16 @@ class OpenAIHTTP:
         """Ask, and hand over the answer once its head is here. See engines.engine.Engine.stream."""
         return Exchange(self, request)
 
-    async def send(self, request: EngineRequest) -> aiohttp.ClientResponse:
-        """Send and wait for the head of the answer. Raises engines.errors.EngineError."""
-        try:
-            return await self._open_session().request(
-                request.method,
-                self._url(request.target),
-                data=request.body or None,
-                headers=self._outgoing(request.headers),
-                allow_redirects=False,
-                timeout=self._first_timeout,
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._translated(error, began=False) from error
+    def sent(self, request: EngineRequest) -> Awaitable[aiohttp.ClientResponse]:
+        """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""
+        return self._open_session().request(
+            request.method,
+            self._url(request.target),
+            data=request.body or None,
+            headers=self._outgoing(request.headers),
+            allow_redirects=False,
+            timeout=self._first_timeout,
+        )
 
     def checked_headers(self, request: EngineRequest, response: aiohttp.ClientResponse) -> CIMultiDict[str]:
         """The headers to pass on. Raises ConnectFailed for an answer that could only be passed on as another one."""
@@ -182,8 +184,8 @@ class OpenAIHTTP:
                     protocol = None
                     phase = "gap"
                 yield chunk
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._translated(error, began=True, phase=phase) from error
+        except _FOREIGN as error:
+            raise self.translated(error, began=True, phase=phase) from error
 
     def load(self) -> EngineLoad:
         """Requests now under way here; what else the upstream serves is not known."""
@@ -237,7 +239,7 @@ class OpenAIHTTP:
             headers.update(self._extra_headers)
         return headers
 
-    def _translated(self, error: Exception, *, began: bool, phase: str = "first chunk") -> EngineError:
+    def translated(self, error: Exception, *, began: bool, phase: str = "first chunk") -> EngineError:
         """Foreign errors become ours at this border, once. The text names the phase, never a header or a URL's query."""
         name = self.info.name
         where = f"{self._base.host}:{self._base.port}"

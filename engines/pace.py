@@ -1,4 +1,4 @@
-"""How fast an engine has been answering lately: exponentially weighted means, so that no answer counts for ever."""
+"""Recent response times of an engine, as exponentially weighted means: old answers stop counting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of a streamed answer that came before it broke off, and how another engine's stream is made to follow it.
+"""Reads the part of a streamed answer that came before it broke off, and makes another engine's stream continue it.
 
 Pure functions on events; they ask nobody.
 """
@@ -84,7 +84,7 @@ async def spliced(chunks: AsyncIterator[bytes], partial: PartialAnswer, tokens: 
 
 
 class _Follower:
-    """Remembers what of the partial answer's end must not be said again."""
+    """Rewrites the events of a continuation, so that they continue the partial answer and repeat nothing of it."""
 
     def __init__(self, partial: PartialAnswer, tokens: int) -> None:
         self._partial = partial

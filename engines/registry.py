@@ -1,4 +1,4 @@
-"""Name to engine, guarded or not."""
+"""All engines of a process by name, started and closed together."""
 
 from __future__ import annotations
 

@@ -38,19 +38,40 @@ def split_at_error(piece: bytes) -> tuple[bytes, bytes]:
     return (piece, b"") if found is None else (piece[: found.start()], piece[found.start() :])
 
 
-async def whole_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """The same bytes, cut only between events: what ends in the middle of one waits for its rest.
+class EventCutter:
+    """Cuts a stream's bytes between events only: what ends in the middle of an event waits for the rest of it."""
 
-    What is left at the end, without the blank line that ends an event, comes last; it is lost if `chunks` raises.
-    """
-    held = b""
-    async for chunk in chunks:
-        held = held + chunk if held else chunk
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def whole(self, chunk: bytes) -> bytes:
+        """The whole events that `chunk` completes; empty where it completes none."""
+        held = self._held + chunk if self._held else chunk
+        if held.endswith(b"\n\n"):
+            self._held = b""
+            return held
         after = max(held.rfind(b"\n\n") + 2, held.rfind(b"\r\n\r\n") + 4, held.rfind(b"\r\r") + 2)
-        if after > 3:
-            whole, held = held[:after], held[after:]
+        if after <= 3:
+            self._held = held
+            return b""
+        self._held = held[after:]
+        return held[:after]
+
+    def rest(self) -> bytes:
+        """What is left at the end, without the blank line that ends an event."""
+        held, self._held = self._held, b""
+        return held
+
+
+async def whole_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """The same bytes, cut only between events. What is left at the end comes last; it is lost if `chunks` raises."""
+    cutter = EventCutter()
+    async for chunk in chunks:
+        if whole := cutter.whole(chunk):
             yield whole
-    if held:
+    if held := cutter.rest():
         yield held
 
 
@@ -75,7 +96,7 @@ def events(body: bytes) -> Iterator[bytes]:
 
 
 class Tail:
-    """Remembers how a stream ended, without keeping it: was its last word a terminal event?"""
+    """Tells whether a stream ended with a terminal event, from its last bytes only."""
 
     __slots__ = ("_kept", "_opening", "_size")
 

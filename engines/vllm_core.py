@@ -28,7 +28,7 @@ _QUIET = {
 
 
 class CannotStartEngine(Exception):
-    """Starting again would not help: not installed, or asked with arguments it does not take. Says what to do."""
+    """vLLM cannot be started, now or later: it is not installed, or refuses its arguments. The text says what to do."""
 
 
 @dataclass(slots=True)

@@ -11,12 +11,12 @@ import multiprocessing
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from engines.asgi import AppExchange, Application, InProcess
+from engines.asgi import AppExchange, InProcess
 from engines.engine import EngineInfo, EngineLoad, EngineRequest
 from engines.errors import Unavailable
-from engines.vllm_core import CannotStartEngine, Figures
+from engines.vllm_core import CannotStartEngine, Core, Started
 from engines.vllm_dialect import Dialect
 from engines.vllm_questions import TokenCounter
 
@@ -30,33 +30,9 @@ _WORDS = 500
 _DIED = "is starting again, its processes died"
 
 
-class Running(Protocol):
-    """What is needed of engines.vllm_core.Core."""
-
-    @property
-    def application(self) -> Application: ...
-
-    @property
-    def window_tokens(self) -> int: ...
-
-    @property
-    def figures(self) -> Figures: ...
-
-    @property
-    def dead(self) -> bool: ...
-
-    def shutdown(self) -> None: ...
-
-
-class Waiting(Protocol):
-    """What is needed of engines.vllm_core.Started."""
-
-    def shutdown(self) -> None: ...
-
-
-Start = Callable[[], Waiting]
+Start = Callable[[], Started]
 """Blocks, for minutes, on a thread. Raises CannotStartEngine where trying again would not help."""
-Open = Callable[[Any], Awaitable[Running]]
+Open = Callable[[Any], Awaitable[Core]]
 Tell = Callable[[str, str, Mapping[str, Any]], None]
 """(level, event, fields): how its life is told to the log."""
 
@@ -83,7 +59,7 @@ class VLLMLocal:
         self._dialect = dialect or Dialect()
         self._tell = tell
         self._first_pause_s = first_pause_s
-        self._core: Running | None = None
+        self._core: Core | None = None
         self._api: InProcess | None = None
         self._tokens: TokenCounter | None = None
         self._why = "was not started"
@@ -174,7 +150,7 @@ class VLLMLocal:
             await asyncio.sleep(pause_s)
             pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
 
-    async def _up(self) -> Running:
+    async def _up(self) -> Core:
         starting = asyncio.get_running_loop().run_in_executor(None, self._start_blocking)
         began = time.monotonic()
         try:
@@ -197,7 +173,7 @@ class VLLMLocal:
             self.info = replace(self.info, context_tokens=core.window_tokens)
         return core
 
-    async def _until_dead(self, core: Running) -> None:
+    async def _until_dead(self, core: Core) -> None:
         try:
             # Nothing tells: vLLM notes its own death and goes on.
             while not core.dead:  # noqa: ASYNC110
@@ -213,7 +189,7 @@ class VLLMLocal:
         return {"engine": self.info.name, **more}
 
 
-async def _abandon(starting: asyncio.Future[Waiting]) -> None:
+async def _abandon(starting: asyncio.Future[Started]) -> None:
     """A start that nobody waits for any more: its processes are ended, so that the thread that waits for them ends too."""
     while not (await asyncio.wait([starting], timeout=0.5))[0]:
         for child in multiprocessing.active_children():

@@ -1,4 +1,4 @@
-"""Keeps an eye on a server while it is in use: asks it how it is, at a bounded pace, and forgets what has grown old.
+"""Polls a server's state while it is in use, at a bounded rate, and forgets readings that are too old.
 
 An engine that nobody asks is not watched either: nothing runs, and nothing is known.
 """

@@ -1,40 +1,18 @@
-"""How a client steers the gateway, request by request: standard cache directives and `x-understudy-*` headers."""
+"""Reads how a client steers the gateway, request by request: standard cache directives and `x-understudy-*` headers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from engines.errors import RequestError
-
-
-@dataclass(frozen=True, slots=True)
-class Controls:
-    """What one request asks of us."""
-
-    no_store: bool = False
-    """Nothing of this request or its answer is kept: `Cache-Control: no-store`, or `store: false` in the body."""
-    no_cache: bool = False
-    """Memory is not read; the fresh answer may be kept: `Cache-Control: no-cache`."""
-    engine: str | None = None
-    """This engine, whatever the policy says: `x-understudy-engine`."""
-    max_examples: int | None = None
-    """At most so many examples: `x-understudy-examples`."""
-    preference: float | None = None
-    """The dial for this request, 0 (cheapest) to 1 (best): `x-understudy-preference`."""
-
-    @property
-    def steers(self) -> bool:
-        """Whether the client says how it is to be answered: then no remembered answer stands for it, nor its for others."""
-        return self.engine is not None or self.max_examples is not None or self.preference is not None
-
+from router.asked import Controls
 
 NONE = Controls()
 
 
 def read_controls(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Controls:
-    """Raises RequestError 400 for a header of ours with a value that means nothing."""
+    """What the client asks of the gateway. Raises RequestError 400 for a header of ours with a value that means nothing."""
     cache_control = headers.get("Cache-Control")
     engine = headers.get("x-understudy-engine")
     examples = headers.get("x-understudy-examples")

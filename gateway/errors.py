@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import orjson
-from aiohttp import web
+import asyncio
+from typing import NamedTuple
 
-from engines.errors import EngineError
-from gateway.own_response import own_response
+import orjson
+
+from engines.errors import EngineError, RequestError
+from gateway.send import ClientGone
+from router.finished import Outcome
 
 _TYPES = {
     400: "invalid_request_error",
@@ -26,29 +29,32 @@ def error_body(status: int, message: str, *, code: str | None = None, param: str
     return orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
-def error_response(
-    status: int,
-    message: str,
-    *,
-    code: str | None = None,
-    param: str | None = None,
-    retry_after_s: float | None = None,
-) -> web.Response:
-    """A whole error answer."""
-    response = own_response(error_body(status, message, code=code, param=param), status=status)
-    if retry_after_s is not None:
-        response.headers["Retry-After"] = str(max(1, round(retry_after_s)))
-    if status == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
-    return response
-
-
-def engine_error_response(error: EngineError) -> web.Response:
-    """An engine's failure as an answer: the reason is told, nothing secret is in it."""
-    return error_response(error.status, error.message, code=error.code, retry_after_s=error.retry_after_s)
-
-
 def error_event(message: str, code: str) -> bytes:
     """An SSE event that tells a client its stream broke. The leading blank line ends whatever event was cut."""
     body = error_body(502, message, code=code)
     return b"\n\ndata: " + body + b"\n\n"
+
+
+class Ending(NamedTuple):
+    """How a request ended that raised something."""
+
+    outcome: Outcome
+    status: int
+    error: str
+    engine: str | None = None
+    """Which engine failed; None where the error tells of none."""
+
+
+def ending(error: BaseException, *, gone: bool) -> Ending:
+    """How a request ends with this error; `gone`: its reader has left."""
+    if isinstance(error, asyncio.CancelledError | ClientGone):
+        return Ending(Outcome.ABORTED, 0, "")
+    if isinstance(error, RequestError):
+        return Ending(Outcome.REFUSED, error.status, error.code)
+    if isinstance(error, EngineError):
+        return Ending(Outcome.FAILED, error.status, error.message, error.engine)
+    if isinstance(error, UnicodeEncodeError):
+        return Ending(Outcome.REFUSED, 400, "invalid_header")
+    if gone:
+        return Ending(Outcome.ABORTED, 0, "")
+    return Ending(Outcome.FAILED, 500, type(error).__name__)

@@ -1,8 +1,7 @@
 """Structured logging: one JSON object per line on standard error, written by a thread of its own.
 
 Writing to a pipe can block, so the event loop only appends to a queue. A full queue drops lines and counts them: a slow log
-reader must never slow a request. Request lines are put into words by the writing thread too: many in a row cost a fraction
-of what each costs in the middle of a request (docs/explanation/performance.md).
+reader must never slow a request.
 """
 
 from __future__ import annotations
@@ -15,16 +14,12 @@ import time
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 import structlog
 
 from gateway.log_texts import text_of
-
-if TYPE_CHECKING:
-    from gateway.journey import Journey
 
 Line = bytes | Callable[[], bytes]
 """A line without its newline, or what makes it: that is called once, on the writing thread."""
@@ -38,7 +33,7 @@ class LineWriter:
 
     def __init__(self, sink: BinaryIO) -> None:
         self._sink = sink
-        self._lines: queue.Queue[Line | None] = queue.Queue(_QUEUE_LINES)
+        self._lines: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
         self.dropped = 0
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -47,9 +42,9 @@ class LineWriter:
         """Queue one line. Never blocks."""
         if self._thread is None:
             self._start()
-        try:
-            self._lines.put_nowait(line)
-        except queue.Full:
+        if self._lines.qsize() < _QUEUE_LINES:
+            self._lines.put(line)
+        else:
             self.dropped += 1
 
     def close(self) -> None:
@@ -61,7 +56,7 @@ class LineWriter:
 
     def reset(self) -> None:
         """Forget the thread and what it had queued: in a forked child neither is there any more."""
-        self._lines = queue.Queue(_QUEUE_LINES)
+        self._lines = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread = None
 
@@ -146,52 +141,4 @@ def _as_line(_: object, __: str, fields: structlog.typing.EventDict) -> bytes:
         ]
     elif error is not None:
         line["error"] = error
-    return orjson.dumps(line, default=str)
-
-
-class RequestLog:
-    """One line per request."""
-
-    def write(self, journey: Journey) -> None:
-        """Queue the line of a finished journey, which must not change any more."""
-        WRITER.write(partial(_request_line, journey))
-
-
-def _request_line(journey: Journey) -> bytes:
-    line: dict[str, Any] = {
-        "time": datetime.fromtimestamp(journey.started_at_s, UTC).isoformat(timespec="milliseconds"),
-        "level": "info",
-        "event": "request",
-        "request": journey.id,
-        "tenant": journey.tenant,
-        "method": journey.method,
-        "path": journey.path[:200],
-        "status": journey.status,
-        "outcome": journey.outcome.value,
-        "engine": journey.engine,
-        "total_ms": round((journey.ended - journey.began) * 1000, 2),
-        "overhead_ms": round(journey.overhead_s * 1000, 2),
-        "waited_ms": round(journey.waited * 1000, 2),
-    }
-    if journey.first_chunk is not None:
-        line["first_chunk_ms"] = round((journey.first_chunk - journey.began) * 1000, 2)
-    if journey.model:
-        line["model"] = journey.model[:200]
-    if journey.policy:
-        line["policy"] = journey.policy
-        line["reason"] = journey.reason
-        line["examples"] = len(journey.example_ids)
-        line["stages_ms"] = {name: round(s * 1000, 3) for name, s in journey.stages.items()}
-    if journey.prompt_tokens or journey.completion_tokens:
-        line["prompt_tokens"] = journey.prompt_tokens
-        line["completion_tokens"] = journey.completion_tokens
-        line["cost_usd"] = round(journey.cost_usd, 8)
-    if journey.cached_tokens:
-        line["cached_tokens"] = journey.cached_tokens
-    if journey.continued:
-        line["continued"] = journey.continued
-    if journey.bypassed:
-        line["bypassed"] = journey.bypassed
-    if journey.error:
-        line["error"] = journey.error
     return orjson.dumps(line, default=str)

@@ -1,4 +1,4 @@
-"""Every metric series, declared once and fed from finished journeys. Names follow Prometheus' conventions."""
+"""Every metric series, declared once and fed from ended requests. Names follow Prometheus' conventions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from gateway.journey import Journey
+from router.finished import Ended, Finished
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 _LATENCY_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -39,7 +39,10 @@ class Metrics:
             multiprocess_mode="livesum",
         )
         self.latency = histogram(
-            "understudy_request_seconds", "Door to door.", ["outcome"], buckets=_LATENCY_S
+            "understudy_request_seconds",
+            "From the arrival of a request to its end.",
+            ["outcome"],
+            buckets=_LATENCY_S,
         )
         self.first_chunk = histogram(
             "understudy_first_chunk_seconds",
@@ -49,14 +52,14 @@ class Metrics:
         )
         self.overhead = histogram(
             "understudy_overhead_seconds",
-            "Door to door, less the time spent on engines.",
+            "From the arrival of a request to the head of its answer, less the wait for an engine.",
             buckets=_OVERHEAD_S,
         )
         self.stage = histogram(
             "understudy_stage_seconds", "Stages of the pipeline.", ["stage"], buckets=_OVERHEAD_S
         )
         self.bypassed = counter(
-            "understudy_bypassed", "Stages that were late or broken and gone without.", ["stage"]
+            "understudy_bypassed", "Stages that were late or broken, and left out.", ["stage"]
         )
         self.offloaded = counter(
             "understudy_offloaded", "Requests an engine answered with examples.", ["engine"]
@@ -81,31 +84,35 @@ class Metrics:
         """A request came in."""
         self.in_flight.inc()
 
-    def ended(self, journey: Journey) -> None:
+    def ended(self, ended: Ended) -> None:
         """A request left, one way or another."""
         self.in_flight.dec()
-        seconds = journey.ended - journey.began
-        outcome = journey.outcome.value
-        self._requests_of(outcome, journey.engine, str(journey.status)).inc()
-        self._latency_of(outcome).observe(seconds)
-        if journey.first_chunk is not None:
-            self.first_chunk.labels(journey.engine).observe(journey.first_chunk - journey.began)
-        self.overhead.observe(max(0.0, journey.overhead_s))
-        for name, spent in journey.stages.items():
+        outcome = ended.outcome.value
+        self._requests_of(outcome, ended.engine, str(ended.status)).inc()
+        self._latency_of(outcome).observe(ended.total_s)
+        if ended.first_chunk_s is not None:
+            self.first_chunk.labels(ended.engine).observe(ended.first_chunk_s)
+        self.overhead.observe(max(0.0, ended.overhead_s))
+        for name, spent in ended.stages_s.items():
             self._stage_of(name).observe(spent)
-        for name in journey.bypassed:
+        for name in ended.bypassed:
             self.bypassed.labels(name).inc()
-        if journey.example_ids:
-            self.offloaded.labels(journey.engine).inc()
-            self.examples_used.inc(len(journey.example_ids))
-        if journey.prompt_tokens or journey.completion_tokens:
-            self.tokens.labels(journey.engine, "prompt").inc(journey.prompt_tokens)
-            self.tokens.labels(journey.engine, "completion").inc(journey.completion_tokens)
-            self.cost.labels(journey.engine).inc(journey.cost_usd)
-        if journey.cached_tokens:
-            self.cached_tokens.labels(journey.engine).inc(journey.cached_tokens)
-        for by in journey.continued:
-            self.continued.labels(journey.engine, by).inc()
+        if isinstance(ended, Finished):
+            self._finished(ended)
+
+    def _finished(self, finished: Finished) -> None:
+        engine, usage = finished.engine, finished.usage
+        if ids := finished.example_ids:
+            self.offloaded.labels(engine).inc()
+            self.examples_used.inc(len(ids))
+        if usage is not None and (usage.prompt_tokens or usage.completion_tokens):
+            self.tokens.labels(engine, "prompt").inc(usage.prompt_tokens)
+            self.tokens.labels(engine, "completion").inc(usage.completion_tokens)
+            self.cost.labels(engine).inc(finished.cost_usd)
+        if usage is not None and usage.cached_tokens:
+            self.cached_tokens.labels(engine).inc(usage.cached_tokens)
+        for by in finished.carried_on_by:
+            self.continued.labels(engine, by).inc()
 
     def exposition(self) -> bytes:
         """All series in Prometheus' text format."""

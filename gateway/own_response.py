@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import orjson
 from aiohttp import web
 
-SERVER = "understudy"
+from engines.errors import EngineError
+from gateway.errors import error_body
+from gateway.send import SERVER
 
 
 def own_response(
@@ -26,3 +28,25 @@ def own_response(
 def json_response(content: object, *, status: int = 200) -> web.Response:
     """The same, from an object."""
     return own_response(orjson.dumps(content), status=status)
+
+
+def error_response(
+    status: int,
+    message: str,
+    *,
+    code: str | None = None,
+    param: str | None = None,
+    retry_after_s: float | None = None,
+) -> web.Response:
+    """A whole error answer."""
+    response = own_response(error_body(status, message, code=code, param=param), status=status)
+    if retry_after_s is not None:
+        response.headers["Retry-After"] = str(max(1, round(retry_after_s)))
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def engine_error_response(error: EngineError) -> web.Response:
+    """An engine's failure as an answer: the reason is told, nothing secret is in it."""
+    return error_response(error.status, error.message, code=error.code, retry_after_s=error.retry_after_s)

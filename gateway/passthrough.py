@@ -14,9 +14,9 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError, RequestError
-from gateway.answer import Kept
+from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
-from gateway.keys import Gatekeeper, outgoing_headers
+from gateway.keys import Authenticator, outgoing_headers
 from gateway.relay import relay
 
 _SMALL_BYTES = 256 * 1024
@@ -25,14 +25,14 @@ _SMALL_BYTES = 256 * 1024
 class Passthrough:
     """Sends a request to the default upstream and its answer back."""
 
-    def __init__(self, engine: Engine, keys: Gatekeeper, *, max_body_bytes: int) -> None:
+    def __init__(self, engine: Engine, keys: Authenticator, *, max_body_bytes: int) -> None:
         self._engine = engine
         self._keys = keys
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """`target` is the raw request target below the prefix. Raises EngineError before anything was sent."""
-        headers = outgoing_headers(request, self._keys)
+        headers = outgoing_headers(request.headers, self._keys)
         outgoing = EngineRequest(request.method, target, headers, await self._body(request))
         try:
             return await self.forward(request, outgoing, journey)
@@ -49,17 +49,17 @@ class Passthrough:
         outgoing: EngineRequest,
         journey: Journey,
         *,
-        kept: Kept | None = None,
+        kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
         ends_with_terminal: bool = False,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
-        journey.asked = time.perf_counter()
+        journey.asked_at = time.perf_counter()
         async with self._engine.stream(outgoing) as reply:
-            journey.waited = time.perf_counter() - journey.asked
+            journey.waited_s = time.perf_counter() - journey.asked_at
             if cache_status is not None:
                 reply.headers.add("Cache-Status", cache_status)
-            reply.headers["x-understudy-decision-id"] = journey.id
+            reply.headers["x-understudy-decision-id"] = journey.arrival.id
             reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
             return await relay(request, reply, journey, kept=kept, ends_with_terminal=ends_with_terminal)
 

@@ -2,42 +2,38 @@
 
     exact match -> similar question (off by default) -> decide (embed, nearest, score, combine, choose) -> stream -> remember
 
-The stages stand side by side; none calls the next. Each one is bypassed when it is late or broken, and the journey says so.
+The stages stand side by side; none calls the next. One that is late or broken is bypassed, and the journey says so.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from aiohttp import web
 from multidict import CIMultiDict
 
-from engines.chat import ChatRequest
-from engines.continuation import CarriedOn, Continuation, continuable
-from engines.engine import Engine, EngineReply, EngineRequest
+from engines.attempts import Attempts, CarriedOn, Try, continuable
+from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import RequestError
-from engines.failover import Failover, Try
-from gateway.answer import Answer
+from engines.finished import Body
 from gateway.cache_status import BYPASS, MISS, hit_status
-from gateway.journey import Journey, Outcome
-from gateway.own_response import own_response
-from gateway.relay import relay
+from gateway.errors import ending
+from gateway.forward import ChunkBuffer, forward
+from gateway.journey import Journey
 from gateway.replayed import as_events, as_json
+from gateway.send import SERVER, Send
+from router.asked import Asked
+from router.finished import Finished, Outcome
 from router.plan import Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
+from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:
-    from gateway.reuse.stage import SemanticAnswers
-
-
-class ExactAnswers(Protocol):
-    """What is needed of store.answers.exact_cache.ExactCache."""
-
-    def get(self, key: bytes, now_s: float) -> ExactAnswer | None: ...
+    from gateway.reuse.stage import SemanticAnswers, SemanticStage
+    from store.answers.exact_cache import ExactCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,96 +52,104 @@ class ServedModel:
         """The engine whose answers are the standard, and become examples."""
         return self.engines[-1]
 
+    @property
+    def served_by(self) -> str:
+        """Who answers, for keys of remembered answers: another configuration must not replay this one's."""
+        return f"{self.policy.name}\n{','.join(self.engines)}"
+
 
 class Pipeline:
-    """Answers chat completions."""
+    """Answers chat completions.
+
+    `otherwise` serves models that `models` does not name; None refuses them. `ended` takes what came of each request,
+    exactly once, also when it is cancelled; it must not block.
+    """
 
     def __init__(
         self,
         engines: Mapping[str, Engine],
-        exact: ExactAnswers | None,
+        models: Mapping[str, ServedModel],
+        otherwise: ServedModel | None = None,
+        *,
+        exact: ExactCache | None = None,
         similar: SemanticAnswers | None = None,
+        ended: Callable[[Finished], None],
     ) -> None:
         self._engines = engines
+        self._models = models
+        self._otherwise = otherwise
         self._exact = exact
         self._similar = similar
+        self._ended = ended
 
-    async def answer(
-        self,
-        request: web.BaseRequest,
-        target: str,
-        headers: CIMultiDict[str],
-        answer: Answer,
-        model: ServedModel,
-        journey: Journey,
-    ) -> web.StreamResponse:
-        """Answer `answer.chat`, filling in `answer` on the way.
+    @property
+    def model_names(self) -> Collection[str]:
+        """The models that are served by name."""
+        return self._models.keys()
 
-        The door hands the journey, and with it the answer, to the recorder: exactly once, also when cancelled.
-        """
-        journey.answer = answer
-        answer.reference_price = self._engines[model.reference].info.price
-        hit = self._remembered(answer, journey)
+    def model(self, name: str) -> ServedModel | None:
+        """Who serves a model of this name; None where nobody does."""
+        return self._models.get(name) or self._otherwise
+
+    async def answer(self, asked: Asked, send: Send) -> Finished:
+        """Answer `asked` through `send`. Raises RequestError, EngineError where no answer began, and ClientGone."""
+        model = self.model(asked.chat.model)
+        if model is None:
+            raise LookupError("the model is not served here")
+        so_far = _SoFar(asked, model, self._engines[model.reference].info.price)
+        try:
+            if not await self._from_memory(asked, model, send, so_far):
+                plan = await self._decide(asked, model, so_far)
+                await self._stream(asked, model, plan, send, so_far)
+        except BaseException as error:
+            so_far.failed(error, gone=send.gone)
+            raise
+        finally:
+            finished = so_far.finished()
+            self._ended(finished)
+        return finished
+
+    async def _from_memory(self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar) -> bool:
+        """Send a remembered answer, if there is one for this request, or for a similar one that may share it."""
+        journey, more = so_far.journey, {}
+        if self._exact is not None and not asked.controls.steers:
+            so_far.exact_key = _exact_key(asked, model)
+        hit = self._remembered(so_far.exact_key, asked, journey)
         if hit is not None:
-            return self._replay(hit, answer, journey)
-        reused = await self._reused(target, headers, answer, model, journey)
-        if reused is not None:
-            return reused
-        plan = await self._decide(answer, model, journey)
-        return await self._stream(request, target, headers, answer, model, plan, journey)
+            so_far.decided("exact", reason="exact_repeat")
+        elif self._similar is not None and model.remember:
+            stage = so_far.reuse = await self._similar.consider(
+                asked, journey, endpoint=_endpoint(asked), served_by=model.served_by
+            )
+            if stage is not None and (reused := stage.reused) is not None:
+                hit, more = reused.answer, reused.headers()
+                so_far.decided("semantic", reused.policy, "reused", reused.decision.probability)
+        if hit is None:
+            return False
+        began = time.perf_counter()
+        headers, body = _replayed(hit, asked)
+        journey.stage("replay", began)
+        _explain(headers, journey, engine="", examples=0)
+        headers["x-request-id"] = asked.arrival.id
+        headers.update(more)
+        so_far.hit, so_far.outcome, so_far.status = hit.body, Outcome.HIT, 200
+        send.whole(200, headers, body)
+        return True
 
-    def _remembered(self, answer: Answer, journey: Journey) -> ExactAnswer | None:
-        if self._exact is None or answer.exact_key is None or answer.controls.no_cache:
+    def _remembered(self, key: bytes | None, asked: Asked, journey: Journey) -> ExactAnswer | None:
+        if self._exact is None or key is None or asked.controls.no_cache:
             return None
         began = time.perf_counter()
         try:
-            return self._exact.get(answer.exact_key, time.time())
+            return self._exact.get(key, time.time())
         except Exception as error:
             journey.bypassed.append(f"exact:{type(error).__name__}")
             return None
         finally:
             journey.stage("exact", began)
 
-    async def _reused(
-        self, target: str, headers: CIMultiDict[str], answer: Answer, model: ServedModel, journey: Journey
-    ) -> web.Response | None:
-        if self._similar is None or not model.remember:
-            return None
-        endpoint = f"{target}\n{headers.get('OpenAI-Beta', '')}"
-        served_by = f"{model.policy.name}\n{','.join(model.engines)}"
-        reused = await self._similar.consider(answer, journey, endpoint=endpoint, served_by=served_by)
-        if reused is None:
-            return None
-        response = self._replay(reused.answer, answer, journey)
-        journey.policy, journey.policy_version = "semantic", reused.policy
-        journey.reason, journey.probability = "reused", reused.decision.probability
-        response.headers.update(reused.headers())
-        return response
-
-    def _replay(self, hit: ExactAnswer, answer: Answer, journey: Journey) -> web.Response:
-        began = time.perf_counter()
-        chat = answer.chat
-        if chat.stream:
-            body = as_events(hit.body, include_usage=chat.include_usage, chat=chat)
-            content_type = "text/event-stream; charset=utf-8"
-        else:
-            body = as_json(hit.body, usage_missing=hit.usage_estimated, chat=chat)
-            content_type = hit.content_type
-        answer.hit = hit.body
-        journey.outcome, journey.status = Outcome.HIT, 200
-        journey.policy, journey.reason = "exact", "exact_repeat"
-        journey.stage("replay", began)
-        age_s = max(0, int(time.time() - hit.stored_at_s))
-        headers = {"Cache-Status": hit_status(hit, age_s), "Age": str(age_s)}
-        if hit.usage_estimated:
-            headers["x-understudy-usage"] = "estimated"
-        response = own_response(body, content_type=content_type, headers=headers)
-        _explain(response.headers, journey, engine="", examples=0)
-        response.headers["x-request-id"] = journey.id
-        return response
-
-    async def _decide(self, answer: Answer, model: ServedModel, journey: Journey) -> Plan:
-        controls = answer.controls
+    async def _decide(self, asked: Asked, model: ServedModel, so_far: _SoFar) -> Plan:
+        controls, journey = asked.controls, so_far.journey
         forced = controls.engine
         if forced is not None and forced not in model.engines:
             raise RequestError(
@@ -154,10 +158,10 @@ class Pipeline:
                 param="x-understudy-engine",
             )
         ask = Ask(
-            answer.chat,
-            journey.tenant,
+            asked.chat,
+            asked.arrival.tenant,
             controls.max_examples,
-            key_id=journey.key_id,
+            key_id=asked.arrival.key_id,
             preference=controls.preference,
             forced=forced is not None,
         )
@@ -169,94 +173,173 @@ class Pipeline:
             plan = await Fixed((model.reference,), reason="policy_failed").decide(ask)
         if forced is not None:
             plan = _forced(plan, forced)
-        if answer.semantic is not None:
-            plan = answer.semantic.steered(plan, model.reference)
-        answer.plan = plan
-        journey.policy, journey.policy_version = plan.policy, plan.policy_version
-        journey.reason, journey.probability = plan.reason, plan.probability
+        if so_far.reuse is not None:
+            plan = so_far.reuse.steered(plan, model.reference)
+        so_far.plan = plan
+        so_far.decided(plan.policy, plan.policy_version, plan.reason, plan.probability)
         journey.bypassed.extend(plan.bypassed)
-        journey.stages.update(plan.stages_s)
+        journey.stages_s.update(plan.stages_s)
         return plan
 
-    async def _stream(
-        self,
-        request: web.BaseRequest,
-        target: str,
-        headers: CIMultiDict[str],
-        answer: Answer,
-        model: ServedModel,
-        plan: Plan,
-        journey: Journey,
-    ) -> web.StreamResponse:
-        tries = [
-            self._try(attempt, target, headers, answer.chat, journey.tenant) for attempt in plan.attempts
-        ]
-        attempts, larger = list(plan.attempts), None
+    async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
+        journey = so_far.journey
+        ways, larger = list(plan.attempts), None
+        tries = [self._try(way, asked) for way in ways]
         if model.larger_context:
-            attempts.append(Attempt(model.larger_context))
-            larger = self._try(attempts[-1], target, headers, answer.chat, journey.tenant)
-        journey.asked = time.perf_counter()
-        failover = Failover(tries, larger)
-        async with failover as reply, self._continuation(failover, tries, larger, model, answer) as rest:
-            journey.waited = time.perf_counter() - journey.asked
-            journey.bypassed.extend(f"engine:{name}" for name in failover.failures)
-            if failover.index > 0:
-                journey.reason += "+failover"
-            self._begun(reply, attempts[failover.index], answer, model, journey)
-            if rest.covers(reply):
-                reply.chunks = rest.chunks(reply)
-            try:
-                response = await relay(request, reply, journey, kept=answer.kept, ends_with_terminal=True)
-            finally:
-                for carried in rest.carried_on:
-                    self._carried_on(carried, answer, journey)
-        answer.complete = journey.outcome is Outcome.ANSWERED
-        return response
+            ways.append(Attempt(model.larger_context))
+            larger = self._try(ways[-1], asked)
+        carry_on = model.continue_broken and continuable(asked.chat)
+        attempts = so_far.attempts = Attempts(tries, larger, carry_on=carry_on)
+        journey.asked_at = time.perf_counter()
+        async with attempts as reply:
+            journey.waited_s = time.perf_counter() - journey.asked_at
+            journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
+            way = ways[attempts.index]
+            so_far.began(reply, way, self._engines[way.engine].info.price)
+            reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
+            _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
+            broken = await forward(reply, attempts.chunks(), send, journey, kept=so_far.kept)
+        if broken is not None:
+            so_far.outcome, so_far.error = Outcome.FAILED, broken.message
+        else:
+            so_far.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
 
-    def _begun(
-        self, reply: EngineReply, attempt: Attempt, answer: Answer, model: ServedModel, journey: Journey
-    ) -> None:
-        """It is known who answers: for the recorder in `answer`, for the client in the reply's headers."""
-        journey.example_ids = tuple(c.example.id for c in attempt.examples)
-        answer.attempt = attempt
-        answer.status = reply.status
-        answer.content_type = reply.headers.get("Content-Type", "")
-        answer.identity = "Content-Encoding" not in reply.headers
-        answer.remember = model.remember
-        answer.from_reference = attempt.engine == model.reference and not attempt.examples
-        answer.price = self._engines[attempt.engine].info.price
-        reply.headers.add("Cache-Status", MISS if "exact" in journey.stages else BYPASS)
-        _explain(reply.headers, journey, engine=attempt.engine, examples=len(attempt.examples))
-
-    def _continuation(
-        self, failover: Failover, tries: list[Try], larger: Try | None, model: ServedModel, answer: Answer
-    ) -> Continuation:
-        """Who may carry this answer on: engines that were not asked yet, and last the same one, which may be back."""
-        candidates: list[Try] = []
-        if model.continue_broken and continuable(answer.chat):
-            asked = [*tries, *([larger] if larger else [])][failover.index]
-            candidates = [*tries[failover.index + 1 :], asked]
-        return Continuation(candidates, failover.let_go)
-
-    def _carried_on(self, carried: CarriedOn, answer: Answer, journey: Journey) -> None:
-        """An answer of several engines: each is paid, and none is taught, remembered or judged by it."""
-        journey.continued.append(carried.engine.info.name)
-        before = sum(said for _, said in answer.broken_off)
-        answer.broken_off.append((answer.price, max(0, carried.tokens_before - before)))
-        answer.price = carried.engine.info.price
-        answer.from_reference = False
-
-    def _try(
-        self, attempt: Attempt, target: str, headers: CIMultiDict[str], chat: ChatRequest, tenant: str
-    ) -> Try:
-        engine = self._engines[attempt.engine]
-        asked = chat.rewritten(model=engine.info.model, messages=attempt.messages)
-        if asked is not chat:
+    def _try(self, way: Attempt, asked: Asked) -> Try:
+        engine = self._engines[way.engine]
+        chat, headers = asked.chat.rewritten(model=engine.info.model, messages=way.messages), asked.headers
+        if chat is not asked.chat:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
-        request = EngineRequest("POST", target, headers, asked.body, asked, tenant)
-        return Try(engine, request, lengthened=bool(attempt.examples))
+        request = EngineRequest("POST", asked.target, headers, chat.body, chat, asked.arrival.tenant)
+        return Try(engine, request, lengthened=bool(way.examples))
+
+
+class _SoFar:
+    """What is known of a request while it is being answered; `finished` makes a frozen value of it, however it ended."""
+
+    def __init__(self, asked: Asked, model: ServedModel, reference_price: Price) -> None:
+        self.asked = asked
+        self.model = model
+        self.journey = Journey(asked.arrival)
+        self.kept = ChunkBuffer(asked.max_kept_bytes)
+        self.outcome, self.status, self.engine, self.error = Outcome.FAILED, 0, "", ""
+        self.exact_key: bytes | None = None
+        self.hit: bytes | None = None
+        self.reuse: SemanticStage | None = None
+        self.plan: Plan | None = None
+        self.attempts: Attempts | None = None
+        self._reference_price = reference_price
+        self._decision = "", "", "", 1.0
+        self._way: Attempt | None = None
+        self._price = Price()
+        self._content_type, self._encoded = "", False
+
+    def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
+        """It is known how the request is answered, and why."""
+        self._decision = policy, version, reason, probability
+
+    def began(self, reply: EngineReply, way: Attempt, price: Price) -> None:
+        """It is known who answers."""
+        self.engine, self.status, self._way, self._price = reply.engine, reply.status, way, price
+        self._content_type = reply.headers.get("Content-Type", "")
+        self._encoded = "Content-Encoding" in reply.headers
+
+    def failed(self, error: BaseException, *, gone: bool) -> None:
+        """No answer began, or its reader left."""
+        end = ending(error, gone=gone)
+        self.outcome = end.outcome
+        if end.outcome is not Outcome.ABORTED:
+            self.status, self.error = end.status, end.error
+        if end.engine is not None:
+            self.engine = end.engine
+
+    def finished(self) -> Finished:
+        """What came of it, now."""
+        asked, journey, way, kept = self.asked, self.journey, self._way, self.kept
+        policy, version, reason, probability = self._decision
+        attempts = self.attempts
+        carried_on = attempts.carried_on if attempts is not None else []
+        failed_over = way is not None and attempts is not None and attempts.index > 0
+        price, broken_off = _shares(self._price, carried_on)
+        return Finished(
+            arrival=asked.arrival,
+            outcome=self.outcome,
+            status=self.status,
+            engine=self.engine,
+            model=asked.chat.model,
+            error=self.error,
+            policy=policy,
+            policy_version=version,
+            reason=f"{reason}+failover" if failed_over else reason,
+            probability=probability,
+            stages_s=journey.stages_s,
+            bypassed=journey.bypassed,
+            asked_at=journey.asked_at,
+            waited_s=journey.waited_s,
+            head_at=journey.head_at,
+            first_chunk_at=journey.first_chunk_at,
+            ended_at=time.perf_counter(),
+            asked=asked,
+            plan=self.plan,
+            exact_key=self.exact_key,
+            hit=self.hit,
+            attempt=way,
+            failed_over=failed_over,
+            carried_on_by=tuple(carried.engine.info.name for carried in carried_on),
+            from_reference=(
+                way is not None and way.engine == self.model.reference and not way.examples and not carried_on
+            ),
+            remember=self.model.remember,
+            price=price,
+            broken_off=broken_off,
+            reference_price=self._reference_price,
+            body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded),
+            reuse=self.reuse,
+        )
+
+
+def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple[tuple[Price, int], ...]]:
+    """The price of the engine that gave the end of an answer; and of each that broke off before, with the tokens it gave."""
+    price, broken_off, before = first, [], 0
+    for carried in carried_on:
+        tokens = max(0, carried.tokens_before - before)
+        broken_off.append((price, tokens))
+        before += tokens
+        price = carried.engine.info.price
+    return price, tuple(broken_off)
+
+
+def _endpoint(asked: Asked) -> str:
+    """What else can change the answer: path and query (an API version, say), and a beta switched on."""
+    return f"{asked.target}\n{asked.headers.get('OpenAI-Beta', '')}"
+
+
+def _exact_key(asked: Asked, model: ServedModel) -> bytes:
+    return exact_key(asked.arrival.tenant, _endpoint(asked), model.served_by, asked.chat.fields)
+
+
+def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:
+    """A remembered answer as this client wants it: a stream, or JSON."""
+    chat = asked.chat
+    if chat.stream:
+        body = as_events(hit.body, include_usage=chat.include_usage, chat=chat)
+        content_type = "text/event-stream; charset=utf-8"
+    else:
+        body = as_json(hit.body, usage_missing=hit.usage_estimated, chat=chat)
+        content_type = hit.content_type
+    age_s = max(0, int(time.time() - hit.stored_at_s))
+    headers = CIMultiDict(
+        {
+            "Content-Type": content_type,
+            "Server": SERVER,
+            "Cache-Status": hit_status(hit, age_s),
+            "Age": str(age_s),
+        }
+    )
+    if hit.usage_estimated:
+        headers["x-understudy-usage"] = "estimated"
+    return headers, body
 
 
 def _forced(plan: Plan, engine: str) -> Plan:
@@ -269,5 +352,5 @@ def _explain(headers: CIMultiDict[str], journey: Journey, *, engine: str, exampl
     if engine:
         headers["x-understudy-engine"] = engine
     headers["x-understudy-examples"] = str(examples)
-    headers["x-understudy-decision-id"] = journey.id
+    headers["x-understudy-decision-id"] = journey.arrival.id
     headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"

@@ -1,11 +1,20 @@
-"""One line per URL."""
+"""Finds the handler of a request: one line per URL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from engines.errors import RequestError
 from gateway.handlers.handler import Handler
+
+
+class Routes(Protocol):
+    """Finds the handler of a request."""
+
+    def find(self, method: str, target: str) -> tuple[Handler, str, bool]:
+        """(handler, target below the prefix, whether a key is needed). Raises RequestError (404, 405)."""
+        ...
 
 
 class RouteTable:
@@ -29,7 +38,7 @@ class RouteTable:
         self._otherwise = otherwise
 
     def find(self, method: str, target: str) -> tuple[Handler, str, bool]:
-        """See gateway.door.Routes."""
+        """See Routes."""
         path, _, _ = target.partition("?")
         if (handler := self._own.get((method, path))) is not None:
             return handler, target, False

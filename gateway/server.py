@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
-from gateway.errors import error_response
+from gateway.own_response import error_response
 
 log = structlog.get_logger(__name__)
 

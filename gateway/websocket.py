@@ -17,8 +17,8 @@ from engines.engine import EngineRequest
 from engines.headers import named_by_connection
 from engines.openai_http import OpenAIHTTP
 from gateway.handlers.handler import Handler
-from gateway.journey import Journey, Outcome
-from gateway.keys import Gatekeeper, outgoing_headers
+from gateway.journey import Journey
+from gateway.keys import Authenticator, outgoing_headers
 from gateway.relay import relay
 
 _BUFFER_BYTES = 64 * 1024
@@ -50,22 +50,23 @@ class _Raw:
 
 
 async def tunnel(
-    request: web.BaseRequest, engine: OpenAIHTTP, keys: Gatekeeper, target: str, journey: Journey
+    request: web.BaseRequest, engine: OpenAIHTTP, keys: Authenticator, target: str, journey: Journey
 ) -> web.StreamResponse:
     """Pass the handshake on; if the upstream agrees, pass the bytes on. A refusal is relayed like any answer."""
-    headers = outgoing_headers(request, keys)
+    headers = outgoing_headers(request.headers, keys)
     headers["Connection"] = "Upgrade"
     headers["Upgrade"] = "websocket"
-    journey.asked = time.perf_counter()
+    journey.asked_at = time.perf_counter()
     exchange = engine.stream(EngineRequest("GET", target, headers, b""))
     async with exchange as reply:
-        journey.waited = time.perf_counter() - journey.asked
+        journey.waited_s = time.perf_counter() - journey.asked_at
         if reply.status != 101:
             return await relay(request, reply, journey)
         response = web.StreamResponse(status=101, reason=reply.reason, headers=reply.headers)
         response.headers["Connection"] = "Upgrade"
         response.headers["Upgrade"] = "websocket"
-        journey.engine, journey.status, journey.outcome = reply.engine, 101, Outcome.ANSWERED
+        journey.engine = reply.engine
+        journey.answered(101)
         connection = exchange.response.connection
         if connection is None or connection.protocol is None or request.transport is None:
             raise ConnectionResetError("a side left during the handshake")
@@ -105,7 +106,7 @@ async def _pump(source: StreamReader, sink: aiohttp.abc.AbstractStreamWriter) ->
         transport.close()
 
 
-def with_upgrades(passthrough: Handler, upstream: OpenAIHTTP, keys: Gatekeeper) -> Handler:
+def with_upgrades(passthrough: Handler, upstream: OpenAIHTTP, keys: Authenticator) -> Handler:
     """`passthrough`, but for requests that ask for a WebSocket: those get a tunnel to `upstream`."""
 
     async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:

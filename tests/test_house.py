@@ -24,7 +24,6 @@ TESTED_BY = {
     "understudy/processes/supervisor.py": "flow/test_workers.py",
     "understudy/memory.py": "flow/test_line_examples.py",
     "understudy/commands/demo.py": "flow/test_demo.py",
-    "gateway/pipeline.py": "flow/test_line_examples.py",
     "gateway/handlers/chat.py": "flow/test_line_exact.py",
     "gateway/handlers/embeddings.py": "flow/test_line_exact.py",
     "gateway/handlers/models.py": "flow/test_line_examples.py",

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from engines.engine import Engine
 from engines.registry import Registry
-from gateway.door import Door
+from gateway.door import EntryHandler
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
 from gateway.handlers.health import Health
 from gateway.handlers.models import Models
-from gateway.journey import Journey
-from gateway.keys import Anybody, ByCredential, Gatekeeper, KeyCheck
-from gateway.log import RequestLog
+from gateway.keys import Authenticator, CredentialTenants, KeyAuthentication, NoAuthentication
 from gateway.metrics import Metrics
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
+from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
 from gateway.websocket import with_upgrades
+from router.finished import Ended, Finished
 from router.plan import Policy
 from router.policies.fixed import Fixed
 from store.people.secret import tenant_id
@@ -77,11 +77,11 @@ class Gateway:
         self._judging = self._make_judging()
         self._recorder = self._make_recorder() if self._has_pipeline() else None
         self._load = self._make_load_reporter()
-        self.handle = Door(
+        self.handle = EntryHandler(
             self._routes(),
             self._keys,
             began=self._began if self._load else self.metrics.began,
-            ended=self._ended if self._recorder else self._report,
+            ended=self._ended,
         )
 
     def start(self) -> None:
@@ -139,12 +139,12 @@ class Gateway:
         store = self.memory.store
         return Tenants(store.secret, store.keys.tenant_named)
 
-    def _gatekeeper(self, tenants: Tenants) -> Gatekeeper:
+    def _gatekeeper(self, tenants: Tenants) -> Authenticator:
         if self.memory is not None:
-            return KeyCheck(self.memory.store.keys, self.memory.tenant_of)
+            return KeyAuthentication(self.memory.store.keys, self.memory.tenant_of)
         if tells_tenants_apart(self._config):
-            return ByCredential(partial(tenant_id, tenants.secret))
-        return Anybody()
+            return CredentialTenants(partial(tenant_id, tenants.secret))
+        return NoAuthentication()
 
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
@@ -200,22 +200,28 @@ class Gateway:
         self._load.began()
         self.metrics.began()
 
-    def _ended(self, journey: Journey) -> None:
+    def _ended(self, ended: Ended) -> None:
+        """A request ended that never reached the pipeline."""
+        if self._load is not None:
+            self._load.ended()
+        self._report(ended)
+
+    def _finished(self, finished: Finished) -> None:
+        """A request ended that the pipeline had."""
         assert self._recorder is not None
         if self._load is not None:
-            self._load.ended(journey)
+            self._load.ended()
         if self._learning_metrics is not None:
-            plan = journey.answer.plan if journey.answer is not None else None
-            self._learning_metrics.decided(journey.model, plan.choice if plan is not None else None)
+            plan = finished.plan
+            self._learning_metrics.decided(finished.model, plan.choice if plan is not None else None)
         if self._judging is not None:
-            # Before the recorder, which lets go of the answer when it is done.
-            self._judging.take(journey)
-        self._recorder.take(journey)
+            self._judging.take(finished)
+        self._recorder.take(finished)
 
-    def _report(self, journey: Journey) -> None:
-        self.metrics.ended(journey)
+    def _report(self, ended: Ended) -> None:
+        self.metrics.ended(ended)
         if self._log is not None:
-            self._log.write(journey)
+            self._log.write(ended)
 
     def _routes(self) -> RouteTable:
         listen = self._config.listen
@@ -253,17 +259,21 @@ class Gateway:
     def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
         exact = self.memory.exact if self.memory else None
         similar = self._semantic.answers if self._semantic else None
-        pipeline = Pipeline(self._engines, exact, similar) if self._has_pipeline() else None
         # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
         otherwise = ServedModel("", (UPSTREAM,), Fixed((UPSTREAM,), reason="not_listed"), remember=False)
-        return ChatCompletions(
-            pipeline,
+        pipeline = Pipeline(
+            self._engines,
             {name: self._served(name, model) for name, model in self._config.models.items()},
             otherwise if exact and self._upstream else None,
+            exact=exact,
+            similar=similar,
+            ended=self._finished,
+        )
+        return ChatCompletions(
+            pipeline if self._has_pipeline() else None,
             passthrough,
             self._keys,
             Sizes(int(self._config.listen.max_json_mib * 2**20), self._kept_bytes()),
-            exact=exact is not None,
         )
 
     def _embeddings(self, passthrough: Passthrough) -> Handler:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.engine import EngineRequest
 from engines.errors import RequestError
-from gateway.answer import Answer, Kept
-from gateway.controls import Controls, read_controls
+from gateway.controls import read_controls
 from gateway.journey import Journey
-from gateway.keys import Gatekeeper, outgoing_headers
+from gateway.keys import Authenticator, outgoing_headers
 from gateway.passthrough import Passthrough
-from gateway.pipeline import Pipeline, ServedModel
+from gateway.pipeline import Pipeline
+from gateway.relay import Relay
 from gateway.wire import is_json, read_body, read_json
-from store.answers.exact_key import exact_key
+from router.asked import Asked
 
 _READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip", "*"})
 
@@ -33,47 +32,41 @@ class Limits:
 
 
 class ChatCompletions:
-    """`otherwise` serves models that `models` does not name; None refuses them."""
+    """Without a pipeline, and for models that it does not serve, requests go to the default upstream as they came."""
 
     def __init__(
         self,
         pipeline: Pipeline | None,
-        models: Mapping[str, ServedModel],
-        otherwise: ServedModel | None,
         passthrough: Passthrough | None,
-        keys: Gatekeeper,
+        keys: Authenticator,
         limits: Limits,
-        *,
-        exact: bool,
     ) -> None:
         self._pipeline = pipeline
-        self._models = models
-        self._otherwise = otherwise
         self._passthrough = passthrough
         self._keys = keys
         self._limits = limits
-        self._exact = exact
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.door.Handler. Raises RequestError for a body that is not a chat request."""
-        headers = outgoing_headers(request, self._keys)
+        """See gateway.handlers.handler.Handler. Raises RequestError for a body that is not a chat request."""
+        headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._limits.max_json_bytes)
         fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
         if fields is None:
             return await self._forward(request, target, headers, body, journey)
         chat = read_chat_request(body, fields)
         journey.model = chat.model
-        model = self._models.get(chat.model) or self._otherwise
-        if self._pipeline is None or model is None:
+        pipeline = self._pipeline
+        if pipeline is None or pipeline.model(chat.model) is None:
             if self._passthrough is None:
-                raise _unknown_model(chat.model, self._models)
+                raise _unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
             return await self._forward(request, target, headers, body, journey)
         controls = read_controls(request.headers, fields)
-        answer = Answer(chat, controls, None, Kept(self._limits.max_kept_bytes), target)
-        if self._exact and not controls.steers:
-            answer.exact_key = _key(chat, controls, model, target, request, journey)
         _accept_only_readable(headers)
-        return await self._pipeline.answer(request, target, headers, answer, model, journey)
+        asked = Asked(journey.arrival, target, headers, chat, controls, self._limits.max_kept_bytes)
+        send = Relay(request)
+        journey.in_pipeline = True
+        await pipeline.answer(asked, send)
+        return send.response
 
     async def _forward(
         self, request: web.BaseRequest, target: str, headers: CIMultiDict[str], body: bytes, journey: Journey
@@ -84,20 +77,6 @@ class ChatCompletions:
             )
         outgoing = EngineRequest("POST", target, headers, body)
         return await self._passthrough.forward(request, outgoing, journey, ends_with_terminal=True)
-
-
-def _key(
-    chat: ChatRequest,
-    controls: Controls,
-    model: ServedModel,
-    target: str,
-    request: web.BaseRequest,
-    journey: Journey,
-) -> bytes:
-    # What else can change the answer: the query (an API version, say), a beta switched on, and who serves the model.
-    endpoint = f"{target}\n{request.headers.get('OpenAI-Beta', '')}"
-    policy = f"{model.policy.name}\n{','.join(model.engines)}"
-    return exact_key(journey.tenant, endpoint, policy, chat.fields)
 
 
 def _accept_only_readable(headers: CIMultiDict[str]) -> None:
@@ -111,7 +90,7 @@ def _accept_only_readable(headers: CIMultiDict[str]) -> None:
     headers["Accept-Encoding"] = ",".join(kept) or "identity"
 
 
-def _unknown_model(name: str, models: Mapping[str, ServedModel]) -> RequestError:
+def _unknown_model(name: str, models: Iterable[str]) -> RequestError:
     known = ", ".join(sorted(models)[:20]) or "none"
     return RequestError(
         f"The model '{name[:100]}' is not served here, and no default upstream is configured. Served: {known}.",

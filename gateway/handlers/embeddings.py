@@ -9,14 +9,15 @@ import structlog
 from aiohttp import web
 
 from engines.engine import EngineRequest
-from gateway.answer import Kept
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.controls import read_controls
-from gateway.journey import Journey, Outcome
-from gateway.keys import Gatekeeper, outgoing_headers
+from gateway.forward import ChunkBuffer
+from gateway.journey import Journey
+from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.wire import is_json, read_body, read_json
+from router.finished import Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
@@ -31,7 +32,7 @@ class Embeddings:
         self,
         exact: ExactCache,
         passthrough: Passthrough,
-        keys: Gatekeeper,
+        keys: Authenticator,
         *,
         max_json_bytes: int,
         max_kept_bytes: int,
@@ -43,8 +44,8 @@ class Embeddings:
         self._max_kept_bytes = max_kept_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.door.Handler."""
-        headers = outgoing_headers(request, self._keys)
+        """See gateway.handlers.handler.Handler."""
+        headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._max_json_bytes)
         fields = await read_json(request, body, self._max_json_bytes) if is_json(request) else None
         outgoing = EngineRequest("POST", target, headers, body)
@@ -52,7 +53,7 @@ class Embeddings:
             return await self._passthrough.forward(request, outgoing, journey)
         journey.model = str(fields.get("model", ""))
         controls = read_controls(request.headers, fields)
-        key = exact_key(journey.tenant, target, "upstream", fields)
+        key = exact_key(journey.arrival.tenant, target, "upstream", fields)
         began = time.perf_counter()
         hit = None if controls.no_cache else self._exact.get(key, time.time())
         journey.stage("exact", began)
@@ -61,14 +62,14 @@ class Embeddings:
         if controls.no_store:
             return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)
         headers["Accept-Encoding"] = "gzip, identity"
-        kept = Kept(self._max_kept_bytes)
+        kept = ChunkBuffer(self._max_kept_bytes)
         status = BYPASS if controls.no_cache else MISS
         response = await self._passthrough.forward(request, outgoing, journey, kept=kept, cache_status=status)
         if journey.outcome is Outcome.ANSWERED and response.status == 200 and kept.chunks:
             self._keep(key, response, kept, journey)
         return response
 
-    def _keep(self, key: bytes, response: web.StreamResponse, kept: Kept, journey: Journey) -> None:
+    def _keep(self, key: bytes, response: web.StreamResponse, kept: ChunkBuffer, journey: Journey) -> None:
         try:
             body = b"".join(kept.chunks)
             if "Content-Encoding" in response.headers:
@@ -76,19 +77,19 @@ class Embeddings:
             answer = ExactAnswer(
                 body, response.headers.get("Content-Type", "application/json"), journey.engine, time.time()
             )
-            self._exact.put(key, journey.tenant, answer)
+            self._exact.put(key, journey.arrival.tenant, answer)
         except Exception as error:
             log.warning("store_failed", kind="embedding_answer", error=error)
 
 
 def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
-    journey.outcome, journey.status = Outcome.HIT, 200
+    journey.answered(200, Outcome.HIT)
     journey.policy, journey.reason = "exact", "exact_repeat"
     age_s = max(0, int(time.time() - hit.stored_at_s))
     headers = {
         "Cache-Status": hit_status(hit, age_s),
         "Age": str(age_s),
-        "x-understudy-decision-id": journey.id,
+        "x-understudy-decision-id": journey.arrival.id,
         "x-understudy-overhead-ms": f"{journey.overhead_ms():.2f}",
     }
     return own_response(hit.body, content_type=hit.content_type, headers=headers)

@@ -17,7 +17,7 @@ from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
 from gateway.handlers.handler import Handler
-from gateway.journey import Journey, Outcome
+from gateway.journey import Journey
 from gateway.own_response import json_response
 from gateway.wire import read_body, read_json
 from learning.bank.contributor import contributor, user_of
@@ -50,7 +50,7 @@ class Examples:
         self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.door.Handler. Raises RequestError."""
+        """See gateway.handlers.handler.Handler. Raises RequestError."""
         if self._store is None:
             raise RequestError(
                 "This gateway keeps no examples: memory.examples.enabled is off.",
@@ -74,7 +74,7 @@ class Examples:
                 raise RequestError(
                     f"{PATH} does not take {request.method}.", status=405, code="method_not_allowed"
                 )
-        journey.outcome, journey.status = Outcome.ANSWERED, status
+        journey.answered(status)
         return json_response(content, status=status)
 
     async def _give(
@@ -91,7 +91,7 @@ class Examples:
         try:
             # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
             digest = await asyncio.to_thread(
-                store.digest, journey.tenant, journey.key_id, chat, fields["answer"]
+                store.digest, journey.arrival.tenant, journey.arrival.key_id, chat, fields["answer"]
             )
         except NotAdmitted as refused:
             raise RequestError(
@@ -99,9 +99,9 @@ class Examples:
             ) from None
         new = demonstration(
             digest,
-            journey.tenant,
+            journey.arrival.tenant,
             _request_id(store.secret, request, chat, fields["answer"]),
-            contributor(store.secret, journey.tenant, journey.key_id, user_of(fields)),
+            contributor(store.secret, journey.arrival.tenant, journey.arrival.key_id, user_of(fields)),
             embedding_version=store.embedder.version,
             pinned=pinned,
         )
@@ -131,7 +131,7 @@ class Examples:
         if "after" in query:
             after_id = (await self._find(store, query["after"], journey, param="after")).id
         found = await asyncio.to_thread(
-            store.bank.page, journey.tenant, after_id=after_id, limit=limit + 1, kind=kind
+            store.bank.page, journey.arrival.tenant, after_id=after_id, limit=limit + 1, kind=kind
         )
         shown = [_shown(example) for example in found[:limit]]
         return {
@@ -145,7 +145,7 @@ class Examples:
     async def _find(
         self, store: ExampleStore, name: str, journey: Journey, *, param: str | None = None
     ) -> Example:
-        found = await asyncio.to_thread(store.find, journey.tenant, name) if name else None
+        found = await asyncio.to_thread(store.find, journey.arrival.tenant, name) if name else None
         if found is None:
             raise RequestError(
                 f"No example has the id {name[:100]!r}.", status=404, code="example_not_found", param=param
@@ -154,7 +154,7 @@ class Examples:
 
     async def _remove(self, store: ExampleStore, name: str, journey: Journey) -> dict[str, Any]:
         found = await self._find(store, name, journey)
-        removed = await asyncio.wrap_future(store.bank.remove(journey.tenant, [found.id]))
+        removed = await asyncio.wrap_future(store.bank.remove(journey.arrival.tenant, [found.id]))
         if not removed:
             raise RequestError(f"No example has the id {name[:100]!r}.", status=404, code="example_not_found")
         return {"id": found.request_id, "object": "example.deleted", "deleted": True}
@@ -170,7 +170,7 @@ class Examples:
             )
         assert self._forgetter is not None
         forgotten = await asyncio.to_thread(
-            self._forgetter.contributor, journey.tenant, user=user, key_id=key_id
+            self._forgetter.contributor, journey.arrival.tenant, user=user, key_id=key_id
         )
         return {
             "object": "examples.deleted",

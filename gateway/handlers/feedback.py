@@ -10,14 +10,14 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.errors import error_response
-from gateway.journey import Journey, Outcome
+from gateway.journey import Journey
 from gateway.limits.feedback_rate import FeedbackRate
-from gateway.own_response import json_response
+from gateway.own_response import error_response, json_response
 from gateway.wire import read_body, read_json
 from learning.bank.contributor import USER_FIELDS
 from learning.outcomes.feedback import read_feedback
 from learning.outcomes.feedback_intake import FeedbackIntake
+from router.finished import Outcome
 from store.decisions.outcomes import FeedbackRecord
 
 PATH = "/feedback"
@@ -32,7 +32,7 @@ class Feedback:
         self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.door.Handler. Raises RequestError."""
+        """See gateway.handlers.handler.Handler. Raises RequestError."""
         intake = self._intake
         if intake is None:
             raise RequestError(
@@ -40,9 +40,11 @@ class Feedback:
                 status=404,
                 code="feedback_disabled",
             )
-        allowance = self._rate.take(f"{journey.tenant}/{journey.key_id or ''}")
+        tenant, key_id = journey.arrival.tenant, journey.arrival.key_id
+        allowance = self._rate.take(f"{tenant}/{key_id or ''}")
         if not allowance.allowed:
-            journey.outcome, journey.status, journey.error = Outcome.REFUSED, 429, "too_much_feedback"
+            journey.answered(429, Outcome.REFUSED)
+            journey.error = "too_much_feedback"
             return error_response(
                 429,
                 "This key gives more feedback than one may per minute.",
@@ -57,13 +59,13 @@ class Feedback:
             )
         said = read_feedback({k: v for k, v in fields.items() if k not in USER_FIELDS})
         kept, new = await intake.give(
-            journey.tenant,
-            journey.key_id,
+            tenant,
+            key_id,
             fields,
             said,
             idempotency_key=request.headers.get("Idempotency-Key"),
         )
-        journey.outcome, journey.status = Outcome.ANSWERED, 201 if new else 200
+        journey.answered(201 if new else 200)
         return json_response(_shown(kept), status=journey.status)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from gateway.journey import Journey, Outcome
+from gateway.journey import Journey
 from gateway.metrics import Metrics
 from gateway.own_response import json_response
 
@@ -38,7 +38,7 @@ class Health:
 
     async def metrics(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """Prometheus' text format."""
-        journey.outcome, journey.status = Outcome.ANSWERED, 200
+        journey.answered(200)
         return web.Response(
             body=self._metrics.exposition(),
             headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
@@ -46,5 +46,5 @@ class Health:
 
 
 def _json(journey: Journey, status: int, content: object) -> web.Response:
-    journey.outcome, journey.status = Outcome.ANSWERED, status
+    journey.answered(status)
     return json_response(content, status=status)

@@ -13,8 +13,8 @@ from multidict import CIMultiDict
 
 from engines.engine import Engine, EngineRequest
 from engines.errors import EngineError
-from gateway.journey import Journey, Outcome
-from gateway.keys import Gatekeeper, outgoing_headers
+from gateway.journey import Journey
+from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import json_response
 
 _LIMIT_S = 10.0
@@ -23,15 +23,15 @@ _LIMIT_S = 10.0
 class Models:
     """Our aliases, and whatever the upstream has."""
 
-    def __init__(self, aliases: Iterable[str], upstream: Engine | None, keys: Gatekeeper) -> None:
+    def __init__(self, aliases: Iterable[str], upstream: Engine | None, keys: Authenticator) -> None:
         self._aliases = sorted(aliases)
         self._upstream = upstream
         self._keys = keys
         self._since_s = int(time.time())
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        """See gateway.door.Handler. An upstream that cannot be reached leaves our own names."""
-        headers = outgoing_headers(request, self._keys)
+        """See gateway.handlers.handler.Handler. An upstream that cannot be reached leaves our own names."""
+        headers = outgoing_headers(request.headers, self._keys)
         headers["Accept-Encoding"] = "identity"
         listing = await self._upstreams(target, headers, journey)
         known = {m.get("id") for m in listing["data"] if isinstance(m, dict)}
@@ -39,7 +39,7 @@ class Models:
             if alias not in known:
                 model = {"id": alias, "object": "model", "created": self._since_s, "owned_by": "understudy"}
                 listing["data"].append(model)
-        journey.outcome, journey.status = Outcome.ANSWERED, 200
+        journey.answered(200)
         return json_response(listing)
 
     async def _upstreams(self, target: str, headers: CIMultiDict[str], journey: Journey) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Models:
             journey.bypassed.append(f"models:{type(error).__name__}")
             return empty
         finally:
-            journey.waited = time.perf_counter() - began
+            journey.waited_s = time.perf_counter() - began
         try:
             listing = orjson.loads(body)
         except orjson.JSONDecodeError:

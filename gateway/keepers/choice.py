@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 from engines.finished import Assembled
-from gateway.answer import Answer
-from gateway.journey import Journey
-from gateway.keepers.keeper import Keeping
+from gateway.keepers.keeper import Kept
 from learning.bank.contributor import contributor, user_of
+from router.finished import Finished
 from router.plan import Action, Attempt, Candidate, ExampleSelection, Plan, Weighed
+from store.decisions.choices import Choices
 from store.records import ChoiceRecord
 
 _MAX_ID_CHARACTERS = 200
 
 
-class ChoiceSink(Protocol):
-    """What is needed of store.decisions.choices.Choices."""
-
-    def record(self, record: ChoiceRecord) -> Future[Any]: ...
-
-
 class ChoiceKeeper:
-    """Keeps what the router saw and weighed. Of a rule that weighs nothing, what it saw and what it did.
+    """Keeps what the router saw and weighed; for a rule, which weighs nothing, what it saw and did.
 
     `engines`: those of each served model, small to large. What a rule could have done instead follows from them.
     """
 
     def __init__(
         self,
-        choices: ChoiceSink,
+        choices: Choices,
         engines: Mapping[str, Sequence[str]],
         *,
         secret: bytes,
@@ -42,48 +35,41 @@ class ChoiceKeeper:
         self._secret = secret
         self._embedding_version = embedding_version
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+    def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper. Nothing for a hit, nor for a policy that does not look at requests."""
-        plan, attempt = answer.plan, answer.attempt
-        if answer.hit is not None or plan is None or attempt is None:
+        plan, attempt = finished.plan, finished.attempt
+        if finished.hit is not None or plan is None or attempt is None:
             return
         if plan.vector is None and plan.choice is None:
             return
-        if answer.controls.no_store:
+        if finished.asked.controls.no_store:
             yield "choice", "opted_out"
-        elif not 200 <= answer.status < 300:
+        elif not 200 <= finished.status < 300:
             yield "choice", "error"
-        elif not answer.complete:
+        elif not finished.complete:
             yield "choice", "incomplete"
         else:
-            yield "choice", self._choices.record(self._record(journey, answer, plan, attempt, assembled))
+            yield "choice", self._choices.record(self._record(finished, plan, attempt))
 
-    def _record(
-        self,
-        journey: Journey,
-        answer: Answer,
-        plan: Plan,
-        attempt: Attempt,
-        assembled: Assembled | None,
-    ) -> ChoiceRecord:
-        choice, helped = plan.choice, plan.helped
+    def _record(self, finished: Finished, plan: Plan, attempt: Attempt) -> ChoiceRecord:
+        arrival, choice, helped = finished.arrival, plan.choice, plan.helped
+        first_s = finished.first_chunk_s
+        user = user_of(finished.asked.chat.fields)
         # A rule draws nothing: what it did is in `engine` and `example_ids`, and was never one of several by chance.
-        actions = _rules_actions(plan, self._engines.get(journey.model, ()))
+        actions = _rules_actions(plan, self._engines.get(finished.model, ()))
         chosen = chosen_without_load = -1
         if choice is not None:
             actions = tuple(_action(weighed) for weighed in choice.weighed)
             chosen, chosen_without_load = choice.chosen, choice.chosen_without_load
         return ChoiceRecord(
-            request_id=journey.id,
-            tenant=journey.tenant,
-            contributor=contributor(
-                self._secret, journey.tenant, journey.key_id, user_of(answer.chat.fields)
-            ),
-            at_s=journey.started_at_s,
-            model=journey.model,
-            completion_id=_completion_id(assembled),
+            request_id=arrival.id,
+            tenant=arrival.tenant,
+            contributor=contributor(self._secret, arrival.tenant, arrival.key_id, user),
+            at_s=arrival.started_at_s,
+            model=finished.model,
+            completion_id=_completion_id(finished.assembled),
             engine=attempt.engine,
-            example_ids=journey.example_ids,
+            example_ids=finished.example_ids,
             policy=plan.policy,
             policy_version=plan.policy_version,
             probability=plan.probability,
@@ -92,30 +78,26 @@ class ChoiceKeeper:
             context=choice.context if choice else {},
             features_version=choice.features_version if choice else "",
             actions=actions,
-            chosen=chosen if _as_chosen(journey, plan, attempt, actions, chosen) else -1,
+            chosen=chosen if _as_chosen(finished, plan, attempt, actions, chosen) else -1,
             chosen_without_load=chosen_without_load,
             explored=choice.explored if choice else False,
             floored=choice.floored if choice else False,
             **_examples(plan, attempt, helped),
-            cost_usd=journey.cost_usd,
-            total_ms=round((journey.ended - journey.began) * 1000, 3),
-            first_chunk_ms=(
-                None
-                if journey.first_chunk is None
-                else round((journey.first_chunk - journey.began) * 1000, 3)
-            ),
+            cost_usd=finished.cost_usd,
+            total_ms=round(finished.total_s * 1000, 3),
+            first_chunk_ms=None if first_s is None else round(first_s * 1000, 3),
         )
 
 
 def _as_chosen(
-    journey: Journey, plan: Plan, attempt: Attempt, actions: tuple[dict[str, Any], ...], chosen: int
+    finished: Finished, plan: Plan, attempt: Attempt, actions: tuple[dict[str, Any], ...], chosen: int
 ) -> bool:
     """Whether what answered is what was drawn: its probability then says how likely this answer was.
 
     A stand-in may well be one of the actions, but it was not drawn; nor were two engines that said a part of it each, or
     one that the client named.
     """
-    if plan.reason == "forced" or journey.by_stand_in or not 0 <= chosen < len(actions):
+    if plan.reason == "forced" or finished.by_stand_in or not 0 <= chosen < len(actions):
         return False
     drawn = actions[chosen]
     return (drawn["engine"], drawn["with_examples"]) == (attempt.engine, bool(attempt.examples))

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future
 from dataclasses import asdict
-from typing import Any, Protocol
 
 import structlog
 from cachetools import LRUCache
 
-from engines.finished import Assembled
-from gateway.answer import Answer
-from gateway.journey import Journey
-from gateway.keepers.keeper import Keeping
+from engines.chat import Usage
+from gateway.keepers.keeper import Kept
 from learning.bank.contributor import contributor, user_of
+from router.asked import Arrival
 from router.digest import carries_tools, instructions, is_plain_text, question, scope_of
+from router.embedding.embedder import Embedder
+from router.finished import Finished
+from router.plan import Plan
 from store.admission import Admission, Contributor, Pair
 from store.admission.cutting import cut
+from store.examples.bank import ExampleBank
 from store.examples.contributors import Standing
 from store.records import NewExample, Vector
 
@@ -28,28 +29,13 @@ _TWIN_CANDIDATES = 4
 _SCOPES = 1000
 
 
-class Bank(Protocol):
-    """What is needed of store.examples.bank.ExampleBank."""
-
-    def admit(self, new: NewExample) -> Future[Any]: ...
-
-
-class BlockingEmbedder(Protocol):
-    """What is needed of router.embedding.embedder.Embedder."""
-
-    @property
-    def version(self) -> str: ...
-
-    def embed_blocking(self, text: str) -> Vector: ...
-
-
 class ExampleKeeper:
     """Keeps what the reference engine said as an example, if the admission rules let it, with the text they let through."""
 
     def __init__(
         self,
-        bank: Bank,
-        embedder: BlockingEmbedder,
+        bank: ExampleBank,
+        embedder: Embedder,
         admission: Admission,
         nearest: Callable[[str, Vector, int], list[tuple[int, float]]],
         *,
@@ -69,37 +55,38 @@ class ExampleKeeper:
         self._may_keep: LRUCache[str, bool] = LRUCache(_SCOPES)
         """By scope: whether its instructions may be kept. On the recorder's thread only."""
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+    def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        if answer.hit is not None or assembled is None:
+        assembled, arrival, chat = finished.assembled, finished.arrival, finished.asked.chat
+        if finished.hit is not None or assembled is None:
             return
-        chat = answer.chat
         verdict = self._admission.judge(
             Pair(
                 offers_tools=carries_tools(chat),
                 plain_text=is_plain_text(chat.messages),
-                status=answer.status,
-                complete=answer.complete and assembled.whole,
-                opted_out=answer.controls.no_store,
-                key_opted_out=journey.key_id in self._opted_out_keys,
-                model_opted_out=not answer.remember,
-                from_reference=answer.from_reference,
+                status=finished.status,
+                complete=finished.complete and assembled.whole,
+                opted_out=finished.asked.controls.no_store,
+                key_opted_out=arrival.key_id in self._opted_out_keys,
+                model_opted_out=not finished.remember,
+                from_reference=finished.from_reference,
                 question=question(chat.messages),
                 answer=assembled.text(),
                 finish_reason=assembled.finish_reason(),
                 choices=len(assembled.choices()),
                 calls_tools=assembled.calls_tools(),
-                contributor=self._contributor(journey),
+                contributor=self._contributor(arrival),
             )
         )
         if not verdict.admitted:
             yield "example", verdict.reason or "refused"
             return
-        vector = self._vector(answer, verdict.embedded_text)
+        vector = self._vector(finished.plan, verdict.embedded_text)
+        usage = finished.usage or Usage(0, 0)
         asked_under = instructions(chat)
         scope = scope_of(asked_under)
         new = NewExample(
-            tenant=journey.tenant,
+            tenant=arrival.tenant,
             scope=scope,
             instructions=asked_under if self._kept(scope, asked_under) else "",
             question=verdict.question,
@@ -107,13 +94,13 @@ class ExampleKeeper:
             embedded_text=verdict.embedded_text,
             vector=vector,
             embedding_version=self._embedder.version,
-            source_engine=journey.engine,
-            request_id=journey.id,
-            prompt_tokens=journey.prompt_tokens,
-            completion_tokens=journey.completion_tokens,
-            contributor=contributor(self._secret, journey.tenant, journey.key_id, user_of(chat.fields)),
+            source_engine=finished.engine,
+            request_id=arrival.id,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            contributor=contributor(self._secret, arrival.tenant, arrival.key_id, user_of(chat.fields)),
             served_from_s=verdict.held_until_s or 0.0,
-            neighbours=self._neighbours(journey.tenant, vector),
+            neighbours=self._neighbours(arrival.tenant, vector),
         )
         yield "example", self._bank.admit(new)
 
@@ -123,14 +110,13 @@ class ExampleKeeper:
             known = self._may_keep[scope] = self._admission.may_keep_instructions(asked_under)
         return known
 
-    def _contributor(self, journey: Journey) -> Contributor | None:
+    def _contributor(self, arrival: Arrival) -> Contributor | None:
         """Counts of the key this came by; None where clients have no keys of ours, and so nobody shares a bank."""
-        if self._standing is None or journey.key_id is None:
+        if self._standing is None or arrival.key_id is None:
             return None
-        return Contributor(**asdict(self._standing(journey.tenant, journey.key_id, time.time())))
+        return Contributor(**asdict(self._standing(arrival.tenant, arrival.key_id, time.time())))
 
-    def _vector(self, answer: Answer, text: str) -> Vector | None:
-        plan = answer.plan
+    def _vector(self, plan: Plan | None, text: str) -> Vector | None:
         if plan is not None and plan.vector is not None and plan.embedded_text == text:
             return plan.vector
         try:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from engines.finished import Assembled
-from gateway.answer import Answer
-from gateway.journey import Journey
+from router.finished import Finished
 
-_GZIP_OR_ZLIB = 47
-
-Keeping = tuple[str, Future[Any] | str]
+Kept = tuple[str, Future[Any] | str]
 """(kind, a write under way) or (kind, the reason why nothing is kept)."""
 
 
 class Keeper(Protocol):
-    """Keeps one kind of thing."""
+    """Keeps one kind of thing of a finished request."""
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
-        """What was handed to the store, or why not."""
+    def keep(self, finished: Finished) -> Iterator[Kept]:
+        """What was handed to the store, or why not. `finished` has been read: its usage and cost are known."""
         ...
-
-
-def decoded(answer: Answer) -> bytes:
-    """The body without its content encoding. Raises zlib.error for one that is not gzip or deflate."""
-    body = b"".join(answer.kept.chunks)
-    return body if answer.identity else zlib.decompress(body, _GZIP_OR_ZLIB)

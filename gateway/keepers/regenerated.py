@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import orjson
 from cachetools import TTLCache
 
-from engines.finished import Assembled
-from gateway.answer import Answer
-from gateway.journey import Journey
-from gateway.keepers.keeper import Keeping
+from gateway.keepers.keeper import Kept
 from learning.bank.contributor import user_of
+from router.asked import Asked
+from router.finished import Finished
+from store.decisions.outcomes import Outcomes
 from store.records import OutcomeRecord
 
 QUALITY = 0.4
@@ -24,14 +22,8 @@ QUALITY = 0.4
 _REMEMBERED = 10_000
 
 
-class OutcomeSink(Protocol):
-    """What is needed of store.decisions.outcomes.Outcomes."""
-
-    def note(self, outcome: OutcomeRecord) -> Future[Any]: ...
-
-
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Answer:
     request_id: str
     engine: str
     example_ids: tuple[int, ...]
@@ -47,33 +39,34 @@ class RegeneratedKeeper:
     """
 
     def __init__(
-        self, outcomes: OutcomeSink, *, within_s: float = 60.0, timer: Callable[[], float] = time.monotonic
+        self, outcomes: Outcomes, *, within_s: float = 60.0, timer: Callable[[], float] = time.monotonic
     ) -> None:
         self._outcomes = outcomes
-        self._asked: TTLCache[bytes, _Asked] = TTLCache(_REMEMBERED, within_s, timer=timer)
+        self._answers: TTLCache[bytes, _Answer] = TTLCache(_REMEMBERED, within_s, timer=timer)
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+    def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
         if (
-            answer.hit is not None
-            or answer.attempt is None
-            or answer.controls.no_store
-            or not answer.complete
+            finished.hit is not None
+            or finished.attempt is None
+            or finished.asked.controls.no_store
+            or not finished.complete
         ):
             return
-        who = _digest(journey, answer)
-        before = self._asked.get(who)
-        seed = answer.chat.fields.get("seed")
-        self._asked[who] = _Asked(journey.id, answer.attempt.engine, journey.example_ids, seed)
-        if before is None or not (answer.controls.no_cache or seed != before.seed):
+        arrival, asked = finished.arrival, finished.asked
+        question = _digest(asked)
+        before = self._answers.get(question)
+        seed = asked.chat.fields.get("seed")
+        self._answers[question] = _Answer(arrival.id, finished.attempt.engine, finished.example_ids, seed)
+        if before is None or not (asked.controls.no_cache or seed != before.seed):
             return
         yield (
             "regenerated",
             self._outcomes.note(
                 OutcomeRecord(
                     request_id=before.request_id,
-                    tenant=journey.tenant,
-                    at_s=journey.started_at_s,
+                    tenant=arrival.tenant,
+                    at_s=arrival.started_at_s,
                     source="implicit",
                     key="regenerated",
                     engine=before.engine,
@@ -86,10 +79,10 @@ class RegeneratedKeeper:
         )
 
 
-def _digest(journey: Journey, answer: Answer) -> bytes:
+def _digest(asked: Asked) -> bytes:
     """Of who asks what of which model. Other fields than the messages may differ: temperature, for one."""
-    chat = answer.chat
-    who = [journey.tenant, journey.key_id, user_of(chat.fields), journey.model]
+    chat, arrival = asked.chat, asked.arrival
+    who = [arrival.tenant, arrival.key_id, user_of(chat.fields), chat.model]
     return hashlib.blake2b(
         orjson.dumps([who, chat.messages], option=orjson.OPT_SORT_KEYS), digest_size=16
     ).digest()

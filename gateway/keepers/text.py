@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from engines.chat import message_text
 from engines.finished import Assembled
-from gateway.answer import Answer
-from gateway.journey import Journey
-from gateway.keepers.keeper import Keeping
+from gateway.keepers.keeper import Kept
 from learning.bank.contributor import contributor, user_of
+from router.finished import Finished
 from router.plan import Attempt
 from store.admission import Admission
-from store.decisions.texts import RequestTexts, SentExample, digest_of
+from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
 
 _BETWEEN = "\x1e"
 """Stands between messages while they are searched as one text: so that the same value gets the same placeholder in all."""
 _PREVIEW_CHARACTERS = 4000
 _STABLE = ("system", "developer")
 _BURST_S = 1.0
-
-
-class TextSink(Protocol):
-    """What is needed of store.decisions.texts.RequestTextLog."""
-
-    def keep(self, texts: RequestTexts) -> Future[Any]: ...
 
 
 class Allowance:
@@ -63,7 +55,7 @@ class TextKeeper:
 
     def __init__(
         self,
-        texts: TextSink,
+        texts: RequestTextLog,
         admission: Admission,
         allowance: Allowance,
         *,
@@ -78,33 +70,35 @@ class TextKeeper:
         self._max_characters = max_bytes
         self._opted_out_keys = frozenset(opted_out_keys)
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+    def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        refusal = self._refusal(journey, answer)
+        refusal = self._refusal(finished)
         if refusal:
             yield "text", refusal
             return
         began = time.thread_time()
-        texts = self._texts_of(journey, answer, assembled)
+        texts = self._texts_of(finished)
         self._allowance.spend(time.thread_time() - began)
         yield "text", texts if isinstance(texts, str) else self._texts.keep(texts)
 
-    def _refusal(self, journey: Journey, answer: Answer) -> str:
-        if answer.controls.no_store:
+    def _refusal(self, finished: Finished) -> str:
+        if finished.asked.controls.no_store:
             return "opted_out"
-        if journey.key_id in self._opted_out_keys:
+        if finished.arrival.key_id in self._opted_out_keys:
             return "opted_out_key"
-        if answer.hit is not None:
-            return "" if answer.exact_key is not None else "repeat"
-        if not answer.remember or answer.attempt is None:
-            return "opted_out_model" if not answer.remember else "unanswered"
+        if finished.hit is not None:
+            return "" if finished.exact_key is not None else "repeat"
+        if not finished.remember:
+            return "opted_out_model"
+        if finished.attempt is None:
+            return "unanswered"
         return "" if self._allowance.open() else "busy"
 
-    def _texts_of(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> RequestTexts | str:
-        chat = answer.chat
-        by = contributor(self._secret, journey.tenant, journey.key_id, user_of(chat.fields))
-        if answer.hit is not None:
-            return RequestTexts(journey.tenant, journey.id, by, journey.started_at_s, same=answer.exact_key)
+    def _texts_of(self, finished: Finished) -> RequestTexts | str:
+        arrival, chat, assembled = finished.arrival, finished.asked.chat, finished.assembled
+        by = contributor(self._secret, arrival.tenant, arrival.key_id, user_of(chat.fields))
+        if finished.hit is not None:
+            return RequestTexts(arrival.tenant, arrival.id, by, arrival.started_at_s, same=finished.exact_key)
         flat = [_flat(message) for message in chat.messages]
         left_out = _too_many(flat, self._max_characters)
         said = _said(assembled)[: self._max_characters]
@@ -119,12 +113,12 @@ class TextKeeper:
             for one, text in zip(flat[left_out:], shown, strict=True)
         )
         asked = next((m["text"] for m in reversed(messages) if m["role"] == "user"), "")
-        sent_at, sent = _sent(chat.messages, answer.attempt, left_out)
+        sent_at, sent = _sent(chat.messages, finished.attempt, left_out)
         return RequestTexts(
-            journey.tenant,
-            journey.id,
+            arrival.tenant,
+            arrival.id,
             by,
-            journey.started_at_s,
+            arrival.started_at_s,
             question=str(asked)[:_PREVIEW_CHARACTERS],
             answer=verdict.answer,
             messages=messages,
@@ -133,7 +127,7 @@ class TextKeeper:
             sent_at=sent_at,
             sent=sent,
             finish_reason=assembled.finish_reason() if assembled is not None else "",
-            same=answer.exact_key,
+            same=finished.exact_key,
         )
 
 

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
-from engines.finished import Assembled
-from gateway.answer import Answer
-from gateway.journey import Journey
-from gateway.keepers.keeper import Keeping
+from gateway.keepers.keeper import Kept
 from learning.replay.gain import UNJUDGED, gain, model_cost
-
-
-class Ledger(Protocol):
-    """What is needed of store.examples.accounting.Ledger."""
-
-    def note_use(self, ids: Sequence[int]) -> None: ...
-
-    def note_gain(self, ids: Sequence[int], amount: float) -> None: ...
+from router.finished import Finished
+from store.examples.accounting import Ledger
 
 
 class UseKeeper:
@@ -30,10 +20,10 @@ class UseKeeper:
         self._ledger = ledger
         self._dearest = dearest_usd_per_mtok
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+    def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        if journey.example_ids:
-            cost = model_cost(answer.price.output_usd_per_mtok, self._dearest)
-            self._ledger.note_use(journey.example_ids)
-            self._ledger.note_gain(journey.example_ids, gain(cost, UNJUDGED))
+        if ids := finished.example_ids:
+            cost = model_cost(finished.price.output_usd_per_mtok, self._dearest)
+            self._ledger.note_use(ids)
+            self._ledger.note_gain(ids, gain(cost, UNJUDGED))
         yield from ()

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import orjson
 
 from engines.finished import Assembled
-from gateway.answer import Answer
-from gateway.journey import Journey
-from gateway.keepers.keeper import Keeper, Keeping, decoded
+from gateway.keepers.keeper import Keeper, Kept
 from gateway.reuse.metrics import SemanticMetrics
+from gateway.reuse.stage import SemanticStage
 from learning.reuse.equivalence import Equivalence
+from router.finished import Finished
 from store.records import ExactAnswer
 
 
@@ -25,13 +25,13 @@ class Comparer:
         self._equivalent = equivalent
         self._metrics = metrics
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+    def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper. Must stand before the keeper of examples."""
-        stage = answer.semantic
-        if stage is None or stage.comparison is None:
+        stage, assembled = finished.reuse, finished.assembled
+        if not isinstance(stage, SemanticStage) or stage.comparison is None:
             return
         comparison = stage.comparison
-        if not _answered_by_the_reference(journey, answer):
+        if not _answered_by_the_reference(finished):
             comparison.abandoned()
             self._metrics.comparisons.labels("abandoned").inc()
             return
@@ -56,12 +56,12 @@ class UnlessAgreed:
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+    def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        if answer.semantic is not None and answer.semantic.agreed:
+        if isinstance(finished.reuse, SemanticStage) and finished.reuse.agreed:
             yield "example", "semantic_agreed"
             return
-        yield from self._keeper.keep(journey, answer, assembled)
+        yield from self._keeper.keep(finished)
 
 
 class Entries(Protocol):
@@ -92,21 +92,25 @@ class EntryKeeper:
         self._max_bytes = max_bytes
         self._clock = clock
 
-    def keep(self, journey: Journey, answer: Answer, assembled: Assembled | None) -> Iterator[Keeping]:
+    def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper. Must stand behind the keeper of examples: the entry hangs on the example."""
-        stage = answer.semantic
-        if stage is None or stage.agreed or answer.hit is not None or assembled is None:
+        stage, assembled, sent = finished.reuse, finished.assembled, finished.body
+        if (
+            not isinstance(stage, SemanticStage)
+            or stage.agreed
+            or finished.hit is not None
+            or assembled is None
+        ):
             return
-        if not (answer.from_reference and _answered_by_the_reference(journey, answer) and _plain(assembled)):
+        if not (_answered_by_the_reference(finished) and _plain(assembled)):
             return
-        streamed = answer.content_type.startswith("text/event-stream")
-        body = orjson.dumps(assembled.completion) if streamed else decoded(answer)
+        body = orjson.dumps(assembled.completion) if sent.streamed else sent.decoded()
         if len(body) > self._max_bytes:
             return
         kept = ExactAnswer(
             body,
-            "application/json" if streamed else answer.content_type,
-            journey.engine,
+            "application/json" if sent.streamed else sent.content_type,
+            finished.engine,
             self._clock(),
             usage_estimated=assembled.usage() is None,
         )
@@ -114,15 +118,18 @@ class EntryKeeper:
         yield (
             "semantic_entry",
             self._entries.add(
-                ask.tenant, journey.id, ask.same_otherwise(), ask.question, kept, assembled.text()
+                ask.tenant, finished.arrival.id, ask.same_otherwise(), ask.question, kept, assembled.text()
             ),
         )
 
 
-def _answered_by_the_reference(journey: Journey, answer: Answer) -> bool:
+def _answered_by_the_reference(finished: Finished) -> bool:
     """To its end, with success, without examples of ours, and not as a stand-in."""
     return (
-        answer.complete and 200 <= answer.status < 300 and answer.from_reference and not journey.by_stand_in
+        finished.complete
+        and 200 <= finished.status < 300
+        and finished.from_reference
+        and not finished.by_stand_in
     )
 
 

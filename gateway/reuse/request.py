@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engines.chat import ChatRequest
-from gateway.controls import Controls
+from router.asked import Controls
 from router.digest import carries_tools, is_plain_text, question
 from store.answers.exact_key import exact_key
 

@@ -1,7 +1,7 @@
 """The stage that may answer with a similar question's answer: find a candidate, ask the gates, ask for a decision.
 
 Off the event loop but for embedding's wait, within a deadline; late or broken means that the model is asked. What comes of
-asking is handed to gateway.reuse.keepers by way of `Answer.semantic`. The rules are in docs/explanation/semantic-reuse.md.
+asking is handed to gateway.reuse.keepers by way of `Finished.reuse`. The rules are in docs/explanation/semantic-reuse.md.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
-from gateway.answer import Answer
 from gateway.journey import Journey
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
 from learning.reuse.decision import Explore, Reuse, ReuseSettings
 from learning.reuse.proofs import Observations, Proofs
+from router.asked import Asked
 from router.examples.lexical_gates import blocked
 from router.plan import Attempt, Plan
 from store.answers.semantic_entries import SemanticEntry
@@ -105,6 +105,8 @@ class SemanticStage:
     """What the recorder needs of a request that took part."""
 
     ask: SemanticAsk
+    reused: Reused | None = None
+    """What is to be given as the answer; None: ask the model."""
     comparison: Comparison | None = None
     agreed: bool = False
     """The comparison found the remembered answer right: the fresh pair need not be remembered as well."""
@@ -152,37 +154,38 @@ class SemanticAnswers:
         self._proofs: LRUCache[SemanticScope, Proofs] = LRUCache(_SCOPES)
 
     async def consider(
-        self, answer: Answer, journey: Journey, *, endpoint: str, served_by: str
-    ) -> Reused | None:
-        """The answer to give, or None: ask the model. Sets `answer.semantic` where the request takes part. Never raises."""
+        self, asked: Asked, journey: Journey, *, endpoint: str, served_by: str
+    ) -> SemanticStage | None:
+        """The request's part in reuse; None where it takes none. Never raises."""
         ask = semantic_ask(
-            answer.chat,
-            answer.controls,
+            asked.chat,
+            asked.controls,
             self._knobs.deltas,
-            tenant=journey.tenant,
-            key_id=journey.key_id,
+            tenant=asked.arrival.tenant,
+            key_id=asked.arrival.key_id,
             endpoint=endpoint,
             served_by=served_by,
             max_characters=self._knobs.max_characters,
         )
         if ask is None:
             return None
-        answer.semantic = SemanticStage(ask)
+        stage = SemanticStage(ask)
         if not ask.reads:
-            return None
+            return stage
         began = time.perf_counter()
         try:
             found = await self._found(ask)
         except Exception as error:
             journey.bypassed.append(f"semantic:{type(error).__name__}")
             self._metrics.decisions.labels("bypassed").inc()
-            return None
+            return stage
         finally:
             journey.stage("semantic", began)
         if isinstance(found, Comparison):
-            answer.semantic.comparison = found
-            return None
-        return found
+            stage.comparison = found
+        else:
+            stage.reused = found
+        return stage
 
     def close(self) -> None:
         """Wait for what is under way. Blocks."""

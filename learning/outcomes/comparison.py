@@ -105,7 +105,7 @@ class Comparison:
 
     def most_usd(self, sample: Sample, served: str) -> float:
         """What comparing can cost at most, tokens estimated on the high side; `served` is the text of the served answer."""
-        limits, chat, total = self._limits, sample.answer.chat, 0.0
+        limits, chat, total = self._limits, sample.asked.chat, 0.0
         to_ask = _to_ask(sample)
         for way, _ in to_ask:
             asked, _ = asked_again(chat, way, limits.max_tokens)
@@ -144,7 +144,7 @@ class Comparison:
         ]
         for way, probability in _to_ask(sample):
             try:
-                answers.append(await self._answer(sample.answer.chat, way, probability, bill))
+                answers.append(await self._answer(sample.asked.chat, way, probability, bill))
             except NotAnswered:
                 if way.engine == sample.reference:
                     raise
@@ -152,7 +152,7 @@ class Comparison:
             raise NotAnswered("no_other_answer")
         standard = next(a for a in answers if a.way.engine == sample.reference)
         judged = [
-            await self._judged(sample.answer.chat, answer, standard.text, bill)
+            await self._judged(sample.asked.chat, answer, standard.text, bill)
             for answer in answers
             if answer is not standard
         ]

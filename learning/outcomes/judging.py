@@ -12,41 +12,30 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from engines.asking import Bill, NotAnswered
 from engines.engine import Engine
 from engines.finished import Assembled
-from gateway.journey import Journey
 from learning.outcomes.comparison import Comparison, example_qualities
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
-from learning.outcomes.judging_sample import Sample, sample, served_answer, size_bytes, why_not
+from learning.outcomes.judging_sample import Sample, sample, served_answer, why_not
 from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.spend import Spend
-from store.records import OutcomeRecord
+from router.finished import Finished
+from store.decisions.outcomes import Outcomes
+from store.examples.accounting import Ledger
 
 log = structlog.get_logger(__name__)
 
 _LOOK_AGAIN_S = 0.25
 
 
-class Outcomes(Protocol):
-    """What is needed of store.decisions.outcomes.Outcomes."""
-
-    def note_many(self, outcomes: Sequence[OutcomeRecord]) -> Future[Any]: ...
-
-
-class ExampleQualities(Protocol):
-    """What is needed of store.examples.accounting.Ledger."""
-
-    def note_quality(self, id: int, quality: float) -> None: ...
-
-
 class Judging:
-    """`take` finished journeys between `start` and `aclose`; all three on the event loop."""
+    """Judges a sample of the finished requests that `take` is given between `start` and `aclose`; all on the event loop."""
 
     def __init__(
         self,
@@ -57,7 +46,7 @@ class Judging:
         metrics: JudgingMetrics,
         limits: JudgingLimits | None = None,
         *,
-        qualities: ExampleQualities | None = None,
+        qualities: Ledger | None = None,
         known: OnOutcomes | None = None,
         opted_out_keys: Collection[str] = (),
         spend: Spend | None = None,
@@ -101,36 +90,35 @@ class Judging:
         """Wait until everything sampled so far is judged."""
         await self._queue.join()
 
-    def take(self, journey: Journey) -> None:
-        """Maybe sample a finished journey. Never waits, never raises."""
+    def take(self, finished: Finished) -> None:
+        """Maybe sample a finished request. Never waits, never raises."""
         try:
-            taken = self._sampled(journey)
+            taken = self._sampled(finished)
             if taken is None:
                 return
             if self._running is None:
                 self._metrics.dropped.labels("stopped").inc()
                 return
-            size = size_bytes(taken.answer)
-            if self._waiting_bytes + size > self._limits.max_waiting_bytes:
+            if self._waiting_bytes + taken.size_bytes > self._limits.max_waiting_bytes:
                 raise asyncio.QueueFull
             self._queue.put_nowait((time.monotonic(), taken))
-            self._waiting_bytes += size
+            self._waiting_bytes += taken.size_bytes
         except asyncio.QueueFull:
             self._metrics.dropped.labels("queue_full").inc()
         except Exception as error:
             self._metrics.dropped.labels("failed").inc()
-            log.error("judging_failed", request=journey.id, error=error)
+            log.error("judging_failed", request=finished.arrival.id, error=error)
 
-    def _sampled(self, journey: Journey) -> Sample | None:
-        engines = self._models.get(journey.model)
-        if engines is None or journey.answer is None or journey.answer.attempt is None:
+    def _sampled(self, finished: Finished) -> Sample | None:
+        engines = self._models.get(finished.model)
+        if engines is None or finished.attempt is None:
             return None
         limits = self._limits
-        reference_served = journey.answer.attempt.engine == engines[-1]
+        reference_served = finished.attempt.engine == engines[-1]
         share = limits.share_reference if reference_served else limits.share_offloaded
-        if share <= 0 or why_not(journey, engines, self._opted_out_keys, max_bytes=limits.max_bytes):
+        if share <= 0 or why_not(finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes):
             return None
-        return sample(journey, engines, share=share, others=limits.others, rng=self._rng)
+        return sample(finished, engines, share=share, others=limits.others, rng=self._rng)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as workers:
@@ -140,7 +128,7 @@ class Judging:
     async def _work(self) -> None:
         while True:
             since, taken = await self._queue.get()
-            self._waiting_bytes -= size_bytes(taken.answer)
+            self._waiting_bytes -= taken.size_bytes
             try:
                 result = await self._judged(taken, since)
             except NotAnswered as error:
@@ -155,7 +143,7 @@ class Judging:
 
     async def _judged(self, taken: Sample, since: float) -> str:
         """What became of a sample. Raises NotAnswered, and whatever a store or a broken component raises."""
-        served = await asyncio.to_thread(served_answer, taken.answer)
+        served = await asyncio.to_thread(served_answer, taken.body)
         if served is None:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engines.asking import chat_of
 from engines.chat import ChatRequest
-from engines.finished import Assembled, from_events, from_json
-from gateway.answer import Answer
-from gateway.journey import Journey, Outcome
-from gateway.keepers.keeper import decoded
+from engines.finished import Assembled, Body
+from router.asked import Asked
 from router.digest import carries_tools, is_plain_text
+from router.finished import Finished
 from router.plan import Attempt, Plan
 
 _NEVER_WITH = ("tools", "functions", "audio", "web_search_options")
@@ -29,9 +27,9 @@ _NOT_ASKED_AGAIN = frozenset(
 class Sample:
     """A request that is to be judged. It holds content: in memory only, and not for long."""
 
-    request_id: str
-    tenant: str
-    answer: Answer
+    asked: Asked
+    body: Body
+    """The served answer's."""
     served: Attempt
     reference: str
     """The engine whose answer is the standard. It gave the served answer if `served.engine` is it."""
@@ -45,40 +43,54 @@ class Sample:
     """From asking the engine to the end of its answer."""
 
     @property
+    def request_id(self) -> str:
+        """The request's id."""
+        return self.asked.arrival.id
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose request it is."""
+        return self.asked.arrival.tenant
+
+    @property
+    def size_bytes(self) -> int:
+        """What it keeps in memory, roughly: the request's body and the answer's, as they came."""
+        return _size_bytes(self.asked, self.body)
+
+    @property
     def by_reference(self) -> bool:
         """Whether the reference gave the served answer."""
         return self.served.engine == self.reference
 
 
 def why_not(
-    journey: Journey, engines: Sequence[str], opted_out_keys: Collection[str], *, max_bytes: int
+    finished: Finished, engines: Sequence[str], opted_out_keys: Collection[str], *, max_bytes: int
 ) -> str | None:
     """Why a finished request must not, or cannot, be judged; None if it may. `engines` of its model, small to large."""
-    answer = journey.answer
-    if answer is None or answer.hit is not None or answer.attempt is None:
+    attempt, body = finished.attempt, finished.body
+    if finished.hit is not None or attempt is None:
         return "no_engine"
-    if len(engines) < 2 or answer.attempt.engine not in engines:
+    if len(engines) < 2 or attempt.engine not in engines:
         return "nothing_to_compare"
-    if answer.controls.no_store:
+    if finished.asked.controls.no_store:
         return "opted_out"
-    if journey.key_id is not None and journey.key_id in opted_out_keys:
+    if finished.arrival.key_id is not None and finished.arrival.key_id in opted_out_keys:
         return "opted_out_key"
-    if journey.outcome is not Outcome.ANSWERED or answer.status != 200 or not answer.complete:
+    if not finished.complete or finished.status != 200:
         return "incomplete"
-    if journey.continued:
-        # Two engines' work: a judgement of it would be nobody's.
+    if finished.carried_on_by:
+        # Several engines gave it: a judgement of it would be of none of them.
         return "continued"
-    if answer.kept.overflowed or not answer.kept.chunks or size_bytes(answer) > max_bytes:
+    if not body.chunks or _size_bytes(finished.asked, body) > max_bytes:
         return "too_large"
-    if answer.attempt.engine == engines[-1] and answer.attempt.examples:
+    if attempt.engine == engines[-1] and attempt.examples:
         # The standard is the reference's answer to the request as it came, and this is none.
         return "nothing_to_compare"
-    return _not_plain(answer.chat)
+    return _not_plain(finished.asked.chat)
 
 
-def size_bytes(answer: Answer) -> int:
-    """What a sample keeps in memory, roughly: the request's body and the answer's, as they came."""
-    return len(answer.chat.body) + answer.kept.size_bytes
+def _size_bytes(asked: Asked, body: Body) -> int:
+    return len(asked.chat.body) + body.size_bytes
 
 
 def _not_plain(chat: ChatRequest) -> str | None:
@@ -93,33 +105,31 @@ def _not_plain(chat: ChatRequest) -> str | None:
 
 
 def sample(
-    journey: Journey, engines: Sequence[str], *, share: float, others: int, rng: random.Random
+    finished: Finished, engines: Sequence[str], *, share: float, others: int, rng: random.Random
 ) -> Sample | None:
     """Toss the coin for a request that may be judged; None if it is not sampled.
 
     `others`: how many further ways of answering are asked beside the served one and the reference, drawn without preference.
     """
-    answer = journey.answer
-    assert answer is not None and answer.attempt is not None
+    asked, served, reference = finished.asked, finished.attempt, engines[-1]
+    assert served is not None
     if rng.random() >= share:
         return None
-    reference, served = engines[-1], answer.attempt
-    possible = ways_beside(answer.plan, engines, served)
-    if answer.controls.max_examples == 0:
+    possible = ways_beside(finished.plan, engines, served)
+    if asked.controls.max_examples == 0:
         possible = [way for way in possible if not way.examples]
     # Where the reference was served there is nothing to judge but another's answer.
     wanted = max(1, others) if served.engine == reference else others
     drawn = rng.sample(possible, min(wanted, len(possible)))
     return Sample(
-        journey.id,
-        journey.tenant,
-        answer,
+        asked,
+        finished.body,
         served,
         reference,
         tuple(drawn),
         share,
         share * len(drawn) / len(possible) if possible else share,
-        max(0.0, journey.ended - journey.asked) if journey.asked else 0.0,
+        max(0.0, finished.ended_at - finished.asked_at) if finished.asked_at else 0.0,
     )
 
 
@@ -162,15 +172,10 @@ def most_tokens(fields: Mapping[str, Any]) -> int:
     return bound if isinstance(bound, int) else 0
 
 
-def served_answer(answer: Answer) -> Assembled | None:
+def served_answer(body: Body) -> Assembled | None:
     """The answer the client got, as one object, if it can be compared: whole, one text, and ended by itself or its client's
     bound. May take milliseconds for a long one: off the event loop."""
-    try:
-        body = decoded(answer)
-    except zlib.error:
-        return None
-    streamed = answer.content_type.startswith("text/event-stream")
-    assembled = from_events(body) if streamed else from_json(body)
+    assembled = body.assembled()
     if assembled is None or not assembled.whole or assembled.calls_tools() or len(assembled.choices()) != 1:
         return None
     if assembled.finish_reason() not in _ENDED_BY_ITSELF or not assembled.text().strip():

@@ -6,7 +6,8 @@ import pytest
 from multidict import CIMultiDict
 
 from engines.errors import RequestError
-from gateway.controls import NONE, Controls, read_controls
+from gateway.controls import NONE, read_controls
+from router.asked import Controls
 
 
 def read(fields: dict[str, object] | None = None, **headers: str) -> Controls:

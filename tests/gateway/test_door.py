@@ -1,4 +1,4 @@
-"""The door: whatever happens behind it, an answer in OpenAI's shape leaves, and one finished journey."""
+"""The way in: whatever happens behind it, an answer in OpenAI's shape leaves, and one request has ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from aiohttp import web
 
 from engines.errors import ConnectFailed, RequestError, TimedOut, Unavailable
 from gateway.door import origin_form
-from gateway.journey import Journey, Outcome
+from gateway.journey import Journey
+from router.finished import Outcome
 from tests.gateway.serving import door, exchange, get
 
 
@@ -34,7 +35,7 @@ def test_a_target_loses_its_scheme_and_host(target: str, path: str) -> None:
 
 
 async def fine(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-    journey.outcome, journey.status = Outcome.ANSWERED, 200
+    journey.answered(200)
     return web.Response(body=await request.read())
 
 
@@ -60,16 +61,16 @@ async def test_every_failure_becomes_an_answer(
     assert int(head.split(b" ")[1]) == status
     assert orjson.loads(body)["error"]["code"] == code
     assert b"sk-canary" not in head + body
-    (journey,) = ended
-    assert (journey.status, journey.outcome) == (status, outcome)
-    assert b"x-request-id: " + journey.id.encode() in head
+    (end,) = ended
+    assert (end.status, end.outcome) == (status, outcome)
+    assert b"x-request-id: " + end.arrival.id.encode() in head
     if isinstance(failure, Unavailable):
         assert b"Retry-After: 2" in head
     if status in (502, 503, 504):
-        assert journey.engine == "big"
+        assert end.engine == "big"
 
 
-async def test_no_route_is_404_and_ends_its_journey() -> None:
+async def test_no_route_is_404_and_is_reported() -> None:
     async with door(fine) as (port, ended):
         assert (await exchange(port, get("/404"))).startswith(b"HTTP/1.1 404 ")
     assert ended[0].outcome is Outcome.REFUSED and ended[0].error == "unknown_url"
@@ -85,10 +86,10 @@ async def test_a_header_that_is_not_utf8_is_400() -> None:
     assert b'"code":"invalid_header"' in answer and ended[0].status == 400
 
 
-async def test_the_path_of_a_journey_holds_no_query() -> None:
+async def test_the_path_that_is_reported_holds_no_query() -> None:
     async with door(fine) as (port, ended):
         await exchange(port, get("/x/y?key=sk-canary"))
-    assert ended[0].path == "/x/y"
+    assert ended[0].arrival.path == "/x/y"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ async def test_what_is_ambiguous_is_refused_and_nothing_after_it_is_read(asked: 
     assert answer.count(b"Content-Length: ") == 1 and len(ended) <= 1
 
 
-async def test_a_client_that_leaves_ends_the_journey_as_aborted() -> None:
+async def test_a_client_that_leaves_ends_its_request_as_aborted() -> None:
     entered = asyncio.Event()
 
     async def waits(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
@@ -142,7 +143,7 @@ async def test_a_client_that_leaves_ends_the_journey_as_aborted() -> None:
         async with asyncio.timeout(60):
             while not ended:
                 await asyncio.sleep(0.01)
-    assert ended[0].outcome is Outcome.ABORTED and ended[0].ended > ended[0].began
+    assert ended[0].outcome is Outcome.ABORTED and ended[0].total_s > 0
 
 
 async def test_a_failure_after_the_head_never_puts_a_second_answer_into_the_first() -> None:

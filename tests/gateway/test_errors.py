@@ -7,7 +7,8 @@ import pytest
 
 from engines.errors import ConnectFailed, TimedOut, Unavailable
 from engines.sse import Tail, events
-from gateway.errors import engine_error_response, error_body, error_event, error_response
+from gateway.errors import error_body, error_event
+from gateway.own_response import engine_error_response, error_response
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,14 @@ import threading
 import pytest
 import structlog
 
+from engines.chat import Usage
 from gateway import log as module
-from gateway.journey import Journey, Outcome
-from gateway.log import LineWriter, RequestLog, configure
+from gateway.log import LineWriter, configure
+from gateway.request_log import RequestLog
+from router.asked import Arrival
+from router.finished import Ended, Outcome
+from tests.finished import finished
+from tests.gateway.keepers.test_choice import WITH
 
 
 @pytest.fixture
@@ -27,10 +32,6 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     configure()
     yield read
     configure()
-
-
-def journey() -> Journey:
-    return Journey("id1", 1.0, 1_700_000_000.0, "POST", "/v1/chat/completions")
 
 
 def test_lines_from_many_threads_arrive_whole_and_in_each_ones_order() -> None:
@@ -134,12 +135,22 @@ def test_an_exception_is_named_and_placed_but_never_quoted(lines: list[dict[str,
 
 
 def test_a_request_is_one_line(lines: list[dict[str, object]]) -> None:
-    one = journey()
-    one.outcome, one.status, one.engine, one.model = Outcome.ANSWERED, 200, "big", "gpt"
-    one.waited, one.ended, one.first_chunk = 0.1, 1.25, 1.2
-    one.policy, one.reason, one.example_ids, one.stages = "few_shot", "familiar", (1, 2), {"embed": 0.003}
-    one.prompt_tokens, one.completion_tokens, one.cost_usd = 10, 2, 0.5
-    one.bypassed.append("exact:OSError")
+    one = finished(
+        began=1.0,
+        id="id1",
+        engine="big",
+        model="gpt",
+        waited_s=0.1,
+        ended_at=1.25,
+        first_chunk_at=1.2,
+        policy="few_shot",
+        reason="familiar",
+        attempt=WITH,
+        stages_s={"embed": 0.003},
+        usage=Usage(10, 2),
+        cost_usd=0.5,
+        bypassed=["exact:OSError"],
+    )
     RequestLog().write(one)
     (line,) = lines
     assert line["event"] == "request" and line["request"] == "id1" and line["status"] == 200
@@ -149,7 +160,6 @@ def test_a_request_is_one_line(lines: list[dict[str, object]]) -> None:
 
 
 def test_long_paths_and_models_are_cut(lines: list[dict[str, object]]) -> None:
-    one = journey()
-    one.path, one.model = "/" + "x" * 5000, "m" * 5000
-    RequestLog().write(one)
+    long = Arrival("id1", 1.0, 1_700_000_000.0, "GET", "/" + "x" * 5000)
+    RequestLog().write(Ended(arrival=long, outcome=Outcome.REFUSED, model="m" * 5000))
     assert len(str(lines[0]["path"])) == 200 and len(str(lines[0]["model"])) == 200

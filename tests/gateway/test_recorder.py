@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from engines.chat import ChatRequest
 from engines.engine import Price
 from engines.finished import from_json
-from gateway.answer import Answer, Kept
-from gateway.controls import Controls
-from gateway.journey import Journey, Outcome
+from gateway.forward import ChunkBuffer
 from gateway.keepers.exact import ExactKeeper
-from gateway.keepers.keeper import Keeping
+from gateway.keepers.keeper import Kept
 from gateway.metrics import Metrics
 from gateway.recorder import Recorder
+from router.asked import Controls
+from router.finished import Finished, Outcome
 from router.plan import Attempt
 from store.records import ExactAnswer
+from tests.finished import finished
 
 BODY = (
     b'{"choices":[{"index":0,"message":{"role":"assistant","content":"A."},"finish_reason":"stop"}],'
@@ -48,22 +48,16 @@ class Shelf:
         return future
 
 
-def journey(body: bytes = BODY, *, complete: bool = True, controls: Controls | None = None) -> Journey:
-    made = Journey("id", 0.0, 0.0, "POST", "/v1/chat/completions", outcome=Outcome.ANSWERED, status=200)
-    chat = ChatRequest(b"", {}, "m", [{"role": "user", "content": "Q?"}], stream=False, include_usage=False)
-    made.answer = Answer(chat, controls or Controls(), None, Kept(10**6), "/chat/completions", exact_key=b"k")
-    made.answer.kept.feed(body)
-    made.answer.attempt = Attempt("large")
-    made.answer.price = Price(1.0, 10.0)
-    made.answer.content_type, made.answer.status, made.answer.complete = "application/json", 200, complete
-    return made
+def answered(body: bytes = BODY, **changes: Any) -> Finished:
+    wanted = {"exact_key": b"k", "attempt": Attempt("large"), "price": Price(1.0, 10.0)}
+    return finished(body=body, read=False, **(wanted | changes))
 
 
-def record(shelf: Shelf, *journeys: Journey) -> tuple[list[Journey], Metrics]:
-    reported: list[Journey] = []
+def record(shelf: Shelf, *requests: Finished) -> tuple[list[Finished], Metrics]:
+    reported: list[Finished] = []
     metrics = Metrics()
     recorder = Recorder([], metrics, reported.append, at_once=[ExactKeeper(shelf)])
-    for made in journeys:
+    for made in requests:
         recorder.take(made)
     assert recorder.close(10)
     return reported, metrics
@@ -71,28 +65,26 @@ def record(shelf: Shelf, *journeys: Journey) -> tuple[list[Journey], Metrics]:
 
 def test_an_answer_is_kept_priced_and_reported_once() -> None:
     shelf = Shelf()
-    made = journey()
-    reported, _ = record(shelf, made)
-    assert reported == [made] and shelf.kept[b"k"].body == BODY
-    assert made.cost_usd == pytest.approx(1.0 + 20.0) and made.answer is None, (
-        "nothing holds the body any more"
-    )
+    made = answered()
+    (reported,), _ = record(shelf, made)
+    assert reported.arrival is made.arrival and shelf.kept[b"k"].body == BODY
+    assert reported.cost_usd == pytest.approx(1.0 + 20.0) and made.cost_usd == 0.0
 
 
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        (journey(complete=False), "incomplete"),
-        (journey(controls=Controls(no_store=True)), "opted_out"),
+        (answered(outcome=Outcome.ABORTED), "incomplete"),
+        (answered(controls=Controls(no_store=True)), "opted_out"),
         (
-            journey(b'{"choices":[{"index":0,"message":{"content":"A"},"finish_reason":"length"}]}'),
+            answered(b'{"choices":[{"index":0,"message":{"content":"A"},"finish_reason":"length"}]}'),
             "cut_short",
         ),
-        (journey(b"not json"), "incomplete"),
+        (answered(b"not json"), "incomplete"),
     ],
     ids=["incomplete", "opted_out", "cut_short", "not json"],
 )
-def test_what_is_not_kept_is_counted_with_its_reason(made: Journey, reason: str) -> None:
+def test_what_is_not_kept_is_counted_with_its_reason(made: Finished, reason: str) -> None:
     shelf = Shelf()
     _, metrics = record(shelf, made)
     assert not shelf.kept
@@ -103,31 +95,25 @@ def test_what_is_not_kept_is_counted_with_its_reason(made: Journey, reason: str)
 
 def test_a_stores_failure_is_counted_and_the_next_answer_is_kept() -> None:
     shelf = Shelf(failure=OSError(28, "disk full"))
-    reported, metrics = record(shelf, journey(), journey())
+    reported, metrics = record(shelf, answered(), answered())
     assert len(reported) == 2
     assert 'understudy_remembered_total{kind="exact",result="failed"} 2.0' in metrics.exposition().decode()
-
-
-def test_a_journey_without_an_answer_is_reported_at_once() -> None:
-    made = journey()
-    made.answer = None
-    assert record(Shelf(), made)[0] == [made]
 
 
 def test_not_settled_while_something_is_being_kept() -> None:
     gate = threading.Event()
     recorder = Recorder([ExactKeeper(Shelf(gate))], Metrics(), lambda _: None)
-    recorder.take(journey())
+    recorder.take(answered())
     assert not recorder.settled()
     gate.set()
     assert recorder.close(10) and recorder.settled()
 
 
 def test_chunks_past_the_limit_are_let_go() -> None:
-    kept = Kept(10)
+    kept = ChunkBuffer(10)
     for _ in range(3):
         kept.feed(b"12345")
-    assert kept.overflowed and kept.chunks == []
+    assert kept.size_bytes == 15 and kept.chunks == []
 
 
 def test_the_body_used_above_is_a_whole_answer() -> None:
@@ -139,13 +125,13 @@ def test_a_small_answer_can_be_repeated_the_moment_it_was_taken() -> None:
     gate, shelf = threading.Event(), Shelf()
 
     class Busy:
-        def keep(self, *_: object) -> Iterator[Keeping]:
+        def keep(self, *_: object) -> Iterator[Kept]:
             gate.wait(60)
             yield from ()
 
     recorder = Recorder([Busy()], Metrics(), lambda _: None, at_once=[ExactKeeper(shelf)])
-    recorder.take(journey())
-    recorder.take(journey())
+    recorder.take(answered())
+    recorder.take(answered())
     assert shelf.kept[b"k"].body == BODY, "though the thread is still busy with the first"
     gate.set()
     assert recorder.close(10)
@@ -155,5 +141,5 @@ def test_a_large_answer_is_left_to_the_thread_and_kept_all_the_same() -> None:
     text = b"x" * 40_000
     body = BODY.replace(b"A.", text)
     shelf = Shelf()
-    record(shelf, journey(body))
+    record(shelf, answered(body))
     assert shelf.kept[b"k"].body == body

@@ -11,9 +11,10 @@ from multidict import CIMultiDict
 
 from engines.engine import EngineReply
 from engines.errors import StreamBroken, TimedOut
-from gateway.answer import Kept
-from gateway.journey import Journey, Outcome
+from gateway.forward import ChunkBuffer
+from gateway.journey import Journey
 from gateway.relay import relay
+from router.finished import Ended, Outcome
 from tests.gateway.serving import door, exchange, get
 
 SSE = {"Content-Type": "text/event-stream"}
@@ -34,9 +35,13 @@ def reply(
 
 
 async def relayed(
-    what: EngineReply, *, kept: Kept | None = None, ends_with_terminal: bool = False, method: str = "GET"
-) -> tuple[bytes, bytes, Journey]:
-    """(head, body as framed, journey)."""
+    what: EngineReply,
+    *,
+    kept: ChunkBuffer | None = None,
+    ends_with_terminal: bool = False,
+    method: str = "GET",
+) -> tuple[bytes, bytes, Ended]:
+    """(head, body as framed, how the request ended)."""
 
     async def handler(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         return await relay(request, what, journey, kept=kept, ends_with_terminal=ends_with_terminal)
@@ -47,35 +52,33 @@ async def relayed(
 
 
 async def test_a_small_answer_of_known_length_leaves_as_it_came() -> None:
-    kept = Kept(100)
-    head, body, journey = await relayed(
+    kept = ChunkBuffer(100)
+    head, body, end = await relayed(
         reply(b"ab", b"cd", headers={"Content-Length": "4", "X-One": "1"}), kept=kept
     )
     assert head.startswith(b"HTTP/1.1 200 Fine") and b"X-One: 1" in head and body == b"abcd"
     assert b"".join(kept.chunks) == b"abcd"
-    assert (journey.outcome, journey.status, journey.engine) == (Outcome.ANSWERED, 200, "big")
+    assert (end.outcome, end.status, end.engine) == (Outcome.ANSWERED, 200, "big")
 
 
 async def test_a_stream_leaves_in_its_pieces() -> None:
-    kept = Kept(100)
-    _, body, journey = await relayed(
-        reply(b"data: 1\n\n", END, headers=SSE), kept=kept, ends_with_terminal=True
-    )
+    kept = ChunkBuffer(100)
+    _, body, end = await relayed(reply(b"data: 1\n\n", END, headers=SSE), kept=kept, ends_with_terminal=True)
     assert body == b"9\r\ndata: 1\n\n\r\ne\r\n" + END + b"\r\n0\r\n\r\n"
-    assert kept.chunks == [b"data: 1\n\n", END] and journey.first_chunk is not None
+    assert kept.chunks == [b"data: 1\n\n", END] and end.first_chunk_s is not None
 
 
 async def test_an_error_of_the_upstream_is_its_own_outcome() -> None:
-    _, body, journey = await relayed(reply(b"{}", status=429, headers={"Content-Length": "2"}))
-    assert body == b"{}" and journey.outcome is Outcome.UPSTREAM_ERROR
+    _, body, end = await relayed(reply(b"{}", status=429, headers={"Content-Length": "2"}))
+    assert body == b"{}" and end.outcome is Outcome.UPSTREAM_ERROR
 
 
 @pytest.mark.parametrize("failure", [StreamBroken("Cut."), TimedOut("Late.", phase="gap")])
 async def test_a_stream_that_breaks_ends_in_an_error_event_and_no_last_chunk(failure: Exception) -> None:
-    _, body, journey = await relayed(reply(b"data: 1\n\n", failure, headers=SSE))
+    _, body, end = await relayed(reply(b"data: 1\n\n", failure, headers=SSE))
     assert b'data: {"error":{"message":"' + str(failure).encode() in body
     assert not body.endswith(b"0\r\n\r\n")
-    assert journey.outcome is Outcome.FAILED and journey.error == str(failure)
+    assert end.outcome is Outcome.FAILED and end.error == str(failure)
 
 
 async def test_a_download_that_breaks_just_ends() -> None:
@@ -88,8 +91,8 @@ async def test_a_download_that_breaks_just_ends() -> None:
 
 
 async def test_a_small_answer_that_breaks_is_an_error_with_a_status() -> None:
-    head, body, journey = await relayed(reply(b"abc", StreamBroken("Cut."), headers={"Content-Length": "9"}))
-    assert head.startswith(b"HTTP/1.1 502") and b"upstream_stream_broken" in body and journey.status == 502
+    head, body, end = await relayed(reply(b"abc", StreamBroken("Cut."), headers={"Content-Length": "9"}))
+    assert head.startswith(b"HTTP/1.1 502") and b"upstream_stream_broken" in body and end.status == 502
 
 
 @pytest.mark.parametrize(
@@ -104,21 +107,21 @@ async def test_a_small_answer_that_breaks_is_an_error_with_a_status() -> None:
 async def test_a_missing_terminal_event_matters_where_one_is_due(
     options: dict[str, bool], headers: dict[str, str], broken: bool
 ) -> None:
-    _, body, journey = await relayed(reply(b"data: 1\n\n", headers=headers), **options)  # type: ignore[arg-type]
-    assert (journey.outcome is Outcome.FAILED) is broken
+    _, body, end = await relayed(reply(b"data: 1\n\n", headers=headers), **options)  # type: ignore[arg-type]
+    assert (end.outcome is Outcome.FAILED) is broken
     assert body.endswith(b"0\r\n\r\n") is not broken
 
 
 async def test_without_a_length_of_its_own_every_stream_must_tell_its_end() -> None:
-    _, _, journey = await relayed(reply(b"data: 1\n\n", headers=SSE, self_delimiting=False))
-    assert journey.outcome is Outcome.FAILED
-    _, _, journey = await relayed(reply(END, headers=SSE, self_delimiting=False))
-    assert journey.outcome is Outcome.ANSWERED
+    _, _, end = await relayed(reply(b"data: 1\n\n", headers=SSE, self_delimiting=False))
+    assert end.outcome is Outcome.FAILED
+    _, _, end = await relayed(reply(END, headers=SSE, self_delimiting=False))
+    assert end.outcome is Outcome.ANSWERED
 
 
 async def test_an_error_answer_in_a_stream_needs_no_terminal_event() -> None:
-    _, body, journey = await relayed(reply(b"oops", status=500, headers=SSE), ends_with_terminal=True)
-    assert journey.outcome is Outcome.UPSTREAM_ERROR and body.endswith(b"0\r\n\r\n")
+    _, body, end = await relayed(reply(b"oops", status=500, headers=SSE), ends_with_terminal=True)
+    assert end.outcome is Outcome.UPSTREAM_ERROR and body.endswith(b"0\r\n\r\n")
 
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
@@ -128,9 +131,9 @@ async def test_answers_without_a_body_have_none(method: str, status: int) -> Non
 
 
 async def test_kept_lets_go_past_its_limit() -> None:
-    kept = Kept(5)
+    kept = ChunkBuffer(5)
     await relayed(reply(b"abc", b"def", headers=SSE), kept=kept)
-    assert kept.overflowed and kept.chunks == []
+    assert kept.size_bytes == 6 and kept.chunks == []
 
 
 async def test_a_client_that_left_while_we_wrote_is_aborted_and_no_failure() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import structlog
 
-from gateway.journey import Journey
 from store.jobs.live_load import LoadReport
 
 log = structlog.get_logger(__name__)
@@ -37,7 +36,7 @@ class LoadReporter:
         """A request came in. On the event loop, as `ended` is: the thread only reads."""
         self._begun += 1
 
-    def ended(self, journey: Journey) -> None:
+    def ended(self) -> None:
         """A request left."""
         self._ended += 1
 

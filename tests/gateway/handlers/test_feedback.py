@@ -15,9 +15,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.door import Door
+from gateway.door import EntryHandler
 from gateway.handlers.feedback import Feedback
-from gateway.keys import KeyCheck
+from gateway.keys import KeyAuthentication
 from gateway.limits.feedback_rate import FeedbackRate
 from learning.bank.contributor import contributor
 from learning.outcomes.feedback import BEATEN
@@ -111,8 +111,8 @@ async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> 
             settle_s=0.0,
         )
         made = replace(made, **changes)
-        keys = KeyCheck(memory.store.keys, memory.tenant_of)
-        door = Door(
+        keys = KeyAuthentication(memory.store.keys, memory.tenant_of)
+        door = EntryHandler(
             OneHandler(Feedback(made, rate, max_json_bytes=2**16)),
             keys,
             began=lambda: None,
@@ -340,8 +340,8 @@ async def test_a_body_that_is_none_is_refused_in_openais_shape(here: Here, body:
 
 async def test_feedback_switched_off_says_so(tmp_path: Path) -> None:
     async with place(tmp_path / "data") as here:
-        keys = KeyCheck(here.memory.store.keys, here.memory.tenant_of)
-        door = Door(
+        keys = KeyAuthentication(here.memory.store.keys, here.memory.tenant_of)
+        door = EntryHandler(
             OneHandler(Feedback(None, FeedbackRate(1), max_json_bytes=2**16)),
             keys,
             began=lambda: None,

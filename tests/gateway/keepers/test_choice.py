@@ -10,19 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.chat import ChatRequest
-from engines.finished import Assembled, from_json
-from gateway.answer import Answer, Kept
-from gateway.controls import Controls
-from gateway.journey import Journey, Outcome
 from gateway.keepers.choice import ChoiceKeeper
 from learning.evaluation.logged import NothingLogged, logged
 from learning.training.bandit import rows_from_log
+from router.asked import Controls
+from router.finished import Finished, Outcome
 from router.plan import Action, Attempt, Candidate, Choice, ExampleSelection, Plan, Weighed
 from store.decisions.choices import Choices
 from store.decisions.outcomes import Outcomes
 from store.records import ChoiceRecord, Example
 from store.sqlite.database import Database
+from tests.finished import chat_request, finished
 from tests.store.rows import outcome_record, unit_vector
 
 SECRET = b"s" * 32
@@ -75,32 +73,25 @@ def plan(*attempts: Attempt, **changes: Any) -> Plan:
     return Plan(attempts or (WITH, LARGE), **(fields | changes))
 
 
-def finished(made: Plan | None, attempt: Attempt | None = WITH, **changes: Any) -> tuple[Journey, Answer]:
-    chat = ChatRequest(
-        b"", {"user": "ann"}, "m", [{"role": "user", "content": "Q?"}], stream=False, include_usage=False
-    )
-    answer = Answer(chat, Controls(), made, Kept(10**6), "/chat/completions", attempt=attempt)
-    answer.status, answer.complete = 200, True
-    for name, value in changes.items():
-        setattr(answer, name, value)
-    journey = Journey("req-1", 100.0, 1000.0, "POST", "/chat/completions", "a1", "key_1", "gpt-4o")
-    journey.outcome, journey.ended, journey.first_chunk, journey.cost_usd = (
-        Outcome.ANSWERED,
-        100.25,
-        100.1,
-        0.003,
-    )
-    journey.example_ids = tuple(c.example.id for c in attempt.examples) if attempt else ()
-    return journey, answer
+def answered(made: Plan | None, attempt: Attempt | None = WITH, **changes: Any) -> Finished:
+    """What came of a request that this was decided for."""
+    wanted: dict[str, Any] = {
+        "key_id": "key_1",
+        "model": "gpt-4o",
+        "ended_at": 100.25,
+        "first_chunk_at": 100.1,
+        "cost_usd": 0.003,
+        "plan": made,
+        "attempt": attempt,
+        "body": BODY,
+    }
+    return finished(chat_request(user="ann"), **(wanted | changes))
 
 
-def keep(db: Database, journey: Journey, answer: Answer, body: bytes = BODY) -> ChoiceRecord | str | None:
+def keep(db: Database, what: Finished) -> ChoiceRecord | str | None:
     """What was kept, or why nothing was; None for nothing said."""
     choices = Choices(db)
-    assembled: Assembled | None = from_json(body)
-    for kind, kept in ChoiceKeeper(choices, ENGINES, secret=SECRET, embedding_version="v1").keep(
-        journey, answer, assembled
-    ):
+    for kind, kept in ChoiceKeeper(choices, ENGINES, secret=SECRET, embedding_version="v1").keep(what):
         assert kind == "choice"
         if isinstance(kept, str):
             return kept
@@ -109,7 +100,7 @@ def keep(db: Database, journey: Journey, answer: Answer, body: bytes = BODY) -> 
 
 
 def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
-    kept = keep(db, *finished(plan()))
+    kept = keep(db, answered(plan()))
     assert isinstance(kept, ChoiceRecord)
     assert (kept.completion_id, kept.model, kept.engine, kept.policy_version) == (
         "chatcmpl-7",
@@ -147,9 +138,7 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
 
 def test_a_stand_ins_answer_is_never_kept_as_the_one_that_was_drawn(db: Database) -> None:
     made = plan()
-    journey, answer = finished(made, made.attempts[1])
-    journey.reason = "best+failover"
-    kept = keep(db, journey, answer)
+    kept = keep(db, answered(made, made.attempts[1], failed_over=True))
     assert isinstance(kept, ChoiceRecord)
     assert (kept.engine, kept.chosen, kept.example_ids) == ("large", -1, ())
     assert kept.chosen_without_load == 2 and not any(c["sent"] for c in kept.candidates)
@@ -158,9 +147,7 @@ def test_a_stand_ins_answer_is_never_kept_as_the_one_that_was_drawn(db: Database
 def test_an_answer_that_another_engine_carried_on_is_never_kept_as_the_one_that_was_drawn(
     db: Database,
 ) -> None:
-    journey, answer = finished(plan())
-    journey.continued = ["large"]
-    kept = keep(db, journey, answer)
+    kept = keep(db, answered(plan(), carried_on_by=("large",)))
     assert isinstance(kept, ChoiceRecord)
     assert (kept.engine, kept.chosen, kept.example_ids) == ("small", -1, (3, 1))
 
@@ -176,13 +163,13 @@ def test_an_answer_that_another_engine_carried_on_is_never_kept_as_the_one_that_
 def test_what_nobody_drew_is_none_of_the_actions(
     db: Database, changes: dict[str, Any], attempt: Attempt
 ) -> None:
-    kept = keep(db, *finished(plan(attempt, **changes), attempt))
+    kept = keep(db, answered(plan(attempt, **changes), attempt))
     assert isinstance(kept, ChoiceRecord) and kept.chosen == -1 and kept.engine == attempt.engine
 
 
 def test_of_a_rule_is_kept_what_it_did_and_what_it_saw(db: Database) -> None:
     made = plan(WITH, LARGE, policy="few_shot", choice=None, helped=None, probability=1.0)
-    kept = keep(db, *finished(made))
+    kept = keep(db, answered(made))
     assert isinstance(kept, ChoiceRecord)
     assert (kept.engine, kept.example_ids, kept.probability, kept.context) == ("small", (3, 1), 1.0, {})
     assert kept.chosen == kept.chosen_without_load == -1, (
@@ -199,7 +186,7 @@ def test_of_a_rule_is_kept_what_it_did_and_what_it_saw(db: Database) -> None:
 
 
 def test_a_rules_row_is_left_out_of_off_policy_evaluation_and_of_the_bandits_lessons(db: Database) -> None:
-    keep(db, *finished(plan(WITH, LARGE, choice=None, helped=None)))
+    keep(db, answered(plan(WITH, LARGE, choice=None, helped=None)))
     outcomes = Outcomes(db)
     outcomes.note(outcome_record(1, engine="small", example_ids=(3, 1))).result(30)
     (experience,) = outcomes.experiences("a1", "gpt-4o")
@@ -209,13 +196,13 @@ def test_a_rules_row_is_left_out_of_off_policy_evaluation_and_of_the_bandits_les
 
 
 def test_without_a_vector_the_rest_is_kept_all_the_same(db: Database) -> None:
-    kept = keep(db, *finished(plan(vector=None)))
+    kept = keep(db, answered(plan(vector=None)))
     assert isinstance(kept, ChoiceRecord) and kept.vector is None and kept.embedding_version == ""
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"choices":[]}', b'{"id":5,"choices":[]}'])
 def test_an_answer_without_an_id_is_known_by_its_decision_only(db: Database, body: bytes) -> None:
-    kept = keep(db, *finished(plan()), body)
+    kept = keep(db, answered(plan(), body=body))
     assert isinstance(kept, ChoiceRecord) and kept.completion_id == ""
 
 
@@ -224,17 +211,17 @@ def test_an_answer_without_an_id_is_known_by_its_decision_only(db: Database, bod
     [
         ({"controls": Controls(no_store=True)}, "opted_out"),
         ({"status": 503}, "error"),
-        ({"complete": False}, "incomplete"),
+        ({"outcome": Outcome.ABORTED}, "incomplete"),
         ({"hit": b"{}"}, None),
-        ({"plan": None}, None),
+        ({"made": None}, None),
         ({"attempt": None}, None),
-        ({"plan": replace(plan(), vector=None, choice=None)}, None),
+        ({"made": replace(plan(), vector=None, choice=None)}, None),
     ],
 )
 def test_what_must_not_or_need_not_be_kept_is_not(
     db: Database, changes: dict[str, Any], reason: str | None
 ) -> None:
-    assert keep(db, *finished(plan(), **changes)) == reason
+    assert keep(db, answered(**({"made": plan()} | changes))) == reason
     assert Choices(db).after(0) == []
 
 
@@ -242,6 +229,6 @@ def test_why_candidates_were_left_out_is_kept_with_them(db: Database) -> None:
     made = plan(WITH, LARGE)
     assert made.helped is not None
     told = replace(made, helped=replace(made.helped, left_out={2: "redundant", 3: "enough"}))
-    kept = keep(db, *finished(told))
+    kept = keep(db, answered(told))
     assert isinstance(kept, ChoiceRecord)
     assert {c["id"]: c.get("left_out") for c in kept.candidates} == {3: None, 1: None, 2: "redundant"}

@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engines.chat import ChatRequest
-from gateway.answer import Answer, Kept
-from gateway.controls import Controls
-from gateway.journey import Journey
 from gateway.keepers.regenerated import QUALITY, RegeneratedKeeper
+from router.asked import Controls
+from router.finished import Outcome
 from router.plan import Attempt
 from store.decisions.outcomes import Outcomes
 from store.sqlite.database import Database
+from tests.finished import chat_request, finished
+from tests.gateway.keepers.test_choice import candidate
 
 AGAIN = Controls(no_cache=True)
 
@@ -35,22 +36,16 @@ class Asking:
     def ask(self, question: str = "Q?", controls: Controls | None = None, **changes: Any) -> list[str]:
         """Ask once more; gives the requests of which something was noted."""
         self.asked += 1
-        fields = changes.pop("fields", {})
-        messages = [{"role": "user", "content": question}]
-        chat = ChatRequest(b"", fields, "m", messages, stream=False, include_usage=False)
-        answer = Answer(
-            chat, controls or Controls(), None, Kept(10), "/chat/completions", attempt=Attempt("small")
+        chat = chat_request(question, **changes.pop("fields", {}))
+        chat = replace(chat, model=changes.pop("model", "m"))
+        what = finished(
+            chat,
+            controls,
+            id=f"req-{self.asked}",
+            attempt=Attempt("small", [], (candidate(self.asked),)),
+            **({"key_id": "key_1"} | changes),
         )
-        answer.complete = changes.pop("complete", True)
-        journey = Journey(f"req-{self.asked}", 0.0, 1000.0, "POST", "/chat/completions", "a1", "key_1", "m")
-        journey.example_ids = (self.asked,)
-        for name, value in changes.items():
-            setattr(journey, name, value)
-        noted = [
-            kept.result(30)
-            for _, kept in self.keeper.keep(journey, answer, None)
-            if not isinstance(kept, str)
-        ]
+        noted = [kept.result(30) for _, kept in self.keeper.keep(what) if not isinstance(kept, str)]
         return [outcome.request_id for outcome in noted]
 
 
@@ -85,7 +80,7 @@ def test_another_seed_means_it_too(asking: Asking) -> None:
         {"key_id": "key_2", "controls": AGAIN},
         {"model": "m2", "controls": AGAIN},
         {"fields": {"user": "ben"}, "controls": AGAIN},
-        {"complete": False, "controls": AGAIN},
+        {"outcome": Outcome.ABORTED, "controls": AGAIN},
         {"controls": Controls(no_cache=True, no_store=True)},
     ],
 )

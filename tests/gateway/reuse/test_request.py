@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from engines.chat import ChatRequest
-from gateway.controls import NONE, Controls
+from gateway.controls import NONE
 from gateway.reuse.request import SemanticAsk, semantic_ask
+from router.asked import Controls
 from understudy.settings.file import parse_config
 
 USER = {"role": "user", "content": "How deep is it?"}

@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from multidict import CIMultiDict
 from prometheus_client import CollectorRegistry
 
 from engines.chat import ChatRequest
-from gateway.answer import Answer, Kept
 from gateway.controls import NONE
 from gateway.journey import Journey
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
-from gateway.reuse.stage import Comparison, Knobs, Reused, SemanticAnswers, SemanticStage
+from gateway.reuse.stage import Comparison, Knobs, SemanticAnswers, SemanticStage
 from learning.reuse.decision import Explore, ReuseSettings
 from learning.reuse.proofs import Proofs
+from router.asked import Arrival, Asked
 from router.plan import Attempt, Plan
 from store.answers.semantic_entries import SemanticEntries, SemanticEntry
 from store.answers.semantic_observations import SemanticObservations, SemanticScope
@@ -62,18 +63,20 @@ class Stage:
     answers: SemanticAnswers
     index: Near
 
-    async def ask(self) -> tuple[Answer, Reused | None, Journey]:
-        answer, journey = an_answer(), a_journey()
-        found = await self.answers.consider(answer, journey, endpoint="/v1/c", served_by="fixed")
-        return answer, found, journey
+    async def ask(self) -> tuple[SemanticStage, Journey]:
+        arrival = Arrival("j", time.perf_counter(), time.time())
+        asked, journey = Asked(arrival, "/v1/c", CIMultiDict(), a_chat()), Journey(arrival)
+        stage = await self.answers.consider(asked, journey, endpoint="/v1/c", served_by="fixed")
+        assert stage is not None
+        return stage, journey
 
     async def earn(self) -> None:
         """Compare until something is reused."""
         for _ in range(300):
-            answer, found, _ = await self.ask()
-            if found is not None:
+            stage, _ = await self.ask()
+            if stage.reused is not None:
                 return
-            owed = answer.semantic and answer.semantic.comparison
+            owed = stage.comparison
             assert owed
             for written in owed.proofs.observed(owed.decision, owed.entry.id, owed.similarity, True):
                 await asyncio.wrap_future(written)
@@ -117,9 +120,9 @@ async def test_an_audit_that_came_too_late_is_never_held_against_reuse(stage: St
     for _ in range(40):
         stage.index.gate.clear()
         asking = asyncio.create_task(stage.ask())
-        answer, found, journey = await asking
-        assert found is None and journey.bypassed == ["semantic:TimeoutError"]
-        assert answer.semantic is not None and answer.semantic.comparison is None
+        late, journey = await asking
+        assert late.reused is None and journey.bypassed == ["semantic:TimeoutError"]
+        assert late.comparison is None
         stage.index.gate.set()
     stage.answers.close()
     assert stage.under_way == 0
@@ -141,8 +144,8 @@ async def test_a_client_that_left_meanwhile_owes_nothing(stage: Stage) -> None:
 
 async def test_what_breaks_is_gone_without(stage: Stage, db: Database) -> None:
     db.close()
-    _, found, journey = await stage.ask()
-    assert found is None and journey.bypassed == ["semantic:StoreClosed"]
+    broken, journey = await stage.ask()
+    assert broken.reused is None and journey.bypassed == ["semantic:StoreClosed"]
 
 
 def test_what_is_to_be_proven_is_never_left_to_a_small_engine(db: Database) -> None:
@@ -163,7 +166,7 @@ def owing(decision: Explore, db: Database) -> SemanticStage:
     entry = SemanticEntry(1, 1, QUESTION, "Deep.", ExactAnswer(b"{}", "application/json", "large", 0.0))
     settings = ReuseSettings(0.2)
     proofs = Proofs(SemanticScope("default", "mini/1", settings.policy), settings, SemanticObservations(db))
-    return SemanticStage(an_ask(), Comparison(proofs, decision, entry, 0.97))
+    return SemanticStage(an_ask(), comparison=Comparison(proofs, decision, entry, 0.97))
 
 
 def a_chat() -> ChatRequest:
@@ -184,11 +187,3 @@ def an_ask() -> SemanticAsk:
     )
     assert made is not None
     return made
-
-
-def an_answer() -> Answer:
-    return Answer(a_chat(), NONE, None, Kept(1000), "/v1/c")
-
-
-def a_journey() -> Journey:
-    return Journey("j", time.perf_counter(), time.time(), "POST", "/v1/c")

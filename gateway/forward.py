@@ -1,0 +1,87 @@
+"""Sends an engine's reply on, chunk by chunk as it arrives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+from engines.attempts import no_terminal_event
+from engines.engine import EngineReply
+from engines.errors import EngineError
+from engines.sse import Tail
+from gateway.journey import Journey
+from gateway.send import SERVER, ClientGone, Send
+
+_WHOLE_BYTES = 64 * 1024
+"""A body of known length up to this is read whole and leaves in one write together with its head."""
+
+
+class ChunkBuffer:
+    """The chunks of an answer, up to a limit; past it none are kept."""
+
+    __slots__ = ("_limit_bytes", "chunks", "size_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self.size_bytes = 0
+        """How much was sent, kept or not."""
+        self.chunks: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> None:
+        """Keep a chunk."""
+        self.size_bytes += len(chunk)
+        if self.size_bytes <= self._limit_bytes:
+            self.chunks.append(chunk)
+        elif self.chunks:
+            self.chunks.clear()
+
+
+async def forward(
+    reply: EngineReply,
+    chunks: AsyncIterator[bytes],
+    send: Send,
+    journey: Journey,
+    *,
+    kept: ChunkBuffer | None = None,
+    tail: Tail | None = None,
+    bodiless: bool = False,
+) -> EngineError | None:
+    """Send `reply` on with `chunks` as its body; feed what is sent to `kept` and `tail`.
+
+    Returns the error it broke off with after its head was out: the reader was told then, by an error event or a closed
+    connection. Raises EngineError for one that breaks before, and ClientGone. `tail`: a stream that begins must end with
+    a terminal event; one that does not is broken, however neatly its transfer ended.
+    """
+    headers = reply.headers
+    headers.setdefault("Server", SERVER)
+    length = headers.get("Content-Length")
+    if bodiless or reply.status in (204, 304):
+        async for _ in reply.chunks:
+            pass
+        send.whole(reply.status, headers, None, reply.reason)
+        return None
+    if length is not None and len(length) < 6 and int(length) <= _WHOLE_BYTES:
+        body = b"".join([chunk async for chunk in reply.chunks])
+        if kept is not None:
+            kept.feed(body)
+        send.whole(reply.status, headers, body, reply.reason)
+        return None
+    try:
+        write = await send.begin(reply.status, headers, reply.reason)
+        async for chunk in chunks:
+            if journey.first_chunk_at is None:
+                journey.first_chunk_at = time.perf_counter()
+            if tail is not None:
+                tail.feed(chunk)
+            if kept is not None:
+                kept.feed(chunk)
+            await write(chunk)
+        if tail is not None and tail.began and not tail.finished():
+            raise no_terminal_event(reply.engine)
+    except EngineError as error:
+        await send.break_off(error)
+        return error
+    except ConnectionError as error:
+        raise ClientGone from error
+    await send.end()
+    return None

@@ -1,0 +1,62 @@
+"""What came in: a request as it arrived, and the chat completion that it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multidict import CIMultiDict
+
+from engines.chat import ChatRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A request before anybody read its body: when it came, to which path, and from whom."""
+
+    id: str
+    began: float
+    """Seconds of time.perf_counter."""
+    started_at_s: float
+    """The same moment in seconds since 1970."""
+    method: str = "POST"
+    path: str = ""
+    """Without its query: a query may carry a key."""
+    tenant: str = "default"
+    key_id: str | None = None
+    """The gateway's own key that it came with; None where clients have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """How the client steers this one request."""
+
+    no_store: bool = False
+    """Nothing of this request or its answer is kept: `Cache-Control: no-store`, or `store: false` in the body."""
+    no_cache: bool = False
+    """Memory is not read; the fresh answer may be kept: `Cache-Control: no-cache`."""
+    engine: str | None = None
+    """This engine, whatever the policy says: `x-understudy-engine`."""
+    max_examples: int | None = None
+    """At most so many examples: `x-understudy-examples`."""
+    preference: float | None = None
+    """The dial for this request, 0 (cheapest) to 1 (best): `x-understudy-preference`."""
+
+    @property
+    def steers(self) -> bool:
+        """Whether the client says how it is to be answered: then no remembered answer stands for it, nor its for others."""
+        return self.engine is not None or self.max_examples is not None or self.preference is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A chat completion to be answered."""
+
+    arrival: Arrival
+    target: str
+    """The raw request target below the gateway's prefix, query included: an engine is asked the same below its base URL."""
+    headers: CIMultiDict[str]
+    """The client's end-to-end headers, as an engine gets them. Never changed in place."""
+    chat: ChatRequest
+    controls: Controls = Controls()
+    max_kept_bytes: int = 2**20
+    """An answer larger than this is sent on and not remembered."""

@@ -1,0 +1,133 @@
+"""What came of a request: a frozen value, made once at its end, for the log, the metrics, the recorder and the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from engines.chat import Usage
+from engines.engine import Price
+from engines.finished import Assembled, Body
+from router.asked import Arrival, Asked
+from router.plan import Attempt, Plan
+
+
+class Outcome(Enum):
+    """How a request ended."""
+
+    HIT = "hit"
+    """Answered from memory; no engine was asked."""
+    ANSWERED = "answered"
+    """An engine answered in full with a status below 400."""
+    UPSTREAM_ERROR = "upstream_error"
+    """An engine answered in full with an error, which was passed on."""
+    REFUSED = "refused"
+    """The request was wrong, or not allowed."""
+    FAILED = "failed"
+    """No engine could answer, or its answer broke off."""
+    ABORTED = "aborted"
+    """The client left before the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How any request ended. Times are seconds of time.perf_counter."""
+
+    arrival: Arrival
+    outcome: Outcome
+    status: int = 0
+    """Sent to the client; 0 where it left before there was one."""
+    engine: str = ""
+    """Which engine answered, or failed to; empty where none was asked."""
+    model: str = ""
+    error: str = ""
+    policy: str = ""
+    reason: str = ""
+    """A short code: why this engine, or this remembered answer."""
+    stages_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage."""
+    bypassed: Sequence[str] = ()
+    """Stages that were late or broken, and left out."""
+    asked_at: float = 0.0
+    """When an engine was first asked; 0 where none was."""
+    waited_s: float = 0.0
+    """Spent waiting for the head of an engine's answer."""
+    head_at: float = 0.0
+    """When our own head was ready to be sent."""
+    first_chunk_at: float | None = None
+    """When the first chunk of a stream was ready to be sent."""
+    ended_at: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        """Seconds from beginning to end."""
+        return self.ended_at - self.arrival.began
+
+    @property
+    def first_chunk_s(self) -> float | None:
+        """Seconds until the first chunk of a stream; None where nothing was streamed."""
+        return None if self.first_chunk_at is None else self.first_chunk_at - self.arrival.began
+
+    @property
+    def overhead_s(self) -> float:
+        """Seconds of our own before our head was sent: all but the wait for an engine."""
+        return (self.head_at or self.ended_at) - self.arrival.began - self.waited_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished(Ended):
+    """What came of a chat completion. The last four fields are known once the recorder has read the answer."""
+
+    asked: Asked
+    plan: Plan | None = None
+    """What was decided; None for an answer from memory, and for a request that ended before."""
+    policy_version: str = ""
+    probability: float = 1.0
+    """With which this way of answering was chosen."""
+    exact_key: bytes | None = None
+    """Where the answer may be kept for exact repeats; None where it may not."""
+    hit: bytes | None = None
+    """The remembered body that was sent; None for a fresh answer."""
+    attempt: Attempt | None = None
+    """What was asked of the engine that answered; None where none did."""
+    failed_over: bool = False
+    """Another engine answered than the one that was decided on."""
+    carried_on_by: tuple[str, ...] = ()
+    """Engines that carried the answer on, one after the other, where the one before broke off."""
+    from_reference: bool = False
+    """The model's reference engine gave all of the answer, without examples of ours."""
+    remember: bool = True
+    """Whether the model's answers may become examples at all."""
+    price: Price = field(default_factory=Price)
+    """Of the engine that answered, or that gave the end of the answer."""
+    broken_off: tuple[tuple[Price, int], ...] = ()
+    """Engines that broke off before it: the price of each, and how many tokens of the answer it gave."""
+    reference_price: Price | None = None
+    """Of the engine that would have answered without us."""
+    body: Body = field(default_factory=Body)
+    """What was sent."""
+    reuse: object | None = None
+    """The request's part in reusing answers for similar questions; only gateway.reuse reads it."""
+    assembled: Assembled | None = None
+    """The answer as one object; None where it cannot be read as one."""
+    usage: Usage | None = None
+    """Tokens an engine was paid for; None for a hit, and where nobody can say."""
+    cost_usd: float = 0.0
+    reference_cost_usd: float | None = None
+    """What the model's reference engine would have charged; None where nobody can say."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether an engine's answer came to its end, and was no error."""
+        return self.outcome is Outcome.ANSWERED
+
+    @property
+    def by_stand_in(self) -> bool:
+        """Whether another engine than the chosen one answered, or a part of it."""
+        return self.failed_over or bool(self.carried_on_by)
+
+    @property
+    def example_ids(self) -> tuple[int, ...]:
+        """The examples that were sent along."""
+        return tuple(c.example.id for c in self.attempt.examples) if self.attempt is not None else ()

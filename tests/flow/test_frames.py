@@ -1,0 +1,77 @@
+"""How deep a request goes: the functions of ours between the way in and the upstream's socket, and one tail per stream."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import aiohttp
+import pytest
+
+from engines import sse
+from tests.flow.line import line, upstream
+
+MOST_FRAMES = 8
+ROOT = Path(__file__).parent.parent.parent
+ROOMS = ("gateway", "router", "engines", "learning", "store", "understudy")
+CONFIG: dict[str, Any] = {
+    "engines": {"large": {"model": "gpt-4o"}},
+    "models": {"gpt-4o": {"engines": ["large"], "policy": "fixed"}},
+}
+
+
+def own_frames(frame: FrameType | None) -> list[str]:
+    """The functions of our rooms on the stack, outermost first."""
+    found: list[str] = []
+    while frame is not None:
+        code = frame.f_code
+        if any(code.co_filename.startswith(f"{ROOT / room}/") for room in ROOMS):
+            found.append(f"{Path(code.co_filename).name}:{code.co_qualname}")
+        frame = frame.f_back
+    return found[::-1]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_request_reaches_the_socket_through_few_functions(
+    monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    seen: list[list[str]] = []
+    sends = aiohttp.ClientSession._request
+
+    async def noting(self: aiohttp.ClientSession, *args: Any, **options: Any) -> aiohttp.ClientResponse:
+        frames = own_frames(sys._getframe())
+        if frames:
+            seen.append(frames)
+        return await sends(self, *args, **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "_request", noting)
+    async with upstream() as behind:
+        engines = {"large": {"base_url": behind.url, "model": "gpt-4o"}}
+        async with line(CONFIG | {"engines": engines}) as made:
+            got = await made.chat("How deep?", stream=stream)
+    assert got.status == 200
+    (frames,) = seen
+    assert frames[0] == "door.py:EntryHandler.__call__"
+    assert len(frames) <= MOST_FRAMES, "\n".join(frames)
+
+
+async def test_every_chunk_of_a_stream_feeds_one_tail_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: Counter[int] = Counter()
+    kept: list[sse.Tail] = []
+    feed = sse.Tail.feed
+
+    def counting(self: sse.Tail, chunk: bytes) -> None:
+        kept.append(self)
+        fed[id(self)] += chunk.count(b"\n\n")
+        feed(self, chunk)
+
+    monkeypatch.setattr(sse.Tail, "feed", counting)
+    async with upstream() as behind:
+        engines = {"large": {"base_url": behind.url, "model": "gpt-4o"}}
+        async with line(CONFIG | {"engines": engines}) as made:
+            got = await made.chat("How deep?", stream=True)
+    assert got.status == 200
+    assert list(fed.values()) == [got.body.count(b"\n\n")]
