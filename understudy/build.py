@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from gateway.websocket import with_upgrades
 from router.policies.fixed import Fixed
 from router.policy import Policy
 from store.people.secret import tenant_id
+from understudy.parts import Parts
 from understudy.settings.config import Config, ModelSettings
 from understudy.settings.memory import MemorySettings
 from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
@@ -36,12 +36,9 @@ from understudy.setup.keepers import keepers, keepers_at_once
 
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
-    from learning.outcomes.judging import Judging
-    from learning.training.dial_follower import DialFollower, Turn
+    from learning.training.dial_follower import Turn
     from learning.training.metrics import LearningMetrics
-    from learning.training.published import LearnedFollower
     from understudy.memory import Memory
-    from understudy.processes.engine_watch import EngineWatch
     from understudy.processes.load_report import LoadReporter
     from understudy.setup.semantic import SemanticParts
 
@@ -53,53 +50,35 @@ class CannotStart(Exception):
 
 
 class Gateway:
-    """A built gateway: `handle` answers requests, `aclose` ends what it owns, in order."""
+    """A built gateway: `handle` answers requests, `start` begins what works beside them, `aclose` ends all of it."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.metrics = Metrics()
+        self.parts = Parts()
         self._log = RequestLog() if config.log.requests else None
-        self.memory = _memory(config.memory, config) if config.memory else None
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
-        self._upstream = upstream(config.upstream) if config.upstream else None
+        self.memory = self._open_memory()
         tenants = self._tenants()
-        try:
-            self._engines = Registry(engines(config, tenants) | self._upstream_engine())
-        except EngineMissing as error:
-            raise CannotStart(str(error)) from error
         self._keys = self._gatekeeper(tenants)
+        self._upstream = upstream(config.upstream) if config.upstream else None
+        self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
+        self._add_engine_watch()
         self._learning_metrics: LearningMetrics | None = None
-        self._followers: list[LearnedFollower] = []
-        self._turns: dict[str, Turn] = {}
-        self._engine_watch = self._make_engine_watch()
-        self._policies = {name: self._policy(name, model) for name, model in config.models.items()}
-        self._dials = self._make_dials()
-        self._judging = self._make_judging()
-        self._recorder = self._make_recorder() if self._has_pipeline() else None
-        self._load = self._make_load_reporter()
-        self.handle = Door(
-            self._routes(),
-            self._keys,
-            began=self._began if self._load else self.metrics.began,
-            ended=self._ended if self._recorder else self._report,
-        )
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
+        self._policies = self._make_policies()
+        self.parts.add(self._threads, stop=self._threads.shutdown)
+        self._recorder = self._make_recorder()
+        self._add_learning_metrics()
+        self._load = self._make_load_report()
+        self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
+        self._add_near_misses()
+        self._add_judging()
+        self.handle = Door(self._routes(), self._keys, began=self._began, ended=self.parts.ended)
 
     def start(self) -> None:
         """Start what works in the background. Inside the running loop."""
-        self._engines.start()
-        for follower in self._followers:
-            follower.start()
-        if self._dials is not None:
-            self._dials.start()
-        if self._engine_watch is not None:
-            self._engine_watch.start()
-        if self._judging is not None:
-            self._judging.start()
-        if self._semantic is not None and self._semantic.near_misses is not None:
-            self._semantic.near_misses.start()
-        if self._load is not None:
-            self._load.start()
+        self.parts.start()
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
@@ -113,29 +92,7 @@ class Gateway:
 
     async def aclose(self) -> None:
         """Stop judging, close engines, finish remembering, close the store."""
-        if self._judging is not None:
-            await self._judging.aclose()
-        if self._semantic is not None and self._semantic.near_misses is not None:
-            await self._semantic.near_misses.aclose()
-        await self._engines.aclose()
-        await asyncio.to_thread(self._close_blocking)
-
-    def _close_blocking(self) -> None:
-        if self._load is not None:
-            self._load.stop()
-        if self._recorder:
-            self._recorder.close(_DRAIN_S)
-        self._threads.shutdown()
-        for follower in self._followers:
-            follower.stop()
-        if self._dials is not None:
-            self._dials.stop()
-        if self._engine_watch is not None:
-            self._engine_watch.stop()
-        if self._semantic:
-            self._semantic.answers.close()
-        if self.memory:
-            self.memory.close()
+        await self.parts.aclose()
 
     def _tenants(self) -> Tenants:
         if self.memory is None:
@@ -154,29 +111,31 @@ class Gateway:
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
 
-    def _make_recorder(self) -> Recorder:
-        return Recorder(
+    def _open_memory(self) -> Memory | None:
+        if self._config.memory is None:
+            return None
+        memory = _memory(self._config.memory, self._config)
+        return self.parts.add(memory, stop=memory.close)
+
+    def _make_engines(self, tenants: Tenants) -> Registry:
+        # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
+        passed_through: dict[str, Engine] = {UPSTREAM: self._upstream} if self._upstream else {}
+        try:
+            return Registry(engines(self._config, tenants) | passed_through)
+        except EngineMissing as error:
+            raise CannotStart(str(error)) from error
+
+    def _make_recorder(self) -> Recorder | None:
+        if not self._has_pipeline():
+            self.parts.add(self, ended=self._report)
+            return None
+        recorder = Recorder(
             keepers(self.memory, self._config, self._semantic),
             self.metrics,
             self._report,
             at_once=keepers_at_once(self.memory, self._config),
         )
-
-    def _make_engine_watch(self) -> EngineWatch | None:
-        if self.memory is None or not self._config.engines:
-            return None
-        from store.jobs.engine_states import EngineStates
-        from understudy.processes.engine_watch import EngineWatch
-
-        return EngineWatch(EngineStates(self.memory.store.db), self._engines)
-
-    def _make_dials(self) -> DialFollower | None:
-        if self.memory is None or not self._turns:
-            return None
-        from learning.training.dial_follower import DialFollower
-        from store.learned.dials import TurnedDialsLog
-
-        return DialFollower(TurnedDialsLog(self.memory.store.db), self._turns)
+        return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), ended=recorder.take)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
@@ -185,40 +144,47 @@ class Gateway:
         from understudy.setup.semantic import near_misses, semantic_parts
 
         judged = near_misses(self._config, memory, self._engines, self.metrics)
-        return semantic_parts(memory, settings, self.metrics, judged)
+        made = semantic_parts(memory, settings, self.metrics, judged)
+        if made is not None:
+            self.parts.add(made.answers, stop=made.answers.close)
+        return made
 
-    def _make_judging(self) -> Judging | None:
+    def _add_near_misses(self) -> None:
+        judged = self._semantic.near_misses if self._semantic is not None else None
+        if judged is not None:
+            self.parts.add(judged, start=judged.start, aclose=judged.aclose)
+
+    def _add_engine_watch(self) -> None:
+        if self.memory is None or not self._config.engines:
+            return
+        from store.jobs.engine_states import EngineStates
+        from understudy.processes.engine_watch import EngineWatch
+
+        watch = EngineWatch(EngineStates(self.memory.store.db), self._engines)
+        self.parts.add(watch, start=watch.start, stop=watch.stop)
+
+    def _add_judging(self) -> None:
         memory, settings = self.memory, self._config.judging
         if memory is None or settings is None:
-            return None
+            return
         from understudy.setup.judging import judging
 
-        return judging(settings, self._config, memory.store, self._engines, self.metrics)
+        made = judging(settings, self._config, memory.store, self._engines, self.metrics)
+        self.parts.add(made, start=made.start, aclose=made.aclose, ended=made.take)
 
-    def _make_load_reporter(self) -> LoadReporter | None:
+    def _make_load_report(self) -> LoadReporter | None:
         memory = self._config.memory
         if not self._config.replay.enabled or memory is None or memory.data_dir is None:
             return None
         from understudy.processes.load_report import LoadReporter
 
-        return LoadReporter(memory.data_dir)
+        load = LoadReporter(memory.data_dir)
+        return self.parts.add(load, start=load.start, stop=load.stop, ended=load.ended)
 
     def _began(self) -> None:
-        assert self._load is not None
-        self._load.began()
-        self.metrics.began()
-
-    def _ended(self, journey: Journey) -> None:
-        assert self._recorder is not None
         if self._load is not None:
-            self._load.ended(journey)
-        if self._learning_metrics is not None:
-            plan = journey.answer.plan if journey.answer is not None else None
-            self._learning_metrics.decided(journey.model, plan.choice if plan is not None else None)
-        if self._judging is not None:
-            # Before the recorder, which lets go of the answer when it is done.
-            self._judging.take(journey)
-        self._recorder.take(journey)
+            self._load.began()
+        self.metrics.began()
 
     def _report(self, journey: Journey) -> None:
         self.metrics.ended(journey)
@@ -335,37 +301,55 @@ class Gateway:
             larger_context=settings.larger_context,
         )
 
-    def _policy(self, name: str, settings: ModelSettings) -> Policy:
-        # The reference stands first, smaller engines behind it as stand-ins.
-        fixed = Fixed(tuple(reversed(settings.engines)))
-        memory, remembered = self.memory, self._config.memory
-        if settings.policy == "fixed" or memory is None or remembered is None:
-            return fixed
-        if memory.embedder is None or memory.store.indexes is None:
-            return fixed
-        if settings.policy == "in_context":
-            return self._in_context(name, settings, memory)
-        from understudy.setup.few_shot import few_shot
+    def _make_policies(self) -> dict[str, Policy]:
+        memory = self.memory
+        if memory is None or memory.embedder is None or memory.store.indexes is None:
+            return {name: _fixed(model) for name, model in self._config.models.items()}
+        turns: dict[str, Turn] = {}
+        policies = {
+            name: self._policy(name, model, memory, turns) for name, model in self._config.models.items()
+        }
+        if turns:
+            from learning.training.dial_follower import DialFollower
+            from store.learned.dials import TurnedDialsLog
 
-        parts = few_shot(settings, self._config, memory, self._engines, self._threads)
-        self._turns[name] = parts.turn
-        return parts.policy
+            dials = DialFollower(TurnedDialsLog(memory.store.db), turns)
+            self.parts.add(dials, start=dials.start, stop=dials.stop)
+        return policies
 
-    def _in_context(self, name: str, settings: ModelSettings, memory: Memory) -> Policy:
+    def _policy(self, name: str, settings: ModelSettings, memory: Memory, turns: dict[str, Turn]) -> Policy:
+        if settings.policy == "fixed":
+            return _fixed(settings)
+        if settings.policy == "few_shot":
+            from understudy.setup.few_shot import few_shot
+
+            rule = few_shot(settings, self._config, memory, self._engines, self._threads)
+            turns[name] = rule.turn
+            return rule.policy
         from learning.training.metrics import LearningMetrics
         from understudy.setup.in_context import in_context
 
-        self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
-        parts = in_context(
-            name, settings, self._config, memory, self._engines, self._threads, self._learning_metrics
-        )
-        self._followers.append(parts.follower)
-        self._turns[name] = parts.turn
-        return parts.policy
+        metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
+        learned = in_context(name, settings, self._config, memory, self._engines, self._threads, metrics)
+        self.parts.add(learned.follower, start=learned.follower.start, stop=learned.follower.stop)
+        turns[name] = learned.turn
+        return learned.policy
 
-    def _upstream_engine(self) -> dict[str, Engine]:
-        # No guard: the default upstream is passed through, not managed, and its head leaves as soon as it is here.
-        return {UPSTREAM: self._upstream} if self._upstream else {}
+    def _add_learning_metrics(self) -> None:
+        metrics = self._learning_metrics
+        if metrics is None:
+            return
+
+        def ended(journey: Journey) -> None:
+            plan = journey.answer.plan if journey.answer is not None else None
+            metrics.decided(journey.model, plan.choice if plan is not None else None)
+
+        self.parts.add(metrics, ended=ended)
+
+
+def _fixed(settings: ModelSettings) -> Fixed:
+    # The reference stands first, smaller engines behind it as stand-ins.
+    return Fixed(tuple(reversed(settings.engines)))
 
 
 def _memory(settings: MemorySettings, config: Config) -> Memory:

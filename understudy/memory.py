@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 import structlog
 
@@ -38,9 +41,8 @@ class Memory:
 
     store: Store
     embedder: Embedder | None
-    reembedder: Reembedder | None
-    answers: AnswerEmbedder | None
-    housekeeper: Housekeeper
+    closing: contextlib.ExitStack
+    """What works in the background, and what stands open: ended in the reverse order of its beginning."""
     exact: ExactCache | None
     requests: DecisionLog | None
 
@@ -64,12 +66,12 @@ class Memory:
         assert folder is not None, "understudy.processes.run gives every memory a folder"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         exact = settings.exact
-        with contextlib.ExitStack() as undo:
+        with contextlib.ExitStack() as closing:
             # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
             embedder = None
             if settings.examples.enabled:
                 embedder = open_embedder(settings.examples.embedding, folder)
-                undo.callback(embedder.close)
+                closing.callback(embedder.close)
             store = Store.open(
                 folder,
                 exact_ttl_s=exact.ttl_s,
@@ -81,35 +83,19 @@ class Memory:
                 twin_rule=TwinRule(settings.examples.twin_similarity, settings.examples.twin_overlap),
                 versions_kept=versions_kept,
             )
-            undo.callback(store.close)
+            closing.callback(store.close)
             if private is not None:
                 make_private(store, private.tenants)
-            undo.pop_all()
-        reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None
-        if reembedder is not None:
-            reembedder.start()
-        answers = None
-        if embedder is not None and scores and settings.examples.answer_vectors.enabled:
-            wanted = settings.examples.answer_vectors
-            answers = AnswerEmbedder(
-                AnswerVectors(store.db),
+            for worker in _workers(store, embedder, folder, settings, private or PrivateSettings(), scores):
+                worker.start()
+                closing.callback(worker.stop)
+            return cls(
+                store,
                 embedder,
-                folder / "answers.lock",
-                max_characters=wanted.max_characters,
-                share=wanted.share,
+                closing.pop_all(),
+                store.exact if exact.enabled else None,
+                store.decisions if settings.log_requests else None,
             )
-            answers.start()
-        housekeeper = Housekeeper(_chores(store, settings, private or PrivateSettings()))
-        housekeeper.start()
-        return cls(
-            store,
-            embedder,
-            reembedder,
-            answers,
-            housekeeper,
-            store.exact if exact.enabled else None,
-            store.decisions if settings.log_requests else None,
-        )
 
     def tenant_of(self, credential: str) -> str:
         """The tenant of a client that is known by its own credential only."""
@@ -131,14 +117,37 @@ class Memory:
 
     def close(self) -> None:
         """Write what is queued, save snapshots, close the store, end the embedder's thread. Blocks."""
-        self.housekeeper.stop()
-        if self.answers is not None:
-            self.answers.stop()
-        if self.reembedder is not None:
-            self.reembedder.stop()
-        self.store.close()
-        if self.embedder is not None:
-            self.embedder.close()
+        self.closing.close()
+
+
+class _Worker(Protocol):
+    """A thread of its own."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+def _workers(
+    store: Store,
+    embedder: Embedder | None,
+    folder: Path,
+    settings: MemorySettings,
+    private: PrivateSettings,
+    scores: bool,
+) -> Iterator[_Worker]:
+    """What works on a store in the background."""
+    if embedder is not None:
+        yield Reembedder(store.examples, embedder, folder / "reembed.lock")
+    wanted = settings.examples.answer_vectors
+    if embedder is not None and scores and wanted.enabled:
+        yield AnswerEmbedder(
+            AnswerVectors(store.db),
+            embedder,
+            folder / "answers.lock",
+            max_characters=wanted.max_characters,
+            share=wanted.share,
+        )
+    yield Housekeeper(_chores(store, settings, private))
 
 
 def _chores(store: Store, settings: MemorySettings, private: PrivateSettings) -> list[Chore]:

@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from learning.outcomes.judging import Judging
+from learning.training.published import LearnedFollower
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
 from simulation.stream import Stream
 from simulation.world import World
@@ -43,8 +44,8 @@ def store_of(gate: Line) -> Store:
 
 
 def judging_of(gate: Line) -> Judging:
-    assert gate.gateway._judging is not None
-    return gate.gateway._judging
+    (judging,) = gate.gateway.parts.owned(Judging)
+    return judging
 
 
 async def metrics_of(gate: Line) -> dict[str, float]:
@@ -180,7 +181,7 @@ class Promise:
             await judging_of(self.gate).join()
         await self.gate.settled()
         await asyncio.to_thread(self.parts.floors)
-        (follower,) = self.gate.gateway._followers
+        (follower,) = self.gate.gateway.parts.owned(LearnedFollower)
         async with asyncio.timeout(PATIENCE_S):
             while follower.of("default", "gpt-4o").offload_cap != self.row().cap:
                 await asyncio.sleep(0.02)
@@ -212,7 +213,7 @@ async def promised(data: Path, max_loss: float) -> AsyncIterator[Promise]:
             untaught = VowpalBandit(BanditSettings()).save()
             publish = store_of(gate).artifacts.publish
             await asyncio.to_thread(publish, "bandit", "default", "gpt-4o", untaught, metrics={})
-            (follower,) = gate.gateway._followers
+            (follower,) = gate.gateway.parts.owned(LearnedFollower)
             assert await asyncio.to_thread(follower.ready, "default", "gpt-4o")
             with learning(parse_config(config), lambda: False) as parts:
                 made = Promise(gate, parts)

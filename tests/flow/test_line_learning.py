@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from learning.training.learner import Learner
+from learning.training.published import LearnedFollower
 from store.records import ArtifactRecord
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from understudy.settings.file import parse_config
@@ -95,7 +96,7 @@ class Loop:
 
     async def ready(self) -> None:
         """Until the worker decides with what is published."""
-        (follower,) = self.gate.gateway._followers
+        (follower,) = self.gate.gateway.parts.owned(LearnedFollower)
         assert await asyncio.to_thread(follower.ready, "default", "gpt-4o")
 
     async def _post(self, path: str, body: Any, headers: dict[str, str]) -> Got:

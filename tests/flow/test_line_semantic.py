@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from gateway.reuse.stage import SemanticAnswers
 from store.answers.semantic_entries import SemanticEntries
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 
@@ -337,9 +338,9 @@ async def test_a_deleted_example_is_never_given_out_again(here: Stage) -> None:
 
 async def test_an_expired_answer_is_never_given_out(here: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     await here.earn()
-    parts = here.gate.gateway._semantic
-    assert parts is not None and isinstance(parts.answers._entries, SemanticEntries)
-    monkeypatch.setattr(parts.answers._entries, "_ttl_s", 1e-6)
+    (answers,) = here.gate.gateway.parts.owned(SemanticAnswers)
+    assert isinstance(answers._entries, SemanticEntries)
+    monkeypatch.setattr(answers._entries, "_ttl_s", 1e-6)
     assert not reused(await here.gate.chat(ALIKE[0]))
     assert not reused(await here.gate.chat(ALIKE[1]))
 
