@@ -34,7 +34,6 @@ TESTED_BY = {
     "gateway/keepers/request.py": "flow/test_line_examples.py",
     "gateway/keepers/use.py": "flow/test_line_examples.py",
     "learning/outcomes/correction.py": "gateway/handlers/test_feedback.py",
-    "understudy/setup/embedder.py": "understudy/commands/test_example_settings.py",
     "understudy/setup/engines.py": "flow/line.py",
     "understudy/setup/examples.py": "flow/test_line_demonstrations.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
@@ -43,12 +42,12 @@ TESTED_BY = {
     "engines/registry.py": "flow/line.py",
     "understudy/processes/admin.py": "flow/test_admin_process.py",
     "gateway/handlers/examples.py": "flow/test_line_demonstrations.py",
-    "understudy/setup/server.py": "gateway/serving.py",
     "understudy/processes/learner.py": "flow/test_learner_process.py",
     "understudy/processes/replayer.py": "flow/test_replayer_process.py",
     "learning/bank/example_store.py": "flow/test_line_demonstrations.py",
     "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
     "store/admission/cutting.py": "store/admission/test_chain.py",
+    "store/admission/pair.py": "store/admission/test_chain.py",
     "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of the door asks for all of them.
     "admin/pages/audit.py": "admin/test_access.py",
@@ -146,12 +145,45 @@ def test_every_dependency_is_argued_for() -> None:
     assert not {n for n in named if f"`{n}`" not in argued}
 
 
-def test_every_setting_is_in_the_example_configuration() -> None:
+def test_the_example_configuration_is_current_and_short() -> None:
     from understudy.settings.example import example
 
     assert (ROOT / "config.example.yaml").read_text(encoding="utf-8") == example(), (
         "run: python -m understudy.settings.example"
     )
+    assert len(re.findall(r"^ +[a-z_]+: \S", example(), re.MULTILINE)) <= 70
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    from understudy.settings.config import Config
+    from understudy.settings.names import settings_of
+    from understudy.settings.reference import reference
+
+    page = reference()
+    assert not [setting.name for setting in settings_of(Config) if f"`{setting.name}`" not in page]
+
+
+def test_the_default_of_a_setting_is_written_nowhere_else() -> None:
+    """A dataclass of knobs or limits has a default only for what nobody can set."""
+    from understudy.settings.config import Config
+    from understudy.settings.names import settings_of
+
+    settings = {setting.name.rpartition(".")[2] for setting in settings_of(Config)}
+    twice = []
+    for path in SOURCES:
+        if path.relative_to(ROOT).parts[0] not in ("router", "learning", "engines"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.name.endswith(("Knobs", "Limits", "Timeouts")):
+                twice += [
+                    f"{path.relative_to(ROOT)}: {node.name}.{field.target.id}"
+                    for field in node.body
+                    if isinstance(field, ast.AnnAssign)
+                    and isinstance(field.target, ast.Name)
+                    and field.value is not None
+                    and field.target.id in settings
+                ]
+    assert not twice
 
 
 def test_a_gateway_without_memory_imports_nothing_of_what_memory_stands_on() -> None:

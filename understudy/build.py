@@ -29,8 +29,9 @@ from router.policies.fixed import Fixed
 from router.policy import Policy
 from store.people.secret import tenant_id
 from understudy.parts import Parts
-from understudy.settings.config import Config, ModelSettings
+from understudy.settings.config import Config
 from understudy.settings.memory import MemorySettings
+from understudy.settings.models import ModelSettings
 from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
 from understudy.setup.keepers import keepers, keepers_at_once
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from understudy.setup.semantic import SemanticParts
 
 _DRAIN_S = 20.0
+_FEEDBACK_BYTES = 256 * 1024
+"""Largest body of feedback: a correction that fits an example is far smaller."""
 
 
 class CannotStart(Exception):
@@ -167,7 +170,7 @@ class Gateway:
         memory, settings = self.memory, self._config.judging
         if memory is None or settings is None:
             return
-        from understudy.setup.judging import judging
+        from understudy.setup.outcomes import judging
 
         made = judging(settings, self._config, memory.store, self._engines, self.metrics)
         self.parts.add(made, start=made.start, aclose=made.aclose, ended=made.take)
@@ -197,7 +200,7 @@ class Gateway:
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
-                self._upstream, self._keys, max_body_bytes=int(listen.max_body_mib * 2**20)
+                self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", "/chat/completions"): self._chat(passthrough)}
         if self._config.models:
@@ -214,7 +217,7 @@ class Gateway:
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
         return RouteTable(
-            prefixes=listen.prefixes,
+            prefixes=listen.advanced.prefixes,
             own={
                 ("GET", "/healthz"): health.healthz,
                 ("GET", "/readyz"): health.readyz,
@@ -236,7 +239,7 @@ class Gateway:
             otherwise if exact and self._upstream else None,
             passthrough,
             self._keys,
-            Sizes(int(self._config.listen.max_json_mib * 2**20), self._kept_bytes()),
+            Sizes(self._max_json_bytes(), self._kept_bytes()),
             exact=exact is not None,
         )
 
@@ -244,12 +247,11 @@ class Gateway:
         from gateway.handlers.embeddings import Embeddings
 
         assert self.memory is not None and self.memory.exact is not None
-        max_json_bytes = int(self._config.listen.max_json_mib * 2**20)
         return Embeddings(
             self.memory.exact,
             passthrough,
             self._keys,
-            max_json_bytes=max_json_bytes,
+            max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=self._kept_bytes(),
         )
 
@@ -260,24 +262,18 @@ class Gateway:
 
         memory = self.memory
         forgetter = Forgetter(memory.store) if memory is not None else None
-        limit = int(self._config.listen.max_json_mib * 2**20)
+        limit = self._max_json_bytes()
         return mounted(Examples(self._example_store(), forgetter, max_json_bytes=limit), otherwise)
 
     def _feedback(self, memory: Memory) -> Handler:
         from gateway.handlers.feedback import Feedback
         from gateway.limits.feedback_rate import FeedbackRate
-        from understudy.setup.feedback import feedback_intake, known_quality
+        from understudy.setup.outcomes import feedback_intake, known_quality
 
-        settings = self._config.feedback
-        intake = feedback_intake(
-            memory,
-            self._example_store(),
-            window_s=settings.window_h * 3600,
-            survive_power_cut=settings.survive_power_cut,
-            known=known_quality(memory.store, self._config),
-        )
-        rate = FeedbackRate(settings.per_minute)
-        return Feedback(intake, rate, max_json_bytes=int(settings.max_kib * 1024))
+        known = known_quality(memory.store, self._config)
+        intake = feedback_intake(memory, self._example_store(), known=known)
+        rate = FeedbackRate(self._config.feedback.advanced.per_minute)
+        return Feedback(intake, rate, max_json_bytes=_FEEDBACK_BYTES)
 
     def _example_store(self) -> ExampleStore | None:
         memory = self.memory
@@ -285,11 +281,15 @@ class Gateway:
             return None
         from understudy.setup.examples import example_store
 
-        return example_store(memory, self._config.memory.examples)
+        return example_store(memory, self._config.memory)
+
+    def _max_json_bytes(self) -> int:
+        return int(self._config.listen.advanced.max_json_mib * 2**20)
 
     def _kept_bytes(self) -> int:
         # A stream is several times the size of the answer in it.
-        return int(self._config.memory.exact.max_entry_kib * 1024) * 8 if self._config.memory else 2**20
+        settings = self._config.memory
+        return int(settings.advanced.exact_max_entry_kib * 1024) * 8 if settings else 2**20
 
     def _served(self, name: str, settings: ModelSettings) -> ServedModel:
         return ServedModel(
@@ -297,7 +297,7 @@ class Gateway:
             settings.engines,
             self._policies[name],
             remember=settings.remember,
-            continue_broken=settings.continue_broken,
+            continue_broken=settings.advanced.continue_broken,
             larger_context=settings.larger_context,
         )
 
@@ -362,7 +362,6 @@ def _memory(settings: MemorySettings, config: Config) -> Memory:
     try:
         return Memory.open(
             settings,
-            versions_kept=config.learning.versions_kept,
             scores=any(model.policy == "in_context" for model in config.models.values()),
             private=config.private,
         )

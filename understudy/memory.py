@@ -21,18 +21,19 @@ from store.examples.answer_vectors import AnswerVectors
 from store.examples.capacity import make_room
 from store.examples.compaction import compact
 from store.examples.private_bank import PrivateBank
-from store.examples.twins import TwinRule
 from store.people.secret import tenant_id
 from store.store import Memory as Store
 from understudy.processes.housekeeping import Chore, Housekeeper
-from understudy.settings.memory import ExampleSettings, MemorySettings, RequestTextSettings
+from understudy.settings.memory import MemorySettings
 from understudy.settings.private import PrivateSettings
-from understudy.setup.embedder import open_embedder
+from understudy.setup.examples import open_embedder
 
 log = structlog.get_logger(__name__)
 
 _MIB = 2**20
 _REPLAYS_KEPT_S = 90 * 86_400.0
+_PRIVATE_QUESTIONS_KEPT_S = 30 * 86_400.0
+"""How long questions of private tenants are kept aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,6 @@ class Memory:
         cls,
         settings: MemorySettings,
         *,
-        versions_kept: int = 20,
         scores: bool = False,
         private: PrivateSettings | None = None,
     ) -> Memory:
@@ -70,23 +70,20 @@ class Memory:
             # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
             embedder = None
             if settings.examples.enabled:
-                embedder = open_embedder(settings.examples.embedding, folder)
+                embedder = open_embedder(settings, folder)
                 closing.callback(embedder.close)
             store = Store.open(
                 folder,
                 exact_ttl_s=exact.ttl_s,
-                exact_memory_bytes=int(exact.memory_mib * _MIB),
                 exact_disk_bytes=int(exact.disk_mib * _MIB),
-                exact_max_entry_bytes=int(exact.max_entry_kib * 1024),
+                exact_max_entry_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
                 dimensions=embedder.dimensions if embedder else None,
                 embedding_version=embedder.version if embedder else "",
-                twin_rule=TwinRule(settings.examples.twin_similarity, settings.examples.twin_overlap),
-                versions_kept=versions_kept,
             )
             closing.callback(store.close)
             if private is not None:
                 make_private(store, private.tenants)
-            for worker in _workers(store, embedder, folder, settings, private or PrivateSettings(), scores):
+            for worker in _workers(store, embedder, folder, settings, scores):
                 worker.start()
                 closing.callback(worker.stop)
             return cls(
@@ -132,55 +129,48 @@ def _workers(
     embedder: Embedder | None,
     folder: Path,
     settings: MemorySettings,
-    private: PrivateSettings,
     scores: bool,
 ) -> Iterator[_Worker]:
     """What works on a store in the background."""
     if embedder is not None:
         yield Reembedder(store.examples, embedder, folder / "reembed.lock")
-    wanted = settings.examples.answer_vectors
-    if embedder is not None and scores and wanted.enabled:
-        yield AnswerEmbedder(
-            AnswerVectors(store.db),
-            embedder,
-            folder / "answers.lock",
-            max_characters=wanted.max_characters,
-            share=wanted.share,
-        )
-    yield Housekeeper(_chores(store, settings, private))
+    if embedder is not None and scores and settings.advanced.answer_vectors:
+        yield AnswerEmbedder(AnswerVectors(store.db), embedder, folder / "answers.lock")
+    yield Housekeeper(_chores(store, settings))
 
 
-def _chores(store: Store, settings: MemorySettings, private: PrivateSettings) -> list[Chore]:
-    examples = settings.examples
+def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
     kept_s = settings.requests_kept_days * 86_400
-    aside_s = private.kept_days * 86_400
     return [
         Chore("flush_example_uses", 10, store.examples.flush_uses),
         Chore("flush_answer_uses", 10, store.exact.flush_uses),
         Chore("trim_answers", 60, lambda: store.exact.trim(time.time())),
         Chore("trim_requests", 60, lambda: store.decisions.trim(time.time() - kept_s)),
-        Chore("trim_texts", 60, lambda: _trim_texts(store, settings.request_texts)),
+        Chore("trim_texts", 60, lambda: _trim_texts(store, settings)),
         Chore("trim_choices", 60, lambda: store.choices.trim(time.time() - kept_s)),
         Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
         Chore("trim_feedback", 60, lambda: store.feedback.trim(time.time() - kept_s)),
         Chore("trim_replays", 3600, lambda: store.replay.trim(time.time() - max(kept_s, _REPLAYS_KEPT_S))),
-        Chore("trim_private", 60, lambda: PrivateBank(store.db).trim(time.time() - aside_s)),
+        Chore(
+            "trim_private", 60, lambda: PrivateBank(store.db).trim(time.time() - _PRIVATE_QUESTIONS_KEPT_S)
+        ),
         Chore("sweep_artifacts", 3600, store.artifacts.sweep),
-        Chore("make_room", 60, lambda: _make_room(store, examples)),
-        Chore("compact", 3600, lambda: compact(store.db, keep_removals_s=examples.keep_removals_s)),
+        Chore("make_room", 60, lambda: _make_room(store, settings)),
+        Chore("compact", 3600, lambda: compact(store.db)),
     ]
 
 
-def _trim_texts(store: Store, settings: RequestTextSettings) -> None:
+def _trim_texts(store: Store, settings: MemorySettings) -> None:
     # Switched off, what was kept before goes at once.
-    kept_s = settings.kept_days * 86_400 if settings.enabled else 0.0
-    store.texts.trim(time.time() - kept_s, int(settings.max_mib * _MIB))
+    texts = settings.request_texts
+    kept_s = texts.kept_days * 86_400 if texts.enabled else 0.0
+    store.texts.trim(time.time() - kept_s, int(settings.advanced.texts_max_mib * _MIB))
 
 
-def _make_room(store: Store, settings: ExampleSettings) -> None:
-    max_bytes = int(settings.max_stored_mib * _MIB)
+def _make_room(store: Store, settings: MemorySettings) -> None:
+    max_examples, max_bytes = settings.examples.max_stored, int(settings.advanced.max_stored_mib * _MIB)
     for tenant in store.examples.tenants():
-        evicted = make_room(store.examples, tenant, max_examples=settings.max_stored, max_bytes=max_bytes)
+        evicted = make_room(store.examples, tenant, max_examples=max_examples, max_bytes=max_bytes)
         if evicted.examples:
             log.info(
                 "examples_evicted",

@@ -26,11 +26,12 @@ from store.examples.search import ExampleSearch
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import Example, Vector
 from store.store import Memory as Store
-from understudy.settings.config import Config, ModelSettings
+from understudy.settings.config import Config
+from understudy.settings.models import ModelSettings
 from understudy.settings.reach import out_of_reach
-from understudy.setup.admission import admission
 from understudy.setup.engines import Tenants, engines
-from understudy.setup.feedback import known_quality
+from understudy.setup.examples import admission
+from understudy.setup.outcomes import known_quality
 
 if TYPE_CHECKING:
     from router.embedding.embedder import Embedder
@@ -39,7 +40,7 @@ _MOST_TOKENS = 2048
 _ANSWER_WITHIN_S = 120.0
 
 
-class AdminHands:
+class OperatorActions:
     """Over the admin process's open store. `hands` is what the pages get; `aclose` ends what was opened."""
 
     def __init__(self, config: Config, store: Store) -> None:
@@ -59,7 +60,7 @@ class AdminHands:
             ask=self._ask if self._config.engines else None,
             embed=self._embed if keeps_examples else None,
             embedding_version=self._version,
-            admission=admission(memory.examples),
+            admission=admission(memory),
             lenders=lenders(self._config.sharing.grants, self._store.keys.tenant_named),
             dials={name: _dials(model) for name, model in self._config.models.items()},
             plan_replay=self._plan_replay if keeps_examples else None,
@@ -127,7 +128,7 @@ class AdminHands:
         return ExampleStore(
             bank=store.examples,
             find=self._example_of,
-            admission=admission(memory.examples),
+            admission=admission(memory),
             embedder=_Lazy(self),
             nearest=self._nearest,
             followed=lambda seq: None,
@@ -202,14 +203,14 @@ class AdminHands:
 
     def _opened(self) -> Embedder:
         from router.embedding.model import EmbeddingModelMissing
-        from understudy.setup.embedder import open_embedder
+        from understudy.setup.examples import open_embedder
 
         memory = self._config.memory
         assert memory is not None and memory.data_dir is not None
         with self._lock:
             if self._embedder is None:
                 try:
-                    self._embedder = open_embedder(memory.examples.embedding, memory.data_dir)
+                    self._embedder = open_embedder(memory, memory.data_dir)
                 except (EmbeddingModelMissing, OSError) as error:
                     raise NotDone(f"the embedding model cannot be opened: {error}") from error
             return self._embedder
@@ -225,7 +226,7 @@ def _dials(settings: ModelSettings) -> Dials:
     rule = settings.few_shot
     if settings.policy == "in_context":
         learned = settings.in_context
-        return Dials(learned.preference, rule.theta, rule.m, learned.examples.max_examples)
+        return Dials(learned.preference, rule.theta, rule.m, learned.max_examples)
     if settings.policy == "few_shot":
         return Dials(None, rule.theta, rule.m, rule.max_examples)
     return Dials()
@@ -234,7 +235,7 @@ def _dials(settings: ModelSettings) -> Dials:
 class _Lazy:
     """The embedder, opened when a correction needs it."""
 
-    def __init__(self, hands: AdminHands) -> None:
+    def __init__(self, hands: OperatorActions) -> None:
         self._hands = hands
 
     @property

@@ -20,6 +20,8 @@ from store.examples.answer_vectors import WaitingAnswer
 from store.jobs.exclusive import again_while_alone
 from store.records import Vector
 
+ANSWER_CHARACTERS = 400
+"""Answers are cut to this before they are embedded: more costs more and tells little."""
 log = structlog.get_logger(__name__)
 
 _PAGE = 50
@@ -43,7 +45,7 @@ class AnswerEmbedder:
         embedder: BlockingEmbedder,
         lock_file: Path,
         *,
-        max_characters: int,
+        max_characters: int = ANSWER_CHARACTERS,
         share: float = 0.1,
     ) -> None:
         """Answers are cut to `max_characters`: long ones cost most and tell little more. `share` of its time is spent, above
@@ -120,6 +122,6 @@ class AnswerEmbedder:
             log.warning("embedding_answer_failed", error=error, example=row.id)
 
 
-def version_of(embedding_version: str, max_characters: int) -> str:
+def version_of(embedding_version: str, max_characters: int = ANSWER_CHARACTERS) -> str:
     """The version of answers' vectors that an embedder of that version makes of answers cut so."""
     return f"{embedding_version}/answers:{max_characters}c"

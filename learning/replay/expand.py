@@ -23,7 +23,7 @@ from learning.replay.material import Engines, Material, request
 from learning.replay.variations import expansion_prompt, fit, read_variations
 from learning.replay.verdicts import Judge
 from router.digest import asked_under
-from store.admission.cutting import cut
+from store.admission.cutting import EMBEDDED_CHARACTERS, cut
 from store.examples.gains import vectors_of
 from store.examples.vectors import from_blob
 from store.examples.versions import add_variation
@@ -58,7 +58,7 @@ class Expand:
         duplicate_above: float = 0.95,
         drift_below: float = 0.4,
         max_tokens: int = 1024,
-        embedded_characters: int = 1500,
+        embedded_characters: int = EMBEDDED_CHARACTERS,
     ) -> None:
         """Similarities are cosines of questions: see learning.replay.variations.fit."""
         self._material = material

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from cronsim import CronSim
 
 _REPEATED_S = 2 * 3600.0
+WINDOW_S = 6 * 3600.0
+"""How long after its time a run may begin or go on; then the next is waited for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Row:
 class TrainingKnobs:
     """How training goes."""
 
-    half_life_s: float = 14 * 86400.0
+    half_life_s: float
     """Of a row's weight."""
     least_weight: float = 0.01
     """Rows that count less are left out."""
@@ -111,15 +111,14 @@ def train(
     rows: Sequence[Row],
     *,
     settings: BanditSettings,
+    knobs: TrainingKnobs,
     incumbent: bytes | None = None,
-    knobs: TrainingKnobs | None = None,
 ) -> Trained:
     """The better candidate of two, judged on the latest rows. Blocks: about 0.1 ms per row and pass.
 
     What the incumbent was taught already is not taught to it again. One that cannot be loaded, or was made for another
     embedder, counts as none. Raises NothingToLearn, BanditMissing.
     """
-    knobs = knobs or TrainingKnobs()
     usable = sorted((r for r in rows if _usable(r, settings)), key=lambda r: r.at_s)
     if not usable:
         raise NothingToLearn("no row can be trained on")

@@ -59,8 +59,8 @@ class Trainer(Protocol):
 class Pace:
     """How often and on how much to train."""
 
-    min_new_outcomes: int = 20
-    max_outcomes: int = 20_000
+    min_new_outcomes: int
+    max_outcomes: int
 
 
 class Learner:

@@ -24,6 +24,9 @@ from store.records import Vector
 
 Number = TypeVar("Number", int, float)
 
+UNFAMILIAR_PENALTY = 0.3
+"""Share of its expected quality that an engine other than the reference loses on a request like none before."""
+
 
 class NothingToChoose(Exception):
     """A situation without an engine. The request goes where the client asked."""
@@ -33,16 +36,15 @@ class NothingToChoose(Exception):
 class Knobs:
     """How the chooser explores, and how careful it is with what it does not know."""
 
-    gamma_scale: float = 10.0
+    gamma_scale: float
     """SquareCB: gamma = gamma_scale * learned^gamma_exponent. Larger explores less."""
+    least_probability: float
+    """Of every action while exploring; at most half of all probability goes to this."""
+    load: LoadKnobs
     gamma_exponent: float = 0.5
     gamma_most: float = 1000.0
     """So that a router that has learnt for a year still notices a change."""
-    least_probability: float = 0.01
-    """Of every action while exploring; at most half of all probability goes to this."""
-    unfamiliar_penalty: float = 0.3
-    """Share of its expected quality that an engine other than the reference loses on a request like none before."""
-    load: LoadKnobs = field(default_factory=LoadKnobs)
+    unfamiliar_penalty: float = UNFAMILIAR_PENALTY
     answer_tokens: int = 256
     """Expected length of an answer where the situation does not say."""
 
@@ -87,8 +89,8 @@ class _Priced:
 class Chooser:
     """Holds no state: the same situation, bandit and random numbers give the same choice."""
 
-    def __init__(self, knobs: Knobs | None = None) -> None:
-        self._knobs = knobs or Knobs()
+    def __init__(self, knobs: Knobs) -> None:
+        self._knobs = knobs
 
     def choose(self, situation: Situation, bandit: Bandit | None, rng: random.Random) -> Choice:
         """Weighs every action and draws one. Exactly one number is taken from `rng`.

@@ -28,9 +28,9 @@ class FloorSettings:
 
     x: float
     """Largest mean loss per request, 0 to 1, on the scale where the reference's own answers are 1."""
-    alpha: float = 0.05
+    alpha: float
     """Chance that the promise is ever broken."""
-    judged_share: float = 0.1
+    judged_share: float
     """No offloaded request is judged with a lower probability than this."""
     lag_requests: int = 100
     """Requests that may pass before a request's judgement, if there is one, has come in and changed the share."""

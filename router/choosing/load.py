@@ -33,8 +33,8 @@ class EngineState:
 class LoadKnobs:
     """`threshold`: use below which nothing changes. `strength`: reward a fully loaded reference loses at most."""
 
-    threshold: float = 0.7
-    strength: float = 0.6
+    threshold: float
+    strength: float
     cheap_share: float = 0.2
     """Of `strength`, what a free engine loses when it is loaded itself: it must be able to push back, but last."""
 

@@ -8,6 +8,9 @@ from typing import Protocol
 from router.plan import Candidate
 from store.records import Example, Vector
 
+NEIGHBOURS = 32
+"""Candidates fetched per request before they are filtered."""
+
 
 class Index(Protocol):
     """What is needed of store.examples.vector_index.TenantIndexes."""
@@ -42,7 +45,7 @@ class Retriever:
         index: Index,
         bank: Bank,
         *,
-        neighbours: int,
+        neighbours: int = NEIGHBOURS,
         floor: float = -1.0,
         enough: int | None = None,
         lenders: Mapping[str, Sequence[str]] | None = None,

@@ -53,6 +53,9 @@ HARM_BELIEVED = 0.5
 class Knobs:
     """What an example must add to be sent along."""
 
+    order: Order
+    """helpful_last: the most helpful next to the question. stable: those the engine keeps warm first, then by age, so that
+    an engine that caches prefixes meets the same prefix again when the same examples are chosen."""
     min_gain: float = 0.003
     """Expected quality that each further example must add, 0 to 1. Where none does, none is sent."""
     min_promise: float = 0.0
@@ -69,9 +72,6 @@ class Knobs:
     """How much of its help an exact duplicate of a chosen example loses, 0 to 1; 0 looks at no resemblance."""
     redundant_from: float = 0.9
     """Cosine of two questions from which they begin to count as duplicates; at 1 they are."""
-    order: Order = "helpful_last"
-    """helpful_last: the most helpful next to the question. stable: those the engine keeps warm first, then by age, so that
-    an engine that caches prefixes meets the same prefix again when the same examples are chosen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from router.plan import Ask, Attempt, Candidate, Plan
 from router.policies.nearest_examples import familiar, that_fit
 from router.policies.question import Embed, Looker
 from router.prompt import tokens_needed, with_examples
+from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
 
@@ -31,16 +32,16 @@ class Retrieve(Protocol):
 class Knobs:
     """theta: cosine from which a past request is near. m: near ones needed. The rest bounds what is sent along."""
 
-    theta: float = 0.8
-    m: int = 3
-    max_examples: int = 5
-    max_example_tokens: int = 2000
-    with_tools: bool = False
-    max_characters: int = 1500
-    retrieve_deadline_s: float = 0.05
-    same_names: bool = False
+    theta: float
+    m: int
+    max_examples: int
+    max_example_tokens: int
+    with_tools: bool
+    retrieve_deadline_s: float
+    same_names: bool
     """A neighbour that names other things is a look-alike, not a neighbour, however near: right for questions about facts,
     wrong for one task over ever-new texts."""
+    max_characters: int = EMBEDDED_CHARACTERS
 
 
 class FewShot:

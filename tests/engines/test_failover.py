@@ -11,12 +11,12 @@ import pytest
 
 from engines.errors import ConnectFailed, StreamBroken, TimedOut
 from engines.failover import Failover, Try
-from engines.guard import Limits
 from engines.openai_http import Timeouts
 from tests.engines.asking import closed_port, guarded, read, request
 from tests.flow.upstream import Call, Upstream
+from tests.knobs import limits
 
-ONCE = Limits(attempts=1)
+ONCE = limits(attempts=1)
 TOO_LONG = b'{"error":{"message":"This model\'s maximum context length is 8192 tokens","code":"context_length_exceeded"}}'
 
 

@@ -43,9 +43,10 @@ async def stage(data: Path, score: int, *, near_misses: bool = True) -> AsyncIte
             "memory": {
                 "data_dir": str(data),
                 "exact": {"enabled": False},
-                "semantic_reuse": {"deltas": {"default": 0.2}, "deadline_ms": 10_000},
+                "semantic_reuse": {"deltas": {"default": 0.2}},
+                "advanced": {"reuse_deadline_ms": 10_000},
             },
-            "replay": {"judge": "judge", "near_misses": near_misses},
+            "replay": {"judge": "judge", "advanced": {"near_misses": near_misses}},
         }
         async with line(config) as gate:
             yield gate, judge

@@ -14,10 +14,8 @@ from gateway.door import Door
 from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.keys import Anybody
-from gateway.server import serve
+from gateway.server import ServerLimits, serve
 from understudy.processes.run import bind
-from understudy.settings.config import Listen
-from understudy.setup.server import server_limits
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -37,12 +35,18 @@ class OneHandler:
 @asynccontextmanager
 async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
     """The port on which `handler` answers."""
-    settings = Listen(**{"grace_s": 0.5, **listen})
+    limits = ServerLimits(**{"max_json_bytes": 2**25, "max_header_bytes": 2**15, "grace_s": 0.5, **listen})
     with bind("127.0.0.1", 0) as sock:
         stop, listening = asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(
-                serve(handler, server_limits(settings), sock=sock, stop=stop, listening=listening.set)
+                serve(
+                    handler,
+                    limits,
+                    sock=sock,
+                    stop=stop,
+                    listening=listening.set,
+                )
             )
             await listening.wait()
             try:

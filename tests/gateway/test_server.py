@@ -37,7 +37,7 @@ async def test_what_the_parser_refuses_is_answered_in_openai_shape(
 
 
 async def test_the_header_limit_is_configured() -> None:
-    async with served(echo, max_header_kib=1) as port:
+    async with served(echo, max_header_bytes=1024) as port:
         assert (await exchange(port, get("/x", "X-Long: " + "a" * 2000))).startswith(b"HTTP/1.0 431")
         assert (await exchange(port, get("/x", "X-Long: " + "a" * 900))).startswith(b"HTTP/1.1 200")
 

@@ -11,7 +11,7 @@ import pytest
 from admin.hands import NotDone, Verdict
 from store.store import Memory
 from tests.admin.site import ENGINES
-from understudy.operator_actions import AdminHands
+from understudy.operator_actions import OperatorActions
 from understudy.settings.file import parse_config
 
 
@@ -22,9 +22,9 @@ def store(tmp_path: Path) -> Iterator[Memory]:
     opened.close()
 
 
-def made(store: Memory, **changes: Any) -> AdminHands:
+def made(store: Memory, **changes: Any) -> OperatorActions:
     memory = {"data_dir": str(store.db.path.parent), **changes.pop("memory", {})}
-    return AdminHands(parse_config({**ENGINES, "memory": memory, **changes}), store)
+    return OperatorActions(parse_config({**ENGINES, "memory": memory, **changes}), store)
 
 
 def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: Memory) -> None:
@@ -62,7 +62,7 @@ async def test_an_engine_that_does_not_exist_is_named_and_one_that_does_is_close
 def test_texts_are_embedded_with_the_model_that_is_opened_on_demand(store: Memory) -> None:
     from tests.flow.line import MODELS
 
-    hands = made(store, memory={"examples": {"embedding": {"cache_dir": str(MODELS)}}}).hands()
+    hands = made(store, memory={"advanced": {"embedding_cache_dir": str(MODELS)}}).hands()
     assert hands.embed is not None
     one, two = hands.embed("hidden files on Linux"), hands.embed("files that are hidden in Linux")
     assert float(one @ two) > 0.8 and hands.embedding_version()

@@ -29,8 +29,10 @@ def settings(*, warm: bool) -> dict[str, Any]:
             "enabled": True,
             "judge": "large",
             "cron": "0 0 29 2 *",
-            "off_peak": {"calm_s": 0},
-            "kv_plan": {"engines": {"small": room}, "every_s": 0.5, "warm": warm},
+            "advanced": {
+                "calm_s": 0,
+                "kv_plan": {"engines": {"small": room}, "every_s": 0.5, "warm": warm},
+            },
         },
     }
 
@@ -39,8 +41,8 @@ def test_what_is_planned_is_cached_before_it_is_asked_for(open_guide: Opener, tm
     cached = {}
     for number, warm in enumerate((True, False)):
         model = copy.deepcopy(STILL)
-        model["in_context"]["examples"] |= {"order": "stable"} | EVERY
-        guide = open_guide(settings(warm=warm), **model)
+        model["advanced"] |= {"example_order": "stable"}
+        guide = open_guide(settings(warm=warm), EVERY, **model)
         store = Store.open(tmp_path / f"gateway{number}" / "data")
         try:
             _used_yesterday(guide, store)

@@ -110,10 +110,10 @@ def _run(
     tell: bool,
 ) -> None:
     config = _config(config_path)
-    max_usd = config.replay.budget.usd if budget_usd is None else budget_usd
+    max_usd = config.replay.max_run_usd if budget_usd is None else budget_usd
     try:
         reference = engine or reference_of(config)
-        writes = generator or config.replay.generator or reference
+        writes = generator or config.replay.advanced.generator or reference
         check_reach(config, reference, writes)
         release, written = asyncio.run(_built(config, name, reference, writes, max_usd, tell=tell))
     except (CannotBuild, PromiseSpent, NothingToTell, AccountingMissing, NoSuchTenant, NotAlone) as error:
@@ -167,9 +167,9 @@ def _row(config: Config, bank: PrivateBank, tenant: str) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "releases": len(releases),
-        "epsilon_spent": epsilon_of(spent(releases), config.private.delta),
+        "epsilon_spent": epsilon_of(spent(releases), config.private.advanced.delta),
         "epsilon": config.private.epsilon,
-        "delta": config.private.delta,
+        "delta": config.private.advanced.delta,
         "rho": spent(releases).rho,
         "questions": questions,
         "contributors": contributors,

@@ -161,11 +161,13 @@ def stop(data: Path, run: int) -> None:
 
 
 def _budget(config: Config, usd: float | None, tokens: int | None, minutes: float | None) -> ReplayBudget:
-    given = config.replay.budget
+    from understudy.setup.replay import budget_of
+
+    given = budget_of(config)
     return ReplayBudget(
         given.usd if usd is None else usd,
         given.tokens if tokens is None else tokens,
-        60 * (given.minutes if minutes is None else minutes),
+        given.seconds if minutes is None else 60 * minutes,
     )
 
 

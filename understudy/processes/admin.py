@@ -54,7 +54,7 @@ def _chores(sources: Sources, settings: AdminSettings) -> list[Chore]:
 
     def trim() -> None:
         sources.rollups.trim(time.time()).result(60)
-        sources.audit.trim(time.time() - settings.audit_days * 86_400).result(60)
+        sources.audit.trim(time.time() - settings.advanced.audit_days * 86_400).result(60)
 
     return [Chore("add_up", _ADD_UP_EVERY_S, add_up), Chore("trim", _TRIM_EVERY_S, trim)]
 

@@ -162,9 +162,9 @@ def _run_worker(config: Config, sock: socket.socket) -> int:
 
 
 async def _serve(config: Config, sock: socket.socket) -> None:
-    from gateway.server import serve, stop_on_signals
+    from gateway.server import ServerLimits, serve, stop_on_signals
     from understudy.build import Gateway
-    from understudy.setup.server import server_limits
+    from understudy.settings.knobs import knobs_of
 
     stop = asyncio.Event()
     stop_on_signals(stop)
@@ -177,13 +177,14 @@ async def _serve(config: Config, sock: socket.socket) -> None:
         log.info(
             "listening",
             url=f"http://{where}:{port}",
-            prefixes=list(config.listen.prefixes),
+            prefixes=list(config.listen.advanced.prefixes),
             pid=os.getpid(),
         )
 
     try:
         gateway.start()
-        await serve(gateway.handle, server_limits(config.listen), sock=sock, stop=stop, listening=listening)
+        limits = knobs_of(ServerLimits, config.listen, config.listen.advanced)
+        await serve(gateway.handle, limits, sock=sock, stop=stop, listening=listening)
     finally:
         await gateway.aclose()
         log.info("stopped", threads=threading.active_count())

@@ -7,16 +7,11 @@ from pydantic import Field
 from understudy.settings.group import Settings
 
 
-class PrivateSettings(Settings):
-    """Private banks (see docs/private-bank.md)."""
+class PrivateAdvanced(Settings):
+    """Less common settings of private banks."""
 
-    tenants: tuple[str, ...] = Field(
-        (),
-        description="Tenants whose bank holds synthetic examples only: names as in `keys create`, or id:HEX.",
-    )
-    epsilon: float = Field(4, gt=0, le=50, description="Promised to each contributor, all releases together.")
     delta: float = Field(
-        1e-6, gt=0, le=1e-3, description="The same; far below one in the number of contributors."
+        1e-6, gt=0, le=1e-3, description="Delta of the promise; far below one in the number of contributors."
     )
     releases: int = Field(
         4, ge=1, le=1000, description="Releases the promise is divided into; then it is spent."
@@ -26,8 +21,16 @@ class PrivateSettings(Settings):
     )
     words: int = Field(8, ge=1, le=100, description="Words a contributor counts for in each of them at most.")
     planes: int = Field(4, ge=0, le=12, description="Random planes that divide questions: 2^planes topics.")
-    least_words: int = Field(
-        3, ge=1, description="Words that must be told of a topic before it is asked about."
+
+
+class PrivateSettings(Settings):
+    """Private banks (see docs/private-bank.md)."""
+
+    tenants: tuple[str, ...] = Field(
+        (),
+        description="Tenants whose bank holds synthetic examples only: names as in `keys create`, or id:HEX.",
     )
-    questions: int = Field(5, ge=1, le=50, description="Questions written per topic and release.")
-    kept_days: float = Field(30, gt=0, description="How long questions are kept aside.")
+    epsilon: float = Field(
+        4, gt=0, le=50, description="Epsilon promised to each contributor, all releases together."
+    )
+    advanced: PrivateAdvanced = Field(PrivateAdvanced(), description="Less common settings.")

@@ -35,20 +35,20 @@ def replay_out_of_reach(config: Config) -> str | None:
 
 def _asked_by_replay(config: Config) -> Iterator[tuple[str, str]]:
     """(setting, engine), as understudy.setup.replay and learning.replay.material choose them."""
-    replay = config.replay
+    replay, advanced = config.replay, config.replay.advanced
     if replay.judge is not None:
         yield "replay.judge", replay.judge
     elif config.judging is not None:
         yield "judging.engine", config.judging.engine
-    if replay.engine is not None:
-        yield "replay.engine", replay.engine
-    if replay.generator is not None:
-        yield "replay.generator", replay.generator
+    if advanced.engine is not None:
+        yield "replay.advanced.engine", advanced.engine
+    if advanced.generator is not None:
+        yield "replay.advanced.generator", advanced.generator
     for name, model in config.models.items():
-        reference = replay.engine or model.engines[-1]
+        reference = advanced.engine or model.engines[-1]
         yield f"models.{name}.engines", reference
         alone = next((each for each in model.engines if each != reference), None)
-        if alone is not None and replay.expand.enabled:
+        if alone is not None and advanced.expand:
             # Asked what it says without help.
             yield f"models.{name}.engines", alone
-    yield from (("replay.kv_plan.engines", name) for name in replay.kv_plan.engines)
+    yield from (("replay.advanced.kv_plan.engines", name) for name in advanced.kv_plan.engines)

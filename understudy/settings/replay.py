@@ -24,36 +24,6 @@ def time_zone(name: str) -> tzinfo:
         ) from error
 
 
-class OffPeakSettings(Settings):
-    """How quiet is quiet enough (see docs/off-peak.md)."""
-
-    weeks: int = Field(4, ge=1, le=26, description="Weeks of requests from which a usual week is learnt.")
-    quiet_share: float = Field(
-        0.25, gt=0, le=1, description="Share of a usual week's hours that counts as quiet: the quietest ones."
-    )
-    min_in_flight: int = Field(
-        2, ge=0, description="Requests in flight that never pause replay, whatever was learnt: the floor."
-    )
-    max_in_flight: int | None = Field(
-        None,
-        ge=0,
-        description="Requests in flight that always pause replay; null leaves it to what is learnt.",
-    )
-    calm_s: float = Field(
-        10, ge=0, description="How long it must have been quiet before replay goes on after a pause."
-    )
-
-
-class ReplayBudgetSettings(Settings):
-    """What one run may spend, at most; it ends with the first of these that is used up."""
-
-    usd: float = Field(1, ge=0, description="US dollars.")
-    tokens: int = Field(1_000_000, ge=0, description="Tokens, prompts and answers together.")
-    minutes: float = Field(
-        120, gt=0, description="Minutes of engines' time: its requests' latencies added up; pauses are free."
-    )
-
-
 class KvPlanEngineSettings(Settings):
     """What an engine can keep warm."""
 
@@ -79,26 +49,54 @@ class KvPlanSettings(Settings):
     engines: dict[str, KvPlanEngineSettings] = Field(
         {}, description="Engine name to what it can keep warm; engines not named keep nothing on purpose."
     )
-    every_s: float = Field(600, gt=0, description="How often the plan is made anew.")
+    every_s: float = Field(600, gt=0, description="Interval at which the plan is made anew.")
     warm: bool = Field(
         True, description="Ask planned prefixes with max_tokens=1 while off-peak, where engines allow it."
     )
 
 
-class ExpandSettings(Settings):
-    """Variations of requests, where nothing near is in the bank."""
+class ReplayAdvanced(Settings):
+    """Less common settings of replay."""
 
-    enabled: bool = Field(True, description="Off only betters what is there.")
+    min_in_flight: int = Field(
+        2,
+        ge=0,
+        description="Requests in flight that never pause replay, whatever was learnt of usual traffic.",
+    )
+    max_in_flight: int | None = Field(
+        None,
+        ge=0,
+        description="Requests in flight that always pause replay; null leaves it to what is learnt.",
+    )
+    calm_s: float = Field(
+        10, ge=0, description="How long it must have been quiet before replay goes on after a pause."
+    )
+    max_run_tokens: int = Field(
+        1_000_000, ge=0, description="Most tokens one run may spend, prompts and answers together."
+    )
+    max_run_minutes: float = Field(
+        120,
+        gt=0,
+        description="Most minutes of engines' time one run may take: its requests' latencies added up.",
+    )
+    engine: str | None = Field(
+        None, description="Engine that answers anew; null: the reference of the model an example came by."
+    )
+    generator: str | None = Field(
+        None, description="Engine that writes new questions; null: the model's reference engine."
+    )
+    samples: int = Field(
+        3, ge=1, le=16, description="Answers asked of the reference engine per example; the best stays."
+    )
+    temperature: float = Field(0.8, ge=0, le=2, description="Temperature with which they are sampled.")
+    max_tokens: int = Field(1024, ge=16, description="Longest answer it asks for, in tokens.")
+    in_flight: int = Field(4, ge=1, le=64, description="Examples worked on at once.")
+    expand: bool = Field(True, description="Whether to write new examples where there are few.")
     variations: int = Field(3, ge=1, le=10, description="New questions asked for per example.")
-    thin_below: float = Field(
-        0.8, ge=0, le=1, description="An example whose nearest neighbour is less similar stands alone."
+    near_misses: bool = Field(
+        False, description="Whether to judge pairs that were nearly reused, and reuse those that pass."
     )
-    duplicate_above: float = Field(
-        0.95, ge=0, le=1, description="A variation this near to what is there is not answered."
-    )
-    drift_below: float = Field(
-        0.4, ge=0, le=1, description="What is less similar than this to an example is about something else."
-    )
+    kv_plan: KvPlanSettings = Field(KvPlanSettings(), description="Prefixes that engines keep warm.")
 
 
 class ReplaySettings(Settings):
@@ -110,37 +108,9 @@ class ReplaySettings(Settings):
         description="When a run begins, as in crontab(5); null: daily, in the hour that is usually quietest.",
     )
     time_zone: str = Field("UTC", description="Of the cron expression and of usual weeks, e.g. Europe/Rome.")
-    window_h: float = Field(
-        6,
-        gt=0,
-        le=24,
-        description="How long after its time a run may begin or go on; then the next is waited for.",
-    )
-    off_peak: OffPeakSettings = Field(OffPeakSettings(), description="How quiet is quiet enough.")
-    budget: ReplayBudgetSettings = Field(ReplayBudgetSettings(), description="What one run may spend.")
-    samples: int = Field(
-        3, ge=1, le=16, description="Answers asked of the reference engine per example; the best stays."
-    )
-    temperature: float = Field(0.8, ge=0, le=2, description="With which they are sampled.")
+    max_run_usd: float = Field(1, ge=0, description="Most US dollars one run may spend.")
     judge: str | None = Field(None, description="Engine that compares answers; null: judging.engine.")
-    generator: str | None = Field(
-        None, description="Engine that writes new questions; null: the model's reference engine."
-    )
-    engine: str | None = Field(
-        None, description="Engine that answers anew; null: the reference of the model an example came by."
-    )
-    votes: int = Field(2, ge=1, le=8, description="Verdicts per order of each comparison.")
-    max_tokens: int = Field(1024, ge=16, description="Longest answer it asks for, in tokens.")
-    in_flight: int = Field(4, ge=1, le=64, description="Examples worked on at once.")
-    again_after_h: float = Field(
-        168, ge=0, description="How long an example that was replayed is left alone."
-    )
-    most_steps: int = Field(2000, ge=1, description="Most examples one run takes up.")
-    expand: ExpandSettings = Field(ExpandSettings(), description="Writing new examples where there are few.")
-    near_misses: bool = Field(
-        False, description="Judge pairs that were nearly reused, and reuse those that pass."
-    )
-    kv_plan: KvPlanSettings = Field(KvPlanSettings(), description="Prefixes that engines keep warm.")
+    advanced: ReplayAdvanced = Field(ReplayAdvanced(), description="Less common settings.")
 
     @field_validator("time_zone")
     @classmethod

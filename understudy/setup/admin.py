@@ -12,18 +12,19 @@ from admin.app import AdminApp, Options
 from admin.hands import Hands
 from admin.pages import PAGES
 from admin.sources import EngineFacts, Given, ReplayFacts, ServedFacts, Sources
+from learning.replay.schedule import WINDOW_S
 from store.decisions.outcome_sums import OutcomeSums
 from store.decisions.rollups import RequestRollups
 from store.jobs.engine_states import EngineStates
-from store.jobs.replay_records import ReplayBudget
 from store.learned.quality_floors import QualityFloors
 from store.people.audit_log import AuditLog
 from store.people.operators import AdminUsers
 from store.people.sessions import AdminSessions
 from store.store import Memory as Store
-from understudy.operator_actions import AdminHands
+from understudy.operator_actions import OperatorActions
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
+from understudy.setup.replay import budget_of
 
 log = structlog.get_logger(__name__)
 
@@ -35,9 +36,9 @@ def admin(
     """The application over the open store, which is closed again. Raises what opening a store raises."""
     memory = config.memory
     assert memory is not None and memory.data_dir is not None, "admin_wanted"
-    store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
+    store = Store.open(memory.data_dir)
     try:
-        hands = AdminHands(config, store)
+        hands = OperatorActions(config, store)
         made = sources(config, store, gateway_url, config_file, hands.hands())
         app = AdminApp(
             PAGES,
@@ -65,7 +66,7 @@ def sources(
     hands: Hands | None = None,
 ) -> Sources:
     """What the pages of this configuration are made from."""
-    settings = config.admin
+    settings = config.admin.advanced
     effective = EffectiveSettings(config, config_file)
     return Sources(
         store,
@@ -102,9 +103,9 @@ def _replay(config: Config) -> ReplayFacts:
     when = f"at {settings.cron!r}" if settings.cron else "in the hour that is usually quietest"
     return ReplayFacts(
         settings.enabled and not lacks,
-        f"It runs by itself {when} ({settings.time_zone}), for at most {settings.window_h:g} hours, while traffic is low.",
+        f"It runs by itself {when} ({settings.time_zone}), for at most {WINDOW_S / 3600:g} hours, while traffic is low.",
         lacks,
-        ReplayBudget(settings.budget.usd, settings.budget.tokens, settings.budget.minutes * 60),
+        budget_of(config),
     )
 
 
@@ -124,5 +125,10 @@ def _engine(config: Config, name: str) -> EngineFacts:
 
 def _model(config: Config, name: str) -> ServedFacts:
     settings = config.models[name]
-    floor = settings.in_context.quality_floor
-    return ServedFacts(name, settings.engines, settings.policy, floor.max_loss, floor.confidence)
+    return ServedFacts(
+        name,
+        settings.engines,
+        settings.policy,
+        settings.in_context.max_loss,
+        settings.advanced.floor_confidence,
+    )

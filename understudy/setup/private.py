@@ -11,7 +11,7 @@ from learning.private.build import Mechanism, PrivateBuilder, PrivateWriter
 from learning.private.words import Bounds
 from router.digest import NO_INSTRUCTIONS, asked_under
 from router.examples.rarity import Rarity
-from store.admission.cutting import cut
+from store.admission.cutting import EMBEDDED_CHARACTERS, cut
 from store.examples.private_bank import PrivateBank
 from store.records import Vector
 from store.sqlite.power_cut import sync_log
@@ -19,8 +19,12 @@ from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import out_of_reach
-from understudy.setup.admission import admission
+from understudy.setup.examples import admission
 
+_LEAST_WORDS = 3
+"""Words that must be told of a topic before it is asked about."""
+_QUESTIONS = 5
+"""Written per topic and release."""
 _COMMON_BELOW = 0.5
 """Rarity of a word that says nothing of a subject: the hundred or two that are in every text."""
 
@@ -31,12 +35,13 @@ class CannotBuild(Exception):
 
 def mechanism(settings: PrivateSettings) -> Mechanism:
     """What the settings promise and tell."""
+    advanced = settings.advanced
     return Mechanism(
-        Promise(settings.epsilon, settings.delta),
-        settings.releases,
-        Bounds(settings.cells, settings.words),
-        settings.planes,
-        settings.least_words,
+        Promise(settings.epsilon, advanced.delta),
+        advanced.releases,
+        Bounds(advanced.cells, advanced.words),
+        advanced.planes,
+        _LEAST_WORDS,
     )
 
 
@@ -48,7 +53,7 @@ def builder(config: Config, memory: Memory) -> PrivateBuilder:
     return PrivateBuilder(
         PrivateBank(memory.store.db),
         mechanism(config.private),
-        _embed(config, memory),
+        _embed(memory),
         _is_common(Rarity.read(embedder.tokenizer_file)),
         embedder.dimensions,
         lambda: sync_log(memory.store.db),
@@ -68,22 +73,22 @@ def writer(
     return PrivateWriter(
         PrivateBank(store.db),
         store.examples,
-        admission(config.memory.examples),
+        admission(config.memory),
         engines[generator],
         engines[reference],
-        _embed(config, memory),
+        _embed(memory),
         memory.embedder.version,
         store.indexes.nearest,
         _fields,
         book=store.replay.side_costs.book,
-        count=config.private.questions,
+        count=_QUESTIONS,
     )
 
 
 def reference_of(config: Config) -> str:
     """The engine whose answers become examples. Raises CannotBuild where that is not one."""
-    if config.replay.engine is not None:
-        return config.replay.engine
+    if config.replay.advanced.engine is not None:
+        return config.replay.advanced.engine
     references = {model.engines[-1] for model in config.models.values()}
     if len(references) != 1:
         raise CannotBuild("models have several reference engines, or none: name one with --engine")
@@ -96,10 +101,10 @@ def check_reach(config: Config, *engines: str) -> None:
         raise CannotBuild(beyond)
 
 
-def _embed(config: Config, memory: Memory) -> Callable[[str], Vector]:
-    assert config.memory is not None and memory.embedder is not None
-    characters, embedder = config.memory.examples.embedding.max_characters, memory.embedder
-    return lambda text: embedder.embed_blocking(cut(text, characters))
+def _embed(memory: Memory) -> Callable[[str], Vector]:
+    embedder = memory.embedder
+    assert embedder is not None
+    return lambda text: embedder.embed_blocking(cut(text, EMBEDDED_CHARACTERS))
 
 
 def _is_common(rarity: Rarity) -> Callable[[str], bool]:

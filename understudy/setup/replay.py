@@ -9,7 +9,6 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
-from learning.outcomes.judge import TIE_BAND
 from learning.replay.candidates import Candidates, Scope
 from learning.replay.distil import Distil
 from learning.replay.expand import Expand
@@ -23,11 +22,16 @@ from store.examples.twins import TwinRule
 from store.jobs.replay_records import ReplayBudget
 from understudy.memory import Memory
 from understudy.settings.config import Config
+from understudy.settings.learning import JudgingAdvanced
 from understudy.settings.reach import replay_out_of_reach
-from understudy.setup.admission import admission
 from understudy.setup.engines import Tenants, engines
+from understudy.setup.examples import admission
 
 LOCK_FILE = "replay.lock"
+_MOST_STEPS = 2000
+"""Most examples one run takes up."""
+_THIN_BELOW = 0.8
+"""An example whose nearest neighbour is less similar stands alone."""
 
 
 class CannotReplay(Exception):
@@ -41,34 +45,32 @@ def replay(
     registry: CollectorRegistry,
 ) -> Replay:
     """Over an open memory with an embedder. Raises CannotReplay."""
-    remembered, settings, judging = config.memory, config.replay, config.judging
+    remembered, settings, judging = config.memory, config.replay.advanced, config.judging
     if remembered is None or memory.embedder is None or memory.store.indexes is None:
         raise CannotReplay(
             "there are no examples to replay: set `memory`, with examples.enabled and a data_dir"
         )
-    judge_name = settings.judge or (judging.engine if judging else None)
+    judge_name = config.replay.judge or (judging.engine if judging else None)
     if judge_name is None:
         raise CannotReplay("nobody can judge: set replay.judge, or `judging`")
     if not config.models and settings.engine is None:
-        raise CannotReplay("nobody can answer: set `models`, or replay.engine")
-    examples = remembered.examples
+        raise CannotReplay("nobody can answer: set `models`, or replay.advanced.engine")
+    how = judging.advanced if judging else JudgingAdvanced()
     judge = Judge(
         engines[judge_name],
-        votes=settings.votes,
-        tie=judging.tie if judging else TIE_BAND,
-        verdict_tokens=judging.verdict_tokens if judging else 300,
-        fields=judging.judge_fields if judging else {},
+        verdict_tokens=how.verdict_tokens,
+        fields=how.judge_fields,
     )
     material = Material(
         memory.store,
         engines,
         [model.engines for model in config.models.values()],
-        admission(examples),
-        TwinRule(examples.twin_similarity, examples.twin_overlap),
+        admission(remembered),
+        TwinRule(),
         engine=settings.engine,
         generator=settings.generator,
     )
-    jobs, expand = memory.store.replay, settings.expand
+    jobs = memory.store.replay
     distil = Distil(
         material,
         jobs,
@@ -82,20 +84,14 @@ def replay(
         jobs,
         judge,
         memory.embedder,
-        variations=expand.variations,
-        duplicate_above=expand.duplicate_above,
-        drift_below=expand.drift_below,
+        variations=settings.variations,
         max_tokens=settings.max_tokens,
-        embedded_characters=examples.embedding.max_characters,
     )
-    pause_above = judging.pause_above if judging else 0.8
     scope = Scope(
-        most=settings.most_steps,
+        most=_MOST_STEPS,
         samples=settings.samples,
-        variations=expand.variations,
-        expand=expand.enabled,
-        again_after_s=settings.again_after_h * 3600,
-        related_above=expand.drift_below,
+        variations=settings.variations,
+        expand=settings.expand,
     )
     assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
     return Replay(
@@ -107,18 +103,17 @@ def replay(
             ReplayMetrics(registry),
             order=partial(Order, memory.store),
             in_flight=settings.in_flight,
-            pause_above=pause_above,
         ),
         remembered.data_dir / LOCK_FILE,
-        thin_below=expand.thin_below,
-        most_steps=settings.most_steps,
+        thin_below=_THIN_BELOW,
+        most_steps=_MOST_STEPS,
     )
 
 
 def budget_of(config: Config) -> ReplayBudget:
     """What the settings let one run spend."""
-    budget = config.replay.budget
-    return ReplayBudget(budget.usd, budget.tokens, budget.minutes * 60)
+    advanced = config.replay.advanced
+    return ReplayBudget(config.replay.max_run_usd, advanced.max_run_tokens, advanced.max_run_minutes * 60)
 
 
 @asynccontextmanager
@@ -132,7 +127,7 @@ async def opened(config: Config, registry: CollectorRegistry | None = None) -> A
     beyond = replay_out_of_reach(config)
     if beyond is not None:
         raise CannotReplay(beyond)
-    memory = Memory.open(config.memory, versions_kept=config.learning.versions_kept)
+    memory = Memory.open(config.memory)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
     try:
         yield replay(config, memory, made, registry or CollectorRegistry())

@@ -24,7 +24,7 @@ from learning.replay.off_peak import UsualWeek, usual_week
 from learning.replay.off_peak_gate import OffPeakGate, Quiet
 from learning.replay.replay import Replay
 from learning.replay.replayer import Replayer
-from learning.replay.schedule import Schedule
+from learning.replay.schedule import WINDOW_S, Schedule
 from router.digest import NO_INSTRUCTIONS, asked_under, scope_of
 from store.decisions.hourly_load import HOUR_S, first_request_s, hourly_load
 from store.examples.instructions import instructions_of
@@ -34,7 +34,7 @@ from store.records import Example
 from store.sqlite.database import Database
 from understudy.memory import Memory
 from understudy.settings.config import Config
-from understudy.settings.replay import KvPlanEngineSettings, OffPeakSettings, time_zone
+from understudy.settings.replay import KvPlanEngineSettings, ReplayAdvanced, time_zone
 from understudy.setup.engines import Tenants, engines
 from understudy.setup.replay import CannotReplay, budget_of, replay
 
@@ -42,6 +42,10 @@ log = structlog.get_logger(__name__)
 
 _LEARN_AGAIN_S = 3600.0
 _WEEK_S = 7 * 24 * 3600
+_WEEKS = 4
+"""Weeks of requests from which a usual week is learnt."""
+_QUIET_SHARE = 0.25
+"""Share of a usual week's hours that counts as quiet: the quietest ones."""
 _NO_SCOPE = scope_of(NO_INSTRUCTIONS)
 
 
@@ -55,7 +59,7 @@ async def replayer(config: Config) -> AsyncIterator[list[Coroutine[Any, Any, Non
         "checked by understudy.settings.config"
     )
     folder = config.memory.data_dir
-    memory = await asyncio.to_thread(Memory.open, config.memory, versions_kept=config.learning.versions_kept)
+    memory = await asyncio.to_thread(Memory.open, config.memory)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
     registry = CollectorRegistry()
     try:
@@ -70,9 +74,9 @@ def _parts(
     config: Config, folder: Path, memory: Memory, made: Mapping[str, Engine], registry: CollectorRegistry
 ) -> list[Coroutine[Any, Any, None]]:
     settings = config.replay
-    quiet = Quiet(settings.off_peak.min_in_flight, settings.off_peak.calm_s)
+    quiet = Quiet(settings.advanced.min_in_flight, settings.advanced.calm_s)
     gate = OffPeakGate(lambda: live_load(folder), quiet)
-    habits = Habits(memory.store.db, settings.off_peak, time_zone(settings.time_zone), quiet)
+    habits = Habits(memory.store.db, settings.advanced, time_zone(settings.time_zone), quiet)
     parts: list[Coroutine[Any, Any, None]] = [gate.watch(), habits.keep_learning()]
     try:
         whole = replay(config, memory, made, registry)
@@ -82,7 +86,7 @@ def _parts(
         schedule = Schedule(
             settings.cron,
             habits.zone,
-            settings.window_h * 3600,
+            WINDOW_S,
             lambda weekday: habits.week.quietest_hour(weekday),
         )
         takes_up = Replayer(
@@ -105,7 +109,7 @@ async def _carry_out(whole: Replay, run_id: int, may_go_on: MayGoOn) -> ReplayRu
 
 
 def _rooms(config: Config) -> dict[str, Room]:
-    plan = config.replay.kv_plan
+    plan = config.replay.advanced.kv_plan
     rooms = {}
     for name, settings in plan.engines.items():
         try:
@@ -138,7 +142,7 @@ def _kv_planner(
         rooms,
         fields_of,
         gate.may_go_on,
-        config.replay.kv_plan.every_s,
+        config.replay.advanced.kv_plan.every_s,
         metrics,
     )
 
@@ -146,9 +150,9 @@ def _kv_planner(
 class Habits:
     """Learns, again every hour, what a usual week looks like, and sets the gate's limit by it."""
 
-    def __init__(self, db: Database, settings: OffPeakSettings, zone: tzinfo, quiet: Quiet) -> None:
+    def __init__(self, db: Database, settings: ReplayAdvanced, zone: tzinfo, quiet: Quiet) -> None:
         self.zone = zone
-        self.week = usual_week({}, first_hour=0, end_hour=0, zone=zone, quiet_share=settings.quiet_share)
+        self.week = usual_week({}, first_hour=0, end_hour=0, zone=zone, quiet_share=_QUIET_SHARE)
         self._db = db
         self._settings = settings
         self._quiet = quiet
@@ -167,9 +171,7 @@ class Habits:
         """Learn from the whole hours of the last weeks, the first one on record left out: it may have begun in its midst."""
         settings = self._settings
         began_s = first_request_s(self._db)
-        first = math.ceil(
-            max(now_s - settings.weeks * _WEEK_S, now_s if began_s is None else began_s) / HOUR_S
-        )
+        first = math.ceil(max(now_s - _WEEKS * _WEEK_S, now_s if began_s is None else began_s) / HOUR_S)
         end = int(now_s // HOUR_S)
         hours = hourly_load(self._db, since_s=first * HOUR_S, until_s=end * HOUR_S)
         self.week = usual_week(
@@ -177,7 +179,7 @@ class Habits:
             first_hour=first,
             end_hour=end,
             zone=self.zone,
-            quiet_share=settings.quiet_share,
+            quiet_share=_QUIET_SHARE,
         )
         limit = max(settings.min_in_flight, self.week.limit)
         if settings.max_in_flight is not None:
@@ -196,7 +198,7 @@ def room(name: str, settings: KvPlanEngineSettings, *, warm: bool) -> Room:
     """From the settings. Raises ValueError, naming the setting, where nobody says how large keys and values are."""
     size = settings.bytes_per_token
     if size is None:
-        where = f"replay.kv_plan.engines.{name}"
+        where = f"replay.advanced.kv_plan.engines.{name}"
         if settings.model_dir is None:
             raise ValueError(f"{where}: set bytes_per_token, or model_dir")
         try:

@@ -21,6 +21,7 @@ from store.answers.semantic_entries import SemanticEntries
 from store.answers.semantic_observations import SemanticObservations
 from understudy.memory import Memory
 from understudy.settings.config import Config
+from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 
 _THREADS = 2
@@ -45,18 +46,17 @@ def semantic_parts(
     memory: Memory, settings: MemorySettings, metrics: Metrics, near_misses: NearMisses | None = None
 ) -> SemanticParts | None:
     """None without examples, since a candidate is an example."""
-    store, embedder, reuse = memory.store, memory.embedder, settings.semantic_reuse
+    store, embedder = memory.store, memory.embedder
     if embedder is None or store.indexes is None:
         return None
     counters = SemanticMetrics(metrics.registry)
     aliases = SemanticAliases(store.db) if near_misses is not None else None
     entries = SemanticEntries(store.db, ttl_s=settings.exact.ttl_s, aliases=aliases)
-    knobs = Knobs(
-        dict(reuse.deltas),
-        reuse.audit_share,
-        reuse.deadline_ms / 1000,
-        settings.examples.neighbours,
-        settings.examples.embedding.max_characters,
+    knobs = knobs_of(
+        Knobs,
+        settings.semantic_reuse,
+        audit_share=settings.advanced.reuse_audit_share,
+        deadline_s=settings.advanced.reuse_deadline_ms / 1000,
     )
     answers = SemanticAnswers(
         embedder,
@@ -67,7 +67,7 @@ def semantic_parts(
         counters,
         knobs,
     )
-    max_bytes = int(settings.exact.max_entry_kib * 1024)
+    max_bytes = int(settings.advanced.exact_max_entry_kib * 1024)
     take = near_misses.take if near_misses else None
     return SemanticParts(
         answers,
@@ -83,7 +83,7 @@ def near_misses(
     """Judged as replay judges, for at most what one run of replay may cost, per day. None unless asked for."""
     replay, judging = config.replay, config.judging
     name = replay.judge or (judging.engine if judging else None)
-    if not replay.near_misses or name is None:
+    if not replay.advanced.near_misses or name is None:
         return None
     workers = config.listen.workers
     spent_usd = sum(
@@ -94,9 +94,8 @@ def near_misses(
     return NearMisses(
         engines[name],
         SemanticAliases(memory.store.db),
-        Spend(replay.budget.usd / workers, spent_usd=spent_usd / workers),
+        Spend(replay.max_run_usd / workers, spent_usd=spent_usd / workers),
         metrics.registry,
         memory.store.replay.side_costs.book,
-        votes=replay.votes,
-        fields=judging.judge_fields if judging else {},
+        fields=judging.advanced.judge_fields if judging else {},
     )

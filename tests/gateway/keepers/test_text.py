@@ -15,10 +15,11 @@ from gateway.controls import Controls
 from gateway.journey import Journey
 from gateway.keepers.text import Allowance, TextKeeper
 from router.plan import Attempt
-from store.admission import Admission, AdmissionSettings
+from store.admission import Admission
 from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, digest_of
 from store.sqlite.database import Database
 from tests.gateway.keepers.test_choice import CANDIDATES, WITH, finished, plan
+from tests.knobs import admission_settings
 
 SAID = b'{"id":"c","choices":[{"index":0,"message":{"content":"Write to ann@acme.com."},"finish_reason":"stop"}]}'
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -40,7 +41,7 @@ def asked(*messages: Any, **changes: Any) -> tuple[Journey, Answer]:
 
 def keeper(log: RequestTextLog, **changes: Any) -> TextKeeper:
     wanted = {"secret": b"s" * 32, "max_bytes": 10_000, "opted_out_keys": ("key_9",)}
-    settings = changes.pop("admission", AdmissionSettings())
+    settings = changes.pop("admission", admission_settings())
     allowance = changes.pop("allowance", Allowance(1.0))
     return TextKeeper(log, Admission(settings), allowance, **(wanted | changes))
 
@@ -123,7 +124,7 @@ def test_a_secret_anywhere_in_the_conversation_keeps_all_of_it_out(
 
 
 def test_the_installations_own_rule_decides_about_private_data(log: RequestTextLog) -> None:
-    strict = AdmissionSettings(private_data="refuse")
+    strict = admission_settings(private_data="refuse")
     assert keep(log, *asked("I am ann@acme.com."), admission=strict) == "private_data"
 
 

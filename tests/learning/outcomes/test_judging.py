@@ -20,7 +20,6 @@ from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, StreamBroken
-from engines.guard import Guard
 from gateway.answer import Answer, Kept
 from gateway.controls import NONE, Controls
 from gateway.journey import Journey, Outcome
@@ -41,9 +40,10 @@ from store.decisions.outcomes import Outcomes
 from store.examples.accounting import Ledger
 from store.records import Example, OutcomeRecord
 from store.sqlite.database import Database
+from tests.knobs import guard_of, judging_limits
 
 ENGINES = ("small", "large")
-ALWAYS = JudgingLimits(share_offloaded=1.0, share_reference=1.0, max_usd_per_day=100.0)
+ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1, max_usd_per_day=100.0)
 SMALL, LARGE, JUDGE = Price(0.1, 0.4), Price(2.5, 10.0), Price(5.0, 15.0)
 
 
@@ -132,9 +132,9 @@ def simulated(name: str, role: Any, price: Price) -> SimulatedEngine:
 
 def engines(judge: Engine | None = None, **others: Engine) -> dict[str, Engine]:
     return {
-        "small": Guard(simulated("small", "understudy", SMALL)),
-        "large": Guard(simulated("large", "lead", LARGE)),
-        "judge": Guard(judge or Judges()),
+        "small": guard_of(simulated("small", "understudy", SMALL)),
+        "large": guard_of(simulated("large", "lead", LARGE)),
+        "judge": guard_of(judge or Judges()),
         **others,
     }
 
@@ -533,7 +533,7 @@ async def test_a_broken_judge_costs_a_sample_and_nothing_else(db: Database, how:
 
 async def test_a_judge_that_hangs_delays_nobody_and_the_queue_has_an_end(db: Database) -> None:
     hanging = Broken("judge", None)
-    limits = replace(ALWAYS, others=0, max_in_flight=1, max_queued=2)
+    limits = replace(ALWAYS, others=0, max_in_flight=1, max_waiting=2)
     async with judging(db, engines(judge=hanging), limits) as stage:
         stage.judging.take(finished(question(unknown()), "A."))
         while not hanging.entered:

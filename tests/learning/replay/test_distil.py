@@ -13,7 +13,7 @@ from store.jobs.replay_records import ReplayBudget
 from tests.learning.replay.bank import SEED, TENANT, WORLD, bank_of, facts, quality, right, wrong
 
 LOTS = ReplayBudget(usd=10.0)
-ONLY = {"expand": {"enabled": False}}
+ONLY = {"expand": False}
 
 
 def unknown_to_the_small(count: int) -> list[Fact]:

@@ -14,7 +14,7 @@ from tests.learning.replay.bank import SEED, TENANT, WORLD, bank_of, kin, right
 
 async def test_companions_are_filtered_and_belong_where_their_parents_do(tmp_path: Path) -> None:
     some = kin(8)
-    async with bank_of(tmp_path, [(f, right(f)) for f in some], expand={"variations": 8}) as (made, examples):
+    async with bank_of(tmp_path, [(f, right(f)) for f in some], variations=8) as (made, examples):
         store = made.store
         for each in examples:
             store.examples.update(TENANT, each.id, contributor="key-1/ann").result()

@@ -53,7 +53,7 @@ def now(store, examples: list[Example]) -> list[Example]:  # type: ignore[no-unt
 async def test_wrong_answers_are_mended_and_right_ones_stay(tmp_path: Path) -> None:
     some = facts(8)
     pairs = [(f, wrong(f) if n < 4 else right(f)) for n, f in enumerate(some)]
-    async with bank_of(tmp_path, pairs, expand={"enabled": False}) as (made, examples):
+    async with bank_of(tmp_path, pairs, expand=False) as (made, examples):
         lines = await made.plan(LOTS)
         assert [line.candidate.example_id for line in lines] == [e.id for e in examples], "highest gain first"
         assert made.jobs.runs() == [], "planning asks nobody"
@@ -110,7 +110,7 @@ async def test_a_replay_that_made_the_bank_worse_is_taken_back_whole(
 
 async def test_what_a_person_changed_since_is_not_taken_back(tmp_path: Path) -> None:
     some = facts(3)
-    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand={"enabled": False}) as (
+    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand=False) as (
         made,
         examples,
     ):
@@ -131,7 +131,7 @@ async def test_what_people_gave_or_pinned_and_what_cannot_be_asked_again_is_left
     tmp_path: Path,
 ) -> None:
     some = facts(4)
-    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand={"enabled": False}) as (
+    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand=False) as (
         made,
         examples,
     ):
@@ -155,7 +155,7 @@ async def test_thin_neighbourhoods_get_companions_that_fit_and_go_with_what_they
 ) -> None:
     some = kin(8)
     pairs = [(f, right(f)) for f in some]
-    async with bank_of(tmp_path, pairs, used=0.1, expand={"variations": 6}) as (made, examples):
+    async with bank_of(tmp_path, pairs, used=0.1, variations=6) as (made, examples):
         store = made.store
         # Its neighbours have much to gain, itself nothing: a companion promises more than it does.
         store.examples.ledger.note_gain([e.id for e in examples[1:]], 5.0)
@@ -210,7 +210,7 @@ async def test_no_tenant_s_text_is_ever_used_for_another(tmp_path: Path) -> None
 
 async def test_a_run_that_ran_out_of_money_goes_on_with_more(tmp_path: Path) -> None:
     some = facts(6)
-    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand={"enabled": False}) as (
+    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand=False) as (
         made,
         examples,
     ):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.choosing.load import LoadKnobs, bias, pressure
+from router.choosing.load import bias, pressure
+from tests.knobs import load_knobs
 
-KNOBS = LoadKnobs()
+KNOBS = load_knobs(strength=0.6)
 USED = st.floats(0, 3)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.examples.combiner import Knobs, combine
+from router.examples.combiner import combine
 from router.examples.hot_examples import hot_first
 from router.plan import Candidate
+from tests.knobs import combiner_knobs
 from tests.router.examples.test_combiner import candidate
 
 
@@ -33,6 +34,6 @@ def test_whoever_shares_the_hottest_shares_the_beginning(chosen: set[int], order
 def test_the_combiner_orders_by_heat_only_where_the_order_is_stable() -> None:
     given_ = [candidate(1, 0.4), candidate(2, 0.3), candidate(3, 0.2)]
     for order, expected in (("stable", [3, 1, 2]), ("helpful_last", [3, 2, 1])):
-        knobs = Knobs(min_gain=0.0, redundancy=0.0, distraction=0.0, order=order)  # type: ignore[arg-type]
+        knobs = combiner_knobs(min_gain=0.0, redundancy=0.0, distraction=0.0, order=order)  # type: ignore[arg-type]
         found = combine(given_, quality_alone=0.3, most=3, budget_tokens=10_000, knobs=knobs, hot={3: 0})
         assert ids(found.chosen) == expected

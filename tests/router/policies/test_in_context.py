@@ -20,14 +20,14 @@ from router.choosing.bandit import BanditBroken, Estimate, Lesson, Scene
 from router.choosing.chooser import Chooser
 from router.choosing.exploration_budget import ExplorationBudget
 from router.choosing.learned import Learned
-from router.choosing.load import LoadKnobs
 from router.examples.count import ExampleCounts
 from router.examples.count import Knobs as CountKnobs
 from router.examples.features import NAMES, RequestView
 from router.examples.scorer import ScorerBroken, ScorerLate, Scores
 from router.plan import Action, Ask, Candidate, Plan
-from router.policies.in_context import InContext, Knobs
+from router.policies.in_context import InContext
 from store.records import Example, Vector
+from tests.knobs import chooser_knobs, in_context_knobs, load_knobs
 
 SMALL, LARGE = "small", "large"
 PRICES = {SMALL: Price(0.1, 0.4), "middle": Price(1.0, 4.0), LARGE: Price(2.5, 10.0)}
@@ -139,7 +139,7 @@ class Given:
     learned: Learned = field(default_factory=lambda: Learned(scorer=GivenScorer(), version="scorer-1"))
     engines: Sequence[Engine] = field(default_factory=lambda: [Engine(SMALL), Engine(LARGE)])
     knobs: dict[str, Any] = field(default_factory=dict)
-    chooser: chooser.Knobs = field(default_factory=chooser.Knobs)
+    chooser: chooser.Knobs = field(default_factory=chooser_knobs)
     share: float = 1.0
     """Of a key's decisions that may explore."""
     seed: int = 1
@@ -158,7 +158,7 @@ class Given:
             Chooser(self.chooser),
             ExplorationBudget(self.share),
             threads,
-            Knobs(**(still | self.knobs)),
+            in_context_knobs(**(still | self.knobs)),
             rng=random.Random(self.seed),
         )
 
@@ -276,7 +276,7 @@ async def test_the_dial_of_the_request_goes_before_the_keys_and_that_before_the_
 
 async def test_load_moves_the_choice_and_the_log_keeps_what_it_would_have_been(decide: Decide) -> None:
     busy = [Engine(SMALL), Engine(LARGE, EngineLoad(in_flight=16, capacity=8))]
-    still = chooser.Knobs(least_probability=0.0, gamma_scale=1e6, load=LoadKnobs(strength=1.0))
+    still = chooser_knobs(least_probability=0.0, gamma_scale=1e6, load=load_knobs(strength=1.0))
     given = Given(engines=busy, learned=with_bandit(0.8, 1.0), knobs={"preference": 1.0}, chooser=still)
     plan = await decide(given)
     assert plan.attempts[0].engine == SMALL
@@ -421,7 +421,7 @@ async def test_nothing_is_tried_on_a_request_that_must_not_be(decide: Decide, gi
 
 
 async def test_a_bandit_is_not_explored_with_either(decide: Decide) -> None:
-    careless = chooser.Knobs(least_probability=0.3, gamma_scale=0.01)
+    careless = chooser_knobs(least_probability=0.3, gamma_scale=0.01)
     for seed in range(30):
         plan = await decide(
             Given(learned=with_bandit(0.1, 0.9), chooser=careless, seed=seed), asked(forced=True)
@@ -492,7 +492,7 @@ async def test_a_number_of_examples_that_was_tried_is_logged(decide: Decide) -> 
 
 
 async def test_logged_probabilities_are_the_frequencies(decide: Decide) -> None:
-    careless = chooser.Knobs(least_probability=0.1, gamma_scale=0.05)
+    careless = chooser_knobs(least_probability=0.1, gamma_scale=0.05)
     for learned, knobs in (
         (with_bandit(0.7, 0.9), {}),
         (Learned(scorer=GivenScorer()), {"least_probability": 0.15}),
@@ -521,7 +521,7 @@ async def test_examples_tried_on_a_request_that_goes_to_the_reference_cost_no_bu
     threads: ThreadPoolExecutor,
 ) -> None:
     given = Given(share=0.1, knobs={"label_share": 1.0}, learned=with_bandit(0.0, 1.0))
-    given = replace(given, chooser=chooser.Knobs(least_probability=0.0, gamma_scale=1e9))
+    given = replace(given, chooser=chooser_knobs(least_probability=0.0, gamma_scale=1e9))
     policy = given.policy(threads)
     plans = [await policy.decide(asked()) for _ in range(30)]
     assert {plan.attempts[0].engine for plan in plans} == {LARGE}

@@ -12,7 +12,7 @@ from store.decisions.requests import DecisionLog
 from store.sqlite.database import Database
 from tests.store.conftest import db
 from tests.store.rows import request_record
-from understudy.settings.replay import OffPeakSettings
+from understudy.settings.replay import ReplayAdvanced
 from understudy.setup.replayer import Habits
 
 __all__ = ["db"]
@@ -22,12 +22,12 @@ T = 500_000 * HOUR_S
 @pytest.mark.parametrize(
     ("settings", "limit"),
     [
-        (OffPeakSettings(), 18),
-        (OffPeakSettings(max_in_flight=7), 7),
-        (OffPeakSettings(min_in_flight=40), 40),
+        (ReplayAdvanced(), 18),
+        (ReplayAdvanced(max_in_flight=7), 7),
+        (ReplayAdvanced(min_in_flight=40), 40),
     ],
 )
-def test_the_limit_is_learnt_and_bounded(db: Database, settings: OffPeakSettings, limit: int) -> None:
+def test_the_limit_is_learnt_and_bounded(db: Database, settings: ReplayAdvanced, limit: int) -> None:
     log = DecisionLog(db)
     # Twelve in flight all day long, for three days; the first hour on record is not whole.
     for hour in range(72):
@@ -42,5 +42,5 @@ def test_the_limit_is_learnt_and_bounded(db: Database, settings: OffPeakSettings
 
 def test_without_a_log_the_floor_holds(db: Database) -> None:
     quiet = Quiet(0, 0)
-    week = Habits(db, OffPeakSettings(), UTC, quiet).learn(T)
+    week = Habits(db, ReplayAdvanced(), UTC, quiet).learn(T)
     assert (week.observed_hours, quiet.limit) == (0, 2)

@@ -24,6 +24,7 @@ from store.jobs.kv_plans import KvPlans
 from store.jobs.replay_jobs import ReplayJobs
 from store.sqlite.database import Database
 from tests.flow.line import Asked, Upstream, completion, upstream
+from tests.knobs import timeouts
 from tests.store.rows import new_example, request_record
 from understudy.settings.replay import KvPlanEngineSettings
 
@@ -71,7 +72,7 @@ async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
             first_chunk_ms=20 + 5 * number,
         )
         log.record(record).result(30)
-    engine = OpenAIHTTP(EngineInfo("small", "tiny", Price(1.0, 2.0)), server.url)
+    engine = OpenAIHTTP(EngineInfo("small", "tiny", Price(1.0, 2.0)), server.url, timeouts=timeouts())
     registry = CollectorRegistry()
     planner = KvPlanner(
         db,

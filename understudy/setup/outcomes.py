@@ -1,16 +1,24 @@
-"""Puts together what the feedback endpoint works on, out of an open memory."""
+"""From the settings to what tells how good answers were: feedback, and a judge at work."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engines.engine import Engine
+from gateway.metrics import Metrics
 from learning.outcomes.feedback_intake import FeedbackIntake
+from learning.outcomes.judging import Judging
+from learning.outcomes.judging_limits import JudgingLimits
+from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.known_quality import Known, KnownQuality
 from learning.outcomes.target import Targets
 from store.examples.rows import by_request
 from store.records import Example
 from store.sqlite.power_cut import sync_log
+from understudy.settings.knobs import knobs_of
+from understudy.settings.learning import JudgingSettings
 
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
@@ -19,19 +27,22 @@ if TYPE_CHECKING:
     from understudy.memory import Memory
     from understudy.settings.config import Config
 
+_TAKEN_FOR_S = 7 * 86_400.0
+"""How long after its request feedback is taken."""
+
 
 def feedback_intake(
     memory: Memory,
     corrections: ExampleStore | None,
     *,
-    window_s: float,
-    survive_power_cut: bool,
     known: Known | None = None,
+    window_s: float = _TAKEN_FOR_S,
     settle_s: float = 2.0,
 ) -> FeedbackIntake:
     """Takes feedback over `memory`. `corrections` is where corrections become examples; None where none are kept.
 
-    `settle_s`: how long the recorder may be behind the answers it records.
+    `settle_s`: how long the recorder may be behind the answers it records. Feedback is forced to the disk before it is
+    acknowledged: a power cut loses none.
     """
     store = memory.store
     return FeedbackIntake(
@@ -44,7 +55,32 @@ def feedback_intake(
         secret=store.secret,
         window_s=window_s,
         known=known,
-        sync=partial(sync_log, store.db) if survive_power_cut else None,
+        sync=partial(sync_log, store.db),
+    )
+
+
+def judging(
+    settings: JudgingSettings, config: Config, store: Store, engines: Mapping[str, Engine], metrics: Metrics
+) -> Judging:
+    """A judge over an open store. Each worker judges for itself, and has its share of the money."""
+    workers, per_hour = config.listen.workers, settings.advanced.max_usd_per_hour
+    limits = knobs_of(
+        JudgingLimits,
+        settings,
+        settings.advanced,
+        max_usd_per_day=settings.max_usd_per_day / workers,
+        max_usd_per_hour=None if per_hour is None else per_hour / workers,
+    )
+    return Judging(
+        engines,
+        {name: model.engines for name, model in config.models.items()},
+        settings.engine,
+        store.outcomes,
+        JudgingMetrics(metrics.registry),
+        limits,
+        qualities=store.examples.ledger,
+        known=known_quality(store, config),
+        opted_out_keys=settings.advanced.opted_out_keys,
     )
 
 
