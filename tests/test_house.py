@@ -35,7 +35,7 @@ TESTED_BY = {
     "gateway/keepers/use.py": "flow/test_line_examples.py",
     "learning/outcomes/correction.py": "gateway/handlers/test_feedback.py",
     "understudy/setup/engines.py": "flow/line.py",
-    "understudy/setup/examples.py": "flow/test_line_demonstrations.py",
+    "understudy/processes/listening.py": "flow/line.py",
     "gateway/cache_status.py": "flow/test_line_exact.py",
     "learning/reuse/near_misses.py": "flow/test_line_near_misses.py",
     "gateway/own_response.py": "flow/test_line_exact.py",

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Turn
     from learning.training.metrics import LearningMetrics
+    from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
-    from understudy.processes.load_report import LoadReporter
     from understudy.setup.semantic import SemanticParts
 
 _DRAIN_S = 20.0
@@ -161,7 +161,7 @@ class Gateway:
         if self.memory is None or not self._config.engines:
             return
         from store.jobs.engine_states import EngineStates
-        from understudy.processes.engine_watch import EngineWatch
+        from understudy.background.engine_watch import EngineWatch
 
         watch = EngineWatch(EngineStates(self.memory.store.db), self._engines)
         self.parts.add(watch, start=watch.start, stop=watch.stop)
@@ -179,7 +179,7 @@ class Gateway:
         memory = self._config.memory
         if not self._config.replay.enabled or memory is None or memory.data_dir is None:
             return None
-        from understudy.processes.load_report import LoadReporter
+        from understudy.background.load_report import LoadReporter
 
         load = LoadReporter(memory.data_dir)
         return self.parts.add(load, start=load.start, stop=load.stop, ended=load.ended)
@@ -276,12 +276,9 @@ class Gateway:
         return Feedback(intake, rate, max_json_bytes=_FEEDBACK_BYTES)
 
     def _example_store(self) -> ExampleStore | None:
-        memory = self.memory
-        if memory is None or memory.embedder is None or self._config.memory is None:
+        if self.memory is None or self._config.memory is None:
             return None
-        from understudy.setup.examples import example_store
-
-        return example_store(memory, self._config.memory)
+        return self.memory.example_store(self._config.memory)
 
     def _max_json_bytes(self) -> int:
         return int(self._config.listen.advanced.max_json_mib * 2**20)

@@ -6,12 +6,14 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import structlog
 
 from learning.bank.answer_embedding import AnswerEmbedder
+from learning.bank.example_store import ExampleStore
 from learning.bank.reembedding import Reembedder
 from learning.private.tenants import make_private
 from router.embedding.embedder import Embedder
@@ -20,17 +22,21 @@ from store.decisions.requests import DecisionLog
 from store.examples.answer_vectors import AnswerVectors
 from store.examples.capacity import make_room
 from store.examples.compaction import compact
+from store.examples.contributors import Standings
 from store.examples.private_bank import PrivateBank
+from store.examples.rows import by_request
 from store.people.secret import tenant_id
+from store.records import Example
 from store.store import Memory as Store
-from understudy.processes.housekeeping import Chore, Housekeeper
+from understudy.background.housekeeping import Chore, Housekeeper
 from understudy.settings.memory import MemorySettings
 from understudy.settings.private import PrivateSettings
-from understudy.setup.examples import open_embedder
+from understudy.setup.examples import admission, open_embedder
 
 log = structlog.get_logger(__name__)
 
 _MIB = 2**20
+_FOLLOWED_WITHIN_S = 2.0
 _REPLAYS_KEPT_S = 90 * 86_400.0
 _PRIVATE_QUESTIONS_KEPT_S = 30 * 86_400.0
 """How long questions of private tenants are kept aside."""
@@ -93,6 +99,25 @@ class Memory:
                 store.exact if exact.enabled else None,
                 store.decisions if settings.log_requests else None,
             )
+
+    def example_store(self, settings: MemorySettings) -> ExampleStore | None:
+        """What the examples' endpoints work on; None without examples."""
+        store = self.store
+        if self.embedder is None or store.indexes is None or store.follower is None:
+            return None
+        return ExampleStore(
+            bank=store.examples,
+            find=self._example_of,
+            admission=admission(settings),
+            embedder=self.embedder,
+            nearest=store.indexes.nearest,
+            followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),
+            standing=Standings(store.db).of,
+            secret=store.secret,
+        )
+
+    def _example_of(self, tenant: str, request_id: str) -> Example | None:
+        return by_request(self.store.db.read(), tenant, request_id)
 
     def tenant_of(self, credential: str) -> str:
         """The tenant of a client that is known by its own credential only."""

@@ -171,7 +171,7 @@ class OperatorActions:
     # ---- engines
 
     async def _ask(self, name: str, messages: Sequence[Mapping[str, Any]]) -> Reply:
-        beyond = out_of_reach(self._config, name)
+        beyond = out_of_reach(self._config.engines, name)
         if beyond is not None:
             raise NotDone(beyond)
         if self._engines is None:

@@ -21,7 +21,7 @@ from gateway.server import ServerLimits, serve
 from tests.aiohttp_server import aiohttp_server
 from tests.patience import until
 from understudy.build import Gateway
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 from understudy.settings.file import parse_config
 from understudy.settings.knobs import knobs_of
 

@@ -15,7 +15,7 @@ from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.keys import Anybody
 from gateway.server import ServerLimits, serve
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

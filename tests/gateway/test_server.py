@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gateway.server import stop_on_signals
 from tests.gateway.serving import exchange, get, served
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 
 
 async def echo(request: web.BaseRequest) -> web.StreamResponse:

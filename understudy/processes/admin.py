@@ -18,7 +18,8 @@ from admin.app import AdminApp
 from admin.passwords import hashed, new_password
 from admin.sources import Sources
 from store.people.operators import AdminUsers
-from understudy.processes.housekeeping import Chore, Housekeeper
+from understudy.background.housekeeping import Chore, Housekeeper
+from understudy.processes.listening import bind
 from understudy.settings.admin import AdminSettings
 from understudy.settings.config import Config
 from understudy.setup.admin import admin
@@ -61,8 +62,6 @@ def _chores(sources: Sources, settings: AdminSettings) -> list[Chore]:
 
 def _bound(settings: AdminSettings) -> socket.socket:
     """The socket; where the address is taken (another gateway's pages, say) it waits until it is free. Requests go on."""
-    from understudy.processes.run import bind
-
     told = False
     while True:
         try:

@@ -17,6 +17,7 @@ import structlog
 
 from gateway.log import WRITER, configure
 from understudy.processes.garbage_collection import calm_collector
+from understudy.processes.listening import bind
 from understudy.settings.config import Config
 
 log = structlog.get_logger(__name__)
@@ -59,22 +60,6 @@ def _folder_to_remember_in(config: Config) -> Iterator[Config]:
         return
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         yield config.model_copy(update={"memory": memory.model_copy(update={"data_dir": Path(folder)})})
-
-
-def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A bound socket; `shared` lets several processes bind the same port. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        sock.bind((host, port))
-    except BaseException:
-        sock.close()
-        raise
-    sock.setblocking(False)
-    return sock
 
 
 def learner_wanted(config: Config) -> bool:

@@ -197,9 +197,13 @@ class Config(Settings):
             )
         if replay.judge is None and self.judging is None:
             raise ValueError("replay.enabled is true, but nobody can judge: set replay.judge, or `judging`")
-        beyond = replay_out_of_reach(self)
+        beyond = self.replay_out_of_reach()
         if beyond is not None:
             raise ValueError(f"replay.enabled is true, but {beyond}")
+
+    def replay_out_of_reach(self) -> str | None:
+        """See understudy.settings.reach."""
+        return replay_out_of_reach(self.engines, self.models, self.replay, self.judging)
 
     def _order_suits_the_plan(self) -> None:
         for name in self.replay.advanced.kv_plan.engines:

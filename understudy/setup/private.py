@@ -97,7 +97,7 @@ def reference_of(config: Config) -> str:
 
 def check_reach(config: Config, *engines: str) -> None:
     """Raises CannotBuild where a process beside the gateway cannot ask one of them."""
-    for beyond in filter(None, (out_of_reach(config, engine) for engine in engines)):
+    for beyond in filter(None, (out_of_reach(config.engines, engine) for engine in engines)):
         raise CannotBuild(beyond)
 
 

@@ -23,7 +23,6 @@ from store.jobs.replay_records import ReplayBudget
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.learning import JudgingAdvanced
-from understudy.settings.reach import replay_out_of_reach
 from understudy.setup.engines import Tenants, engines
 from understudy.setup.examples import admission
 
@@ -124,7 +123,7 @@ async def opened(config: Config, registry: CollectorRegistry | None = None) -> A
     """
     if config.memory is None or config.memory.data_dir is None:
         raise CannotReplay("there is nothing to replay: set memory.data_dir")
-    beyond = replay_out_of_reach(config)
+    beyond = config.replay_out_of_reach()
     if beyond is not None:
         raise CannotReplay(beyond)
     memory = Memory.open(config.memory)

@@ -28,7 +28,6 @@ from tests.gateway.serving import OneHandler, served
 from tests.store.rows import choice_record, new_example, request_record
 from understudy.memory import Memory
 from understudy.settings.memory import MemorySettings
-from understudy.setup.examples import example_store
 from understudy.setup.outcomes import feedback_intake
 
 QUESTION = "How do I list all files in a directory on Linux, including hidden ones?"
@@ -105,7 +104,7 @@ async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> 
         rate = FeedbackRate(changes.pop("per_minute", 10_000))
         made = feedback_intake(
             memory,
-            example_store(memory, settings) if with_examples else None,
+            memory.example_store(settings) if with_examples else None,
             window_s=HOUR_S,
             settle_s=0.0,
         )

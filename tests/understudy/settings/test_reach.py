@@ -75,7 +75,8 @@ def test_what_replay_does_not_ask_may_live_in_the_worker() -> None:
     off = configured(["here"], {})
     for data in (small, elsewhere, off):
         parse_config(data)
-    assert out_of_reach(parse_config(off), "here") and out_of_reach(parse_config(off), "far") is None
+    engines = parse_config(off).engines
+    assert out_of_reach(engines, "here") and out_of_reach(engines, "far") is None
 
 
 def test_commands_that_would_ask_it_say_so_and_begin_nothing(tmp_path: Path) -> None:
