@@ -154,12 +154,15 @@ def test_the_example_configuration_is_current_and_short() -> None:
     assert len(re.findall(r"^ +[a-z_]+: \S", example(), re.MULTILINE)) <= 70
 
 
-def test_every_setting_is_in_the_reference() -> None:
+def test_every_setting_is_in_the_reference_and_it_is_current() -> None:
     from understudy.settings.config import Config
     from understudy.settings.names import settings_of
     from understudy.settings.reference import reference
 
     page = reference()
+    assert (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8") == page, (
+        "run: python -m understudy.settings.reference"
+    )
     assert not [setting.name for setting in settings_of(Config) if f"`{setting.name}`" not in page]
 
 

@@ -1,6 +1,6 @@
-"""What the gateway does for the admin pages: feedback and corrections by its own rules, engines asked, texts embedded.
+"""What an operator can do from the admin pages: give feedback, correct answers, ask engines, plan and undo replay.
 
-Everything heavy is opened when it is first needed: an admin process in which nobody asks an engine has none.
+Engines and the embedder are opened when they are first needed: an admin process in which nobody asks for them has none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ANSWER_WITHIN_S = 120.0
 
 
 class OperatorActions:
-    """Over the admin process's open store. `hands` is what the pages get; `aclose` ends what was opened."""
+    """Over the admin process's open store. `actions` is what the pages get; `aclose` ends what was opened."""
 
     def __init__(self, config: Config, store: Store) -> None:
         self._config = config
@@ -50,7 +50,7 @@ class OperatorActions:
         self._embedder: Embedder | None = None
         self._lock = threading.Lock()
 
-    def hands(self) -> Hands:
+    def actions(self) -> Hands:
         """What this configuration can do."""
         memory = self._config.memory
         assert memory is not None, "without memory there are no admin pages"
@@ -129,7 +129,7 @@ class OperatorActions:
             bank=store.examples,
             find=self._example_of,
             admission=admission(memory),
-            embedder=_Lazy(self),
+            embedder=_LazyEmbedder(self),
             nearest=self._nearest,
             followed=lambda seq: None,
             standing=Standings(store.db).of,
@@ -232,15 +232,15 @@ def _dials(settings: ModelSettings) -> Dials:
     return Dials()
 
 
-class _Lazy:
+class _LazyEmbedder:
     """The embedder, opened when a correction needs it."""
 
-    def __init__(self, hands: OperatorActions) -> None:
-        self._hands = hands
+    def __init__(self, actions: OperatorActions) -> None:
+        self._actions = actions
 
     @property
     def version(self) -> str:
-        return self._hands._version()
+        return self._actions._version()
 
     def embed_blocking(self, text: str) -> Vector:
-        return self._hands._embed(text)
+        return self._actions._embed(text)

@@ -84,8 +84,8 @@ async def test_the_page_shows_filters_and_checks(pages: Site) -> None:
     operator = await pages.person("operator")
     got = (await operator.get("/settings.json?q=breaker+failures")).json
     assert [row["key"] for row in got["settings"]] == [
-        "engines.small.breaker.failures",
-        "engines.large.breaker.failures",
+        "engines.small.advanced.breaker_failures",
+        "engines.large.advanced.breaker_failures",
     ]
     only = (await operator.get("/settings.json")).json["settings"]
     everything = (await operator.get("/settings.json?set=0")).json["settings"]

@@ -33,15 +33,15 @@ def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: Me
         feedback={"enabled": False},
         memory={"examples": {"enabled": False}, "request_texts": {"enabled": False}},
         models={"demo": {"engines": ["small", "large"], "policy": "fixed"}},
-    ).hands()
+    ).actions()
     assert bare.say is None and bare.embed is None and not bare.texts_kept
-    full = made(store).hands()
+    full = made(store).actions()
     assert full.say is not None and full.ask is not None and full.embed is not None and full.texts_kept
 
 
 async def test_feedback_on_what_is_not_there_is_not_done_and_says_so(store: Memory) -> None:
     hands = made(store)
-    say = hands.hands().say
+    say = hands.actions().say
     assert say is not None
     with pytest.raises(NotDone, match="No answer"):
         await say(Verdict("a1", "req-404", "ann", thumb="up", comment="axolotl"))
@@ -50,7 +50,7 @@ async def test_feedback_on_what_is_not_there_is_not_done_and_says_so(store: Memo
 
 async def test_an_engine_that_does_not_exist_is_named_and_one_that_does_is_closed(store: Memory) -> None:
     hands = made(store)
-    ask = hands.hands().ask
+    ask = hands.actions().ask
     assert ask is not None
     with pytest.raises(NotDone, match="nobody"):
         await ask("nobody", [{"role": "user", "content": "Q?"}])
@@ -62,7 +62,7 @@ async def test_an_engine_that_does_not_exist_is_named_and_one_that_does_is_close
 def test_texts_are_embedded_with_the_model_that_is_opened_on_demand(store: Memory) -> None:
     from tests.flow.line import MODELS
 
-    hands = made(store, memory={"advanced": {"embedding_cache_dir": str(MODELS)}}).hands()
+    hands = made(store, memory={"advanced": {"embedding_cache_dir": str(MODELS)}}).actions()
     assert hands.embed is not None
     one, two = hands.embed("hidden files on Linux"), hands.embed("files that are hidden in Linux")
     assert float(one @ two) > 0.8 and hands.embedding_version()

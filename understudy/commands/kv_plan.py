@@ -28,7 +28,7 @@ def kv_plan(data: Path, as_json: bool) -> None:
     for plan, _ in rows:
         click.echo(_in_words(plan))
     if not rows:
-        click.echo("no plan was made yet: see replay.kv_plan in the configuration")
+        click.echo("no plan was made yet: see replay.advanced.kv_plan in the configuration")
 
 
 def _in_words(plan: KvPlanRow) -> str:

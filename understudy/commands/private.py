@@ -35,10 +35,10 @@ _TENANT = click.option(
     metavar="NAME",
     help="A name as in `keys create`, or id:HEX; it must be private.",
 )
-_ENGINE = click.option("--engine", help="Engine that answers [replay.engine, or the models' reference].")
-_GENERATOR = click.option("--generator", help="Engine that writes questions [replay.generator, or --engine].")
+_ENGINE = click.option("--engine", help="Engine that answers [replay.advanced.engine, or the models' reference].")
+_GENERATOR = click.option("--generator", help="Engine that writes questions [replay.advanced.generator, or --engine].")
 _BUDGET = click.option(
-    "--budget-usd", type=click.FloatRange(min=0), help="US dollars for writing [replay.budget.usd]."
+    "--budget-usd", type=click.FloatRange(min=0), help="US dollars for writing [replay.max_run_usd]."
 )
 
 

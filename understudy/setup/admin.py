@@ -38,8 +38,8 @@ def admin(
     assert memory is not None and memory.data_dir is not None, "admin_wanted"
     store = Store.open(memory.data_dir)
     try:
-        hands = OperatorActions(config, store)
-        made = sources(config, store, gateway_url, config_file, hands.hands())
+        actions = OperatorActions(config, store)
+        made = sources(config, store, gateway_url, config_file, actions.actions())
         app = AdminApp(
             PAGES,
             made,
@@ -49,7 +49,7 @@ def admin(
                 failed=lambda path, error: log.error("admin_failed", path=path, error=error),
             ),
         )
-        app.app.on_cleanup.append(lambda _: hands.aclose())
+        app.app.on_cleanup.append(lambda _: actions.aclose())
         try:
             yield app, made
         finally:
@@ -63,7 +63,7 @@ def sources(
     store: Store,
     gateway_url: str = "",
     config_file: Path | None = None,
-    hands: Hands | None = None,
+    actions: Hands | None = None,
 ) -> Sources:
     """What the pages of this configuration are made from."""
     settings = config.admin.advanced
@@ -89,7 +89,7 @@ def sources(
             gateway_url=gateway_url,
             replay=_replay(config),
             judged=config.judging is not None,
-            hands=hands or Hands(),
+            hands=actions or Hands(),
         ),
     )
 

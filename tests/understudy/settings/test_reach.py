@@ -93,7 +93,7 @@ def test_commands_that_would_ask_it_say_so_and_begin_nothing(tmp_path: Path) -> 
 async def test_the_admin_pages_say_so_too(tmp_path: Path) -> None:
     store = Memory.open(tmp_path)
     try:
-        ask = OperatorActions(parse_config(configured(["here"], {}, str(tmp_path))), store).hands().ask
+        ask = OperatorActions(parse_config(configured(["here"], {}, str(tmp_path))), store).actions().ask
         assert ask is not None
         with pytest.raises(NotDone, match="only the serving worker can ask"):
             await ask("here", [{"role": "user", "content": "Q?"}])
