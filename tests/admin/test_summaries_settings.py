@@ -15,7 +15,7 @@ from understudy.settings.file import load_config
 assert settings, "asked for over HTTP below"
 FILE = """
 listen: {port: "${PORT:-8080}"}
-upstream: {base_url: http://127.0.0.1:1/v1, api_key: "${UPSTREAM_KEY}", headers: {x-team: "${TEAM}"}}
+upstream: {base_url: http://127.0.0.1:1/v1, api_key: "${UPSTREAM_KEY}", advanced: {headers: {x-team: "${TEAM}"}}}
 engines: {small: {base_url: http://127.0.0.1:1/v1, api_key: sk-plain-canary}, large: {base_url: "http://127.0.0.1:2/v1"}}
 models: {"gpt-4o": {engines: [small, large]}}
 """
