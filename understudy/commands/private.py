@@ -35,8 +35,12 @@ _TENANT = click.option(
     metavar="NAME",
     help="A name as in `keys create`, or id:HEX; it must be private.",
 )
-_ENGINE = click.option("--engine", help="Engine that answers [replay.advanced.engine, or the models' reference].")
-_GENERATOR = click.option("--generator", help="Engine that writes questions [replay.advanced.generator, or --engine].")
+_ENGINE = click.option(
+    "--engine", help="Engine that answers [replay.advanced.engine, or the models' reference]."
+)
+_GENERATOR = click.option(
+    "--generator", help="Engine that writes questions [replay.advanced.generator, or --engine]."
+)
 _BUDGET = click.option(
     "--budget-usd", type=click.FloatRange(min=0), help="US dollars for writing [replay.max_run_usd]."
 )
@@ -154,6 +158,8 @@ async def _built(
                 if not releases:
                     raise NothingToTell("nothing was told yet: `understudy private build`")
                 release = releases[-1]
+            topics = f"{len(release.told)} topics of release {release.id}"
+            click.echo(f"asking {generator} and {reference} about {topics}", err=True)
             return release, await writing.write(release, max_usd)
         finally:
             for each in made.values():

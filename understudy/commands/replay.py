@@ -41,7 +41,9 @@ _JSON = click.option("--json", "as_json_", is_flag=True, help="For machines.")
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="US dollars [replay.max_run_usd].")
 @click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens [replay.advanced.max_run_tokens].")
 @click.option(
-    "--budget-minutes", type=click.FloatRange(min=0), help="Of engines' time [replay.advanced.max_run_minutes]."
+    "--budget-minutes",
+    type=click.FloatRange(min=0),
+    help="Of engines' time [replay.advanced.max_run_minutes].",
 )
 @click.option("--resume", is_flag=True, help="Go on with the latest run that ended before its plan did.")
 @_JSON
