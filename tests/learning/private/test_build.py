@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,13 @@ from store.records import Vector
 from store.store import Memory as Store
 from tests.store.rows import new_example
 from understudy.settings.file import ConfigError, parse_config
-from understudy.settings.private import PrivateSettings
+from understudy.settings.private import PrivateAdvanced, PrivateSettings
 from understudy.setup.private import CannotBuild, mechanism, reference_of
 
 SETTINGS = PrivateSettings(
-    tenants=("id:a1",), epsilon=6, releases=2, cells=1, words=3, planes=0, least_words=1
+    tenants=("id:a1",),
+    epsilon=6,
+    advanced=PrivateAdvanced(releases=2, cells=1, words=3, planes=0),
 )
 PEOPLE = 90
 
@@ -50,7 +53,14 @@ def builder(
             synced.append(len(PrivateBank(store.db).releases("a1")))
 
     common = {"the", "what", "about"}
-    return PrivateBuilder(PrivateBank(store.db), mechanism(settings), north, common.__contains__, 2, sync)
+    return PrivateBuilder(
+        PrivateBank(store.db),
+        replace(mechanism(settings), least_words=1),
+        north,
+        common.__contains__,
+        2,
+        sync,
+    )
 
 
 async def test_people_are_counted_and_not_how_often_they_ask(store: Store) -> None:
@@ -68,13 +78,13 @@ async def test_people_are_counted_and_not_how_often_they_ask(store: Store) -> No
 
 async def test_the_promise_is_kept_to_the_last_release_and_survives_deletion(store: Store) -> None:
     put_aside(store, "k/ann", "the parcel")
-    for _ in range(SETTINGS.releases):
+    for _ in range(SETTINGS.advanced.releases):
         assert (await builder(store).release("a1")).told == []
     store.forget_tenant("a1")
     put_aside(store, "k/ann", "the parcel")
     with pytest.raises(PromiseSpent, match="2 releases spent epsilon 6"):
         await builder(store).release("a1")
-    assert spent(PrivateBank(store.db).releases("a1")).slip <= SETTINGS.delta / 2
+    assert spent(PrivateBank(store.db).releases("a1")).slip <= SETTINGS.advanced.delta / 2
 
 
 async def test_nothing_is_spent_on_nothing(store: Store) -> None:

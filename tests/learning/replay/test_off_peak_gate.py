@@ -9,8 +9,8 @@ from gateway.journey import Journey
 from learning.replay import off_peak_gate
 from learning.replay.off_peak_gate import OffPeakGate, Quiet
 from store.jobs.live_load import LiveLoad, live_load
+from understudy.background import load_report
 from understudy.background.load_report import LoadReporter
-from understudy.processes import load_report
 
 JOURNEY = Journey("id", 0.0, 0.0, "POST", "/v1/chat/completions")
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from engines.engine import EngineInfo, Price
 from engines.openai_http import OpenAIHTTP
 from learning.bank.warm.metrics import KvMetrics
-from learning.bank.warm.planner import KvPlanner, Room, room
+from learning.bank.warm.planner import KvPlanner, Room
 from learning.bank.warm.value import Line
 from learning.replay.asking import always
 from store.decisions.requests import DecisionLog
@@ -27,6 +27,7 @@ from tests.flow.line import Asked, Upstream, completion, upstream
 from tests.knobs import timeouts
 from tests.store.rows import new_example, request_record
 from understudy.settings.replay import KvPlanEngineSettings
+from understudy.setup.replayer import room
 
 NOW = 1_700_000_000.0
 ROOM = Room(blocks=8, block_tokens=16, load=Line(0, 0), warm=True)
@@ -161,7 +162,7 @@ def test_room_is_counted_in_blocks_of_the_models_own_size(tmp_path: Path) -> Non
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = room("x", KvPlanEngineSettings(kv_mib=1, model_dir=str(tmp_path), block_tokens=32), warm=False)
     assert found.blocks == 2**20 // (2 * 2 * 2 * 64 * 4 * 32)
-    with pytest.raises(ValueError, match=r"replay\.kv_plan\.engines\.x: set bytes_per_token"):
+    with pytest.raises(ValueError, match=r"replay\.advanced\.kv_plan\.engines\.x: set bytes_per_token"):
         room("x", KvPlanEngineSettings(kv_mib=1), warm=False)
-    with pytest.raises(ValueError, match=r"replay\.kv_plan\.engines\.x\.model_dir"):
+    with pytest.raises(ValueError, match=r"replay\.advanced\.kv_plan\.engines\.x\.model_dir"):
         room("x", KvPlanEngineSettings(kv_mib=1, model_dir=str(tmp_path / "no")), warm=False)
