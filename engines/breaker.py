@@ -27,8 +27,8 @@ class Breaker:
         self,
         engine: str,
         *,
-        failures: int = 5,
-        open_s: float = 10.0,
+        failures: int,
+        open_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine

@@ -45,9 +45,9 @@ _LIMIT_FRESH_S = 60.0
 class Limits:
     """How many requests an engine is sent at once, and how often one is tried again."""
 
-    max_in_flight: int = 256
-    max_queued: int = 256
-    attempts: int = 2
+    max_in_flight: int
+    max_queued: int
+    attempts: int
     max_wait_s: float = 5.0
     first_wait_s: float = 0.2
 
@@ -55,10 +55,10 @@ class Limits:
 class Guard:
     """An engine with a guard around it; itself an Engine."""
 
-    def __init__(self, engine: Engine, limits: Limits | None = None, breaker: Breaker | None = None) -> None:
+    def __init__(self, engine: Engine, limits: Limits, breaker: Breaker) -> None:
         self._engine = engine
-        self._limits = limits or Limits()
-        self.breaker = breaker or Breaker(engine.info.name)
+        self._limits = limits
+        self.breaker = breaker
         self._slots = asyncio.Semaphore(self._limits.max_in_flight)
         self._in_flight = 0
         self._queued = 0

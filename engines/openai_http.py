@@ -37,10 +37,10 @@ _FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
 class Timeouts:
     """Limits by phase, in seconds."""
 
-    connect_s: float = 10.0
-    first_chunk_s: float = 600.0
-    gap_s: float = 120.0
-    total_s: float | None = None
+    connect_s: float
+    first_chunk_s: float
+    gap_s: float
+    total_s: float | None
 
 
 class _Connection(ResponseHandler):
@@ -118,9 +118,9 @@ class OpenAIHTTP:
         info: EngineInfo,
         base_url: str,
         *,
+        timeouts: Timeouts,
         authorization: str | None = None,
         extra_headers: Mapping[str, str] | None = None,
-        timeouts: Timeouts | None = None,
     ) -> None:
         self.info = info
         self.base_url = base_url.rstrip("/")
@@ -128,7 +128,7 @@ class OpenAIHTTP:
         self.in_flight = 0
         self._authorization = authorization
         self._extra_headers = dict(extra_headers or {})
-        self._timeouts = limits = timeouts or Timeouts()
+        self._timeouts = limits = timeouts
         self._first_timeout = aiohttp.ClientTimeout(
             total=limits.total_s, sock_connect=limits.connect_s, sock_read=limits.first_chunk_s
         )

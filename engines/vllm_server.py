@@ -42,12 +42,12 @@ class VLLMServer:
         info: EngineInfo,
         base_url: str,
         *,
+        timeouts: Timeouts,
+        poll_s: float,
         server_url: str | None = None,
         authorization: str | None = None,
         extra_headers: Mapping[str, str] | None = None,
-        timeouts: Timeouts | None = None,
         dialect: Dialect | None = None,
-        poll_s: float = 1.0,
     ) -> None:
         self.info = replace(info, continues=True)
         self._http = OpenAIHTTP(

@@ -70,6 +70,7 @@ class ServerLimits:
 
     max_json_bytes: int
     max_header_bytes: int
+    """Of a single header line."""
     grace_s: float
 
 

@@ -15,6 +15,9 @@ Vector = npt.NDArray[np.float32]
 Kind = Literal["observed", "demonstration"]
 """Met in traffic, or given as the right answer by a person: an observation never takes a demonstration's place."""
 
+GOOD_QUALITY = 0.8
+"""From which quality on, on a scale from 0 to 1, an answer counts as judged good."""
+
 
 HELD_BACK_S = 4_102_444_800.0
 """An example that is served from here on (the year 2100) is quarantined by a person, until a person lets it go."""

@@ -154,7 +154,7 @@ class Store:
         durable: bool = False,
         max_pending: int = 10_000,
         exact_ttl_s: float = 24 * 3600.0,
-        exact_memory_bytes: int = 32 * _MIB,
+        exact_memory_bytes: int = 64 * _MIB,
         exact_disk_bytes: int = 1024 * _MIB,
         exact_max_entry_bytes: int = _MIB,
         dimensions: int | None = None,
@@ -162,7 +162,7 @@ class Store:
         poll_s: float = 0.5,
         save_every_s: float = 300.0,
         twin_rule: TwinRule | None = None,
-        versions_kept: int = 10,
+        versions_kept: int = 20,
     ) -> Store:
         """Open `understudy.db`, `secret`, `index/` and `artifacts/` in a folder, made as needed.
 

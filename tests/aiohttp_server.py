@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 
 
 @asynccontextmanager

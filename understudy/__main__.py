@@ -43,7 +43,8 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=lazy_group(_COMMANDS))
+@click.group(cls=lazy_group(_COMMANDS), context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="understudy-gateway", prog_name="understudy")
 def main() -> None:
     """Understudy: a transparent OpenAI-API gateway that remembers."""
     configure()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -28,23 +27,24 @@ from router.finished import Ended, Finished
 from router.plan import Policy
 from router.policies.fixed import Fixed
 from store.people.secret import tenant_id
-from understudy.settings.config import Config, ModelSettings
+from understudy.parts import Parts
+from understudy.settings.config import Config
 from understudy.settings.memory import MemorySettings
+from understudy.settings.models import ModelSettings
 from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
 from understudy.setup.keepers import keepers, keepers_at_once
 
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
-    from learning.outcomes.judging import Judging
-    from learning.training.artifact_follower import ArtifactFollower
-    from learning.training.dial_follower import Apply, DialFollower
+    from learning.training.dial_follower import Apply
     from learning.training.metrics import LearningMetrics
+    from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
-    from understudy.processes.engine_watch import EngineWatch
-    from understudy.processes.load_report import LoadReporter
     from understudy.setup.semantic import SemanticParts
 
 _DRAIN_S = 20.0
+_FEEDBACK_BYTES = 256 * 1024
+"""Largest body of feedback: a correction that fits an example is far smaller."""
 
 
 class CannotStart(Exception):
@@ -52,51 +52,34 @@ class CannotStart(Exception):
 
 
 class Gateway:
-    """A built gateway: `handle` answers requests, `aclose` ends what it owns, in order."""
+    """A built gateway: `handle` answers requests, `start` begins what works beside them, `aclose` ends all of it."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.metrics = Metrics()
+        self.parts = Parts()
         self._log = RequestLog() if config.log.requests else None
-        self.memory = _memory(config.memory, config) if config.memory else None
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
-        self._upstream = upstream(config.upstream) if config.upstream else None
+        self.memory = self._open_memory()
         tenants = self._tenants()
-        try:
-            self._engines = Registry(engines(config, tenants) | self._upstream_engine())
-        except EngineMissing as error:
-            raise CannotStart(str(error)) from error
         self._keys = self._gatekeeper(tenants)
+        self._upstream = upstream(config.upstream) if config.upstream else None
+        self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
+        self._add_engine_watch()
         self._learning_metrics: LearningMetrics | None = None
-        self._followers: list[ArtifactFollower] = []
-        self._turns: dict[str, Apply] = {}
-        self._engine_watch = self._make_engine_watch()
-        self._policies = {name: self._policy(name, model) for name, model in config.models.items()}
-        self._dials = self._make_dials()
-        self._judging = self._make_judging()
-        self._recorder = self._make_recorder() if self._has_pipeline() else None
-        self._load = self._make_load_reporter()
-        self.handle = EntryHandler(
-            self._routes(),
-            self._keys,
-            began=self._began if self._load else self.metrics.began,
-            ended=self._ended,
-        )
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
+        self._policies = self._make_policies()
+        self.parts.add(self._threads, stop=self._threads.shutdown)
+        self._recorder = self._make_recorder()
+        self._add_learning_metrics()
+        self._load = self._make_load_report()
+        self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
+        self._add_judging()
+        self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
 
     def start(self) -> None:
         """Start what works in the background. Inside the running loop."""
-        self._engines.start()
-        for follower in self._followers:
-            follower.start()
-        if self._dials is not None:
-            self._dials.start()
-        if self._engine_watch is not None:
-            self._engine_watch.start()
-        if self._judging is not None:
-            self._judging.start()
-        if self._load is not None:
-            self._load.start()
+        self.parts.start()
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
@@ -110,27 +93,7 @@ class Gateway:
 
     async def aclose(self) -> None:
         """Stop judging, close engines, finish remembering, close the store."""
-        if self._judging is not None:
-            await self._judging.aclose()
-        await self._engines.aclose()
-        await asyncio.to_thread(self._close_blocking)
-
-    def _close_blocking(self) -> None:
-        if self._load is not None:
-            self._load.stop()
-        if self._recorder:
-            self._recorder.close(_DRAIN_S)
-        self._threads.shutdown()
-        for follower in self._followers:
-            follower.stop()
-        if self._dials is not None:
-            self._dials.stop()
-        if self._engine_watch is not None:
-            self._engine_watch.stop()
-        if self._semantic:
-            self._semantic.answers.close()
-        if self.memory:
-            self.memory.close()
+        await self.parts.aclose()
 
     def _tenants(self) -> Tenants:
         if self.memory is None:
@@ -149,27 +112,30 @@ class Gateway:
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
 
-    def _make_recorder(self) -> Recorder:
-        return Recorder(
+    def _open_memory(self) -> Memory | None:
+        if self._config.memory is None:
+            return None
+        memory = _memory(self._config.memory, self._config)
+        return self.parts.add(memory, stop=memory.close)
+
+    def _make_engines(self, tenants: Tenants) -> Registry:
+        # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
+        passed_through: dict[str, Engine] = {UPSTREAM: self._upstream} if self._upstream else {}
+        try:
+            return Registry(engines(self._config, tenants) | passed_through)
+        except EngineMissing as error:
+            raise CannotStart(str(error)) from error
+
+    def _make_recorder(self) -> Recorder | None:
+        if not self._has_pipeline():
+            return None
+        recorder = Recorder(
             keepers(self.memory, self._config, self._semantic),
             self.metrics,
             self._report,
             at_once=keepers_at_once(self.memory, self._config),
         )
-
-    def _make_engine_watch(self) -> EngineWatch | None:
-        if self.memory is None or not self._config.engines:
-            return None
-        from understudy.processes.engine_watch import EngineWatch
-
-        return EngineWatch(self.memory.store.jobs.engine_states, self._engines)
-
-    def _make_dials(self) -> DialFollower | None:
-        if self.memory is None or not self._turns:
-            return None
-        from learning.training.dial_follower import DialFollower
-
-        return DialFollower(self.memory.store.dials, self._turns)
+        return self.parts.add(recorder, stop=partial(recorder.close, _DRAIN_S), finished=recorder.take)
 
     def _make_semantic(self) -> SemanticParts | None:
         memory, settings = self.memory, self._config.memory
@@ -177,27 +143,40 @@ class Gateway:
             return None
         from understudy.setup.semantic import semantic_parts
 
-        return semantic_parts(memory, settings, self.metrics)
+        made = semantic_parts(memory, settings, self.metrics)
+        if made is not None:
+            self.parts.add(made.answers, stop=made.answers.close)
+        return made
 
-    def _make_judging(self) -> Judging | None:
+    def _add_engine_watch(self) -> None:
+        if self.memory is None or not self._config.engines:
+            return
+        from understudy.background.engine_watch import EngineWatch
+
+        watch = EngineWatch(self.memory.store.jobs.engine_states, self._engines)
+        self.parts.add(watch, start=watch.start, stop=watch.stop)
+
+    def _add_judging(self) -> None:
         memory, settings = self.memory, self._config.judging
         if memory is None or settings is None:
-            return None
-        from understudy.setup.judging import judging
+            return
+        from understudy.setup.outcomes import judging
 
-        return judging(settings, self._config, memory.store, self._engines, self.metrics)
+        made = judging(settings, self._config, memory.store, self._engines, self.metrics)
+        self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
-    def _make_load_reporter(self) -> LoadReporter | None:
+    def _make_load_report(self) -> LoadReporter | None:
         memory = self._config.memory
         if not self._config.replay.enabled or memory is None or memory.data_dir is None:
             return None
-        from understudy.processes.load_report import LoadReporter
+        from understudy.background.load_report import LoadReporter
 
-        return LoadReporter(memory.data_dir)
+        load = LoadReporter(memory.data_dir)
+        return self.parts.add(load, start=load.start, stop=load.stop, finished=lambda _: load.ended())
 
     def _began(self) -> None:
-        assert self._load is not None
-        self._load.began()
+        if self._load is not None:
+            self._load.began()
         self.metrics.began()
 
     def _ended(self, ended: Ended) -> None:
@@ -205,18 +184,6 @@ class Gateway:
         if self._load is not None:
             self._load.ended()
         self._report(ended)
-
-    def _finished(self, finished: Finished) -> None:
-        """A request ended that the pipeline had."""
-        assert self._recorder is not None
-        if self._load is not None:
-            self._load.ended()
-        if self._learning_metrics is not None:
-            plan = finished.plan
-            self._learning_metrics.decided(finished.model, plan.choice if plan is not None else None)
-        if self._judging is not None:
-            self._judging.take(finished)
-        self._recorder.take(finished)
 
     def _report(self, ended: Ended) -> None:
         self.metrics.ended(ended)
@@ -229,7 +196,7 @@ class Gateway:
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
-                self._upstream, self._keys, max_body_bytes=int(listen.max_body_mib * 2**20)
+                self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
             )
         endpoints: dict[tuple[str, str], Handler] = {("POST", "/chat/completions"): self._chat(passthrough)}
         if self._config.models:
@@ -246,7 +213,7 @@ class Gateway:
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
         return RouteTable(
-            prefixes=listen.prefixes,
+            prefixes=listen.advanced.prefixes,
             own={
                 ("GET", "/healthz"): health.healthz,
                 ("GET", "/readyz"): health.readyz,
@@ -267,25 +234,24 @@ class Gateway:
             otherwise if exact and self._upstream else None,
             exact=exact,
             similar=similar,
-            ended=self._finished,
+            ended=self.parts.finished,
         )
         return ChatCompletions(
             pipeline if self._has_pipeline() else None,
             passthrough,
             self._keys,
-            Sizes(int(self._config.listen.max_json_mib * 2**20), self._kept_bytes()),
+            Sizes(self._max_json_bytes(), self._kept_bytes()),
         )
 
     def _embeddings(self, passthrough: Passthrough) -> Handler:
         from gateway.handlers.embeddings import Embeddings
 
         assert self.memory is not None and self.memory.exact is not None
-        max_json_bytes = int(self._config.listen.max_json_mib * 2**20)
         return Embeddings(
             self.memory.exact,
             passthrough,
             self._keys,
-            max_json_bytes=max_json_bytes,
+            max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=self._kept_bytes(),
         )
 
@@ -296,36 +262,31 @@ class Gateway:
 
         memory = self.memory
         forgetter = Forgetter(memory.store) if memory is not None else None
-        limit = int(self._config.listen.max_json_mib * 2**20)
+        limit = self._max_json_bytes()
         return mounted(Examples(self._example_store(), forgetter, max_json_bytes=limit), otherwise)
 
     def _feedback(self, memory: Memory) -> Handler:
         from gateway.handlers.feedback import Feedback
         from gateway.limits.feedback_rate import FeedbackRate
-        from understudy.setup.feedback import feedback_intake, known_quality
+        from understudy.setup.outcomes import feedback_intake, known_quality
 
-        settings = self._config.feedback
-        intake = feedback_intake(
-            memory,
-            self._example_store(),
-            window_s=settings.window_h * 3600,
-            survive_power_cut=settings.survive_power_cut,
-            known=known_quality(memory.store, self._config),
-        )
-        rate = FeedbackRate(settings.per_minute)
-        return Feedback(intake, rate, max_json_bytes=int(settings.max_kib * 1024))
+        known = known_quality(memory.store, self._config)
+        intake = feedback_intake(memory, self._example_store(), known=known)
+        rate = FeedbackRate(self._config.feedback.advanced.per_minute)
+        return Feedback(intake, rate, max_json_bytes=_FEEDBACK_BYTES)
 
     def _example_store(self) -> ExampleStore | None:
-        memory = self.memory
-        if memory is None or memory.embedder is None or self._config.memory is None:
+        if self.memory is None or self._config.memory is None:
             return None
-        from understudy.setup.examples import example_store
+        return self.memory.example_store(self._config.memory)
 
-        return example_store(memory, self._config.memory.examples)
+    def _max_json_bytes(self) -> int:
+        return int(self._config.listen.advanced.max_json_mib * 2**20)
 
     def _kept_bytes(self) -> int:
         # A stream is several times the size of the answer in it.
-        return int(self._config.memory.exact.max_entry_kib * 1024) * 8 if self._config.memory else 2**20
+        settings = self._config.memory
+        return int(settings.advanced.exact_max_entry_kib * 1024) * 8 if settings else 2**20
 
     def _served(self, name: str, settings: ModelSettings) -> ServedModel:
         return ServedModel(
@@ -333,41 +294,58 @@ class Gateway:
             settings.engines,
             self._policies[name],
             remember=settings.remember,
-            continue_broken=settings.continue_broken,
+            continue_broken=settings.advanced.continue_broken,
             larger_context=settings.larger_context,
         )
 
-    def _policy(self, name: str, settings: ModelSettings) -> Policy:
-        # The reference stands first, smaller engines behind it as stand-ins.
-        fixed = Fixed(tuple(reversed(settings.engines)))
-        memory, remembered = self.memory, self._config.memory
-        if settings.policy == "fixed" or memory is None or remembered is None:
-            return fixed
-        if memory.embedder is None or memory.store.indexes is None:
-            return fixed
-        if settings.policy == "in_context":
-            return self._in_context(name, settings, memory)
-        from understudy.setup.few_shot import few_shot
+    def _make_policies(self) -> dict[str, Policy]:
+        memory = self.memory
+        if memory is None or memory.embedder is None or memory.store.indexes is None:
+            return {name: _fixed(model) for name, model in self._config.models.items()}
+        turns: dict[str, Apply] = {}
+        policies = {
+            name: self._policy(name, model, memory, turns) for name, model in self._config.models.items()
+        }
+        if turns:
+            from learning.training.dial_follower import DialFollower
 
-        parts = few_shot(settings, self._config, memory, self._engines, self._threads)
-        self._turns[name] = parts.turn
-        return parts.policy
+            dials = DialFollower(memory.store.dials, turns)
+            self.parts.add(dials, start=dials.start, stop=dials.stop)
+        return policies
 
-    def _in_context(self, name: str, settings: ModelSettings, memory: Memory) -> Policy:
+    def _policy(self, name: str, settings: ModelSettings, memory: Memory, turns: dict[str, Apply]) -> Policy:
+        if settings.policy == "fixed":
+            return _fixed(settings)
+        if settings.policy == "few_shot":
+            from understudy.setup.few_shot import few_shot
+
+            rule = few_shot(settings, self._config, memory, self._engines, self._threads)
+            turns[name] = rule.turn
+            return rule.policy
         from learning.training.metrics import LearningMetrics
         from understudy.setup.in_context import in_context
 
-        self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
-        parts = in_context(
-            name, settings, self._config, memory, self._engines, self._threads, self._learning_metrics
-        )
-        self._followers.append(parts.follower)
-        self._turns[name] = parts.turn
-        return parts.policy
+        metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
+        learned = in_context(name, settings, self._config, memory, self._engines, self._threads, metrics)
+        self.parts.add(learned.follower, start=learned.follower.start, stop=learned.follower.stop)
+        turns[name] = learned.turn
+        return learned.policy
 
-    def _upstream_engine(self) -> dict[str, Engine]:
-        # No guard: the default upstream is passed through, not managed, and its head leaves as soon as it is here.
-        return {UPSTREAM: self._upstream} if self._upstream else {}
+    def _add_learning_metrics(self) -> None:
+        metrics = self._learning_metrics
+        if metrics is None:
+            return
+
+        def count(finished: Finished) -> None:
+            plan = finished.plan
+            metrics.decided(finished.model, plan.choice if plan is not None else None)
+
+        self.parts.add(metrics, finished=count)
+
+
+def _fixed(settings: ModelSettings) -> Fixed:
+    # The reference stands first, smaller engines behind it as stand-ins.
+    return Fixed(tuple(reversed(settings.engines)))
 
 
 def _memory(settings: MemorySettings, config: Config) -> Memory:
@@ -379,7 +357,6 @@ def _memory(settings: MemorySettings, config: Config) -> Memory:
     try:
         return Memory.open(
             settings,
-            versions_kept=config.learning.versions_kept,
             scores=any(model.policy == "in_context" for model in config.models.values()),
             private=config.private,
         )

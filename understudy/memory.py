@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
 
 import structlog
 
 from learning.bank.answer_embedding import AnswerEmbedder
+from learning.bank.example_store import ExampleStore
 from learning.bank.reembedding import Reembedder
 from router.embedding.embedder import Embedder
 from store import Store
 from store.answers.exact_cache import ExactCache
 from store.decisions.requests import RequestLog
-from store.examples.twins import TwinRule
 from store.people.secret import tenant_id
-from understudy.processes.housekeeping import Chore, Housekeeper
-from understudy.settings.memory import ExampleSettings, MemorySettings, RequestTextSettings
+from understudy.background.housekeeping import Chore, Housekeeper
+from understudy.settings.memory import MemorySettings
 from understudy.settings.private import PrivateSettings
-from understudy.setup.embedder import open_embedder
+from understudy.setup.examples import admission, open_embedder
 
 log = structlog.get_logger(__name__)
 
 _MIB = 2**20
+_FOLLOWED_WITHIN_S = 2.0
 _REPLAYS_KEPT_S = 90 * 86_400.0
+_PRIVATE_QUESTIONS_KEPT_S = 30 * 86_400.0
+"""How long questions of private tenants are kept aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +40,8 @@ class Memory:
 
     store: Store
     embedder: Embedder | None
-    reembedder: Reembedder | None
-    answers: AnswerEmbedder | None
-    housekeeper: Housekeeper
+    closing: contextlib.ExitStack
+    """What works in the background, and what stands open: ended in the reverse order of its beginning."""
     exact: ExactCache | None
     requests: RequestLog | None
 
@@ -44,7 +50,6 @@ class Memory:
         cls,
         settings: MemorySettings,
         *,
-        versions_kept: int = 20,
         scores: bool = False,
         private: PrivateSettings | None = None,
     ) -> Memory:
@@ -60,54 +65,51 @@ class Memory:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         log.info("memory_opening", data_dir=str(folder))
         exact = settings.exact
-        with contextlib.ExitStack() as undo:
+        with contextlib.ExitStack() as closing:
             # The embedder comes first: it loads onnxruntime, which must be imported before usearch.
             embedder = None
             if settings.examples.enabled:
-                embedder = open_embedder(settings.examples.embedding, folder)
-                undo.callback(embedder.close)
+                embedder = open_embedder(settings, folder)
+                closing.callback(embedder.close)
             store = Store.open(
                 folder,
                 exact_ttl_s=exact.ttl_s,
-                exact_memory_bytes=int(exact.memory_mib * _MIB),
                 exact_disk_bytes=int(exact.disk_mib * _MIB),
-                exact_max_entry_bytes=int(exact.max_entry_kib * 1024),
+                exact_max_entry_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
                 dimensions=embedder.dimensions if embedder else None,
                 embedding_version=embedder.version if embedder else "",
-                twin_rule=TwinRule(settings.examples.twin_similarity, settings.examples.twin_overlap),
-                versions_kept=versions_kept,
             )
-            undo.callback(store.close)
+            closing.callback(store.close)
             if private is not None and private.tenants:
                 # An extra: imported only where a tenant is private.
                 from learning.private.tenants import make_private
 
                 make_private(store, private.tenants)
-            undo.pop_all()
-        reembedder = Reembedder(store.examples, embedder, folder / "reembed.lock") if embedder else None
-        if reembedder is not None:
-            reembedder.start()
-        answers = None
-        if embedder is not None and scores and settings.examples.answer_vectors.enabled:
-            wanted = settings.examples.answer_vectors
-            answers = AnswerEmbedder(
-                store.examples.answer_vectors,
+            for worker in _workers(store, embedder, folder, settings, scores):
+                worker.start()
+                closing.callback(worker.stop)
+            return cls(
+                store,
                 embedder,
-                folder / "answers.lock",
-                max_characters=wanted.max_characters,
-                share=wanted.share,
+                closing.pop_all(),
+                store.answers.exact if exact.enabled else None,
+                store.decisions.requests if settings.log_requests else None,
             )
-            answers.start()
-        housekeeper = Housekeeper(_chores(store, settings, private or PrivateSettings()))
-        housekeeper.start()
-        return cls(
-            store,
-            embedder,
-            reembedder,
-            answers,
-            housekeeper,
-            store.answers.exact if exact.enabled else None,
-            store.decisions.requests if settings.log_requests else None,
+
+    def example_store(self, settings: MemorySettings) -> ExampleStore | None:
+        """What the examples' endpoints work on; None without examples."""
+        store = self.store
+        if self.embedder is None or store.indexes is None or store.follower is None:
+            return None
+        return ExampleStore(
+            bank=store.examples,
+            find=store.examples.by_request,
+            admission=admission(settings),
+            embedder=self.embedder,
+            nearest=store.indexes.nearest,
+            followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),
+            standing=store.examples.contributors.standings().of,
+            secret=store.secret,
         )
 
     def tenant_of(self, credential: str) -> str:
@@ -130,49 +132,65 @@ class Memory:
 
     def close(self) -> None:
         """Write what is queued, save snapshots, close the store, end the embedder's thread. Blocks."""
-        self.housekeeper.stop()
-        if self.answers is not None:
-            self.answers.stop()
-        if self.reembedder is not None:
-            self.reembedder.stop()
-        self.store.close()
-        if self.embedder is not None:
-            self.embedder.close()
+        self.closing.close()
 
 
-def _chores(store: Store, settings: MemorySettings, private: PrivateSettings) -> list[Chore]:
-    examples = settings.examples
+class _Worker(Protocol):
+    """A thread of its own."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+def _workers(
+    store: Store,
+    embedder: Embedder | None,
+    folder: Path,
+    settings: MemorySettings,
+    scores: bool,
+) -> Iterator[_Worker]:
+    """What works on a store in the background."""
+    if embedder is not None:
+        yield Reembedder(store.examples, embedder, folder / "reembed.lock")
+    if embedder is not None and scores and settings.advanced.answer_vectors:
+        yield AnswerEmbedder(store.examples.answer_vectors, embedder, folder / "answers.lock")
+    yield Housekeeper(_chores(store, settings))
+
+
+def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
     kept_s = settings.requests_kept_days * 86_400
-    aside_s = private.kept_days * 86_400
     return [
         Chore("flush_example_uses", 10, store.examples.flush_uses),
         Chore("flush_answer_uses", 10, store.answers.exact.flush_uses),
         Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
         Chore("trim_requests", 60, lambda: store.decisions.requests.trim(time.time() - kept_s)),
-        Chore("trim_texts", 60, lambda: _trim_texts(store, settings.request_texts)),
+        Chore("trim_texts", 60, lambda: _trim_texts(store, settings)),
         Chore("trim_choices", 60, lambda: store.decisions.choices.trim(time.time() - kept_s)),
         Chore("trim_outcomes", 60, lambda: store.outcomes.trim(time.time() - kept_s)),
         Chore("trim_feedback", 60, lambda: store.outcomes.feedback.trim(time.time() - kept_s)),
         Chore(
             "trim_replays", 3600, lambda: store.jobs.replay.trim(time.time() - max(kept_s, _REPLAYS_KEPT_S))
         ),
-        Chore("trim_private", 60, lambda: store.examples.private.trim(time.time() - aside_s)),
+        Chore(
+            "trim_private", 60, lambda: store.examples.private.trim(time.time() - _PRIVATE_QUESTIONS_KEPT_S)
+        ),
         Chore("sweep_artifacts", 3600, store.artifacts.sweep),
-        Chore("make_room", 60, lambda: _make_room(store, examples)),
-        Chore("compact", 3600, lambda: store.examples.compact(keep_removals_s=examples.keep_removals_s)),
+        Chore("make_room", 60, lambda: _make_room(store, settings)),
+        Chore("compact", 3600, store.examples.compact),
     ]
 
 
-def _trim_texts(store: Store, settings: RequestTextSettings) -> None:
+def _trim_texts(store: Store, settings: MemorySettings) -> None:
     # Switched off, what was kept before goes at once.
-    kept_s = settings.kept_days * 86_400 if settings.enabled else 0.0
-    store.decisions.texts.trim(time.time() - kept_s, int(settings.max_mib * _MIB))
+    texts = settings.request_texts
+    kept_s = texts.kept_days * 86_400 if texts.enabled else 0.0
+    store.decisions.texts.trim(time.time() - kept_s, int(settings.advanced.texts_max_mib * _MIB))
 
 
-def _make_room(store: Store, settings: ExampleSettings) -> None:
-    max_bytes = int(settings.max_stored_mib * _MIB)
+def _make_room(store: Store, settings: MemorySettings) -> None:
+    max_examples, max_bytes = settings.examples.max_stored, int(settings.advanced.max_stored_mib * _MIB)
     for tenant in store.examples.tenants():
-        evicted = store.examples.make_room(tenant, max_examples=settings.max_stored, max_bytes=max_bytes)
+        evicted = store.examples.make_room(tenant, max_examples=max_examples, max_bytes=max_bytes)
         if evicted.examples:
             log.info(
                 "examples_evicted",

@@ -1,6 +1,6 @@
-"""What the gateway does for the admin pages: feedback and corrections by its own rules, engines asked, texts embedded.
+"""What an operator can do from the admin pages: give feedback, correct answers, ask engines, plan and undo replay.
 
-Everything heavy is opened when it is first needed: an admin process in which nobody asks an engine has none.
+Engines and the embedder are opened when they are first needed: an admin process in which nobody asks for them has none.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from router.dials import Dials
 from store import Store
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import Vector
-from understudy.settings.config import Config, ModelSettings
+from understudy.settings.config import Config
+from understudy.settings.models import ModelSettings
 from understudy.settings.reach import out_of_reach
-from understudy.setup.admission import admission
 from understudy.setup.engines import Tenants, engines
-from understudy.setup.feedback import known_quality
+from understudy.setup.examples import admission
+from understudy.setup.outcomes import known_quality
 
 if TYPE_CHECKING:
     from router.embedding.embedder import Embedder
@@ -36,8 +37,8 @@ _MOST_TOKENS = 2048
 _ANSWER_WITHIN_S = 120.0
 
 
-class AdminHands:
-    """Over the admin process's open store. `hands` is what the pages get; `aclose` ends what was opened."""
+class AdminActions:
+    """Over the admin process's open store. `actions` is what the pages get; `aclose` ends what was opened."""
 
     def __init__(self, config: Config, store: Store) -> None:
         self._config = config
@@ -46,7 +47,7 @@ class AdminHands:
         self._embedder: Embedder | None = None
         self._lock = threading.Lock()
 
-    def hands(self) -> OperatorActions:
+    def actions(self) -> OperatorActions:
         """What this configuration can do."""
         memory = self._config.memory
         assert memory is not None, "without memory there are no admin pages"
@@ -56,7 +57,7 @@ class AdminHands:
             ask=self._ask if self._config.engines else None,
             embed=self._embed if keeps_examples else None,
             embedding_version=self._version,
-            admission=admission(memory.examples),
+            admission=admission(memory),
             lenders=lenders(self._config.sharing.grants, self._store.keys.tenant_named),
             dials={name: _dials(model) for name, model in self._config.models.items()},
             plan_replay=self._plan_replay if keeps_examples else None,
@@ -121,8 +122,8 @@ class AdminHands:
         return ExampleStore(
             bank=store.examples,
             find=store.examples.by_request,
-            admission=admission(memory.examples),
-            embedder=_Lazy(self),
+            admission=admission(memory),
+            embedder=_LazyEmbedder(self),
             nearest=self._nearest,
             followed=lambda seq: None,
             standing=store.examples.contributors.standings().of,
@@ -164,7 +165,7 @@ class AdminHands:
     # ---- engines
 
     async def _ask(self, name: str, messages: Sequence[Mapping[str, Any]]) -> Reply:
-        beyond = out_of_reach(self._config, name)
+        beyond = out_of_reach(self._config.engines, name)
         if beyond is not None:
             raise NotDone(beyond)
         if self._engines is None:
@@ -196,14 +197,14 @@ class AdminHands:
 
     def _opened(self) -> Embedder:
         from router.embedding.model import EmbeddingModelMissing
-        from understudy.setup.embedder import open_embedder
+        from understudy.setup.examples import open_embedder
 
         memory = self._config.memory
         assert memory is not None and memory.data_dir is not None
         with self._lock:
             if self._embedder is None:
                 try:
-                    self._embedder = open_embedder(memory.examples.embedding, memory.data_dir)
+                    self._embedder = open_embedder(memory, memory.data_dir)
                 except (EmbeddingModelMissing, OSError) as error:
                     raise NotDone(f"the embedding model cannot be opened: {error}") from error
             return self._embedder
@@ -219,21 +220,21 @@ def _dials(settings: ModelSettings) -> Dials:
     rule = settings.few_shot
     if settings.policy == "in_context":
         learned = settings.in_context
-        return Dials(learned.preference, rule.theta, rule.m, learned.examples.max_examples)
+        return Dials(learned.preference, rule.theta, rule.m, learned.max_examples)
     if settings.policy == "few_shot":
         return Dials(None, rule.theta, rule.m, rule.max_examples)
     return Dials()
 
 
-class _Lazy:
+class _LazyEmbedder:
     """The embedder, opened when a correction needs it."""
 
-    def __init__(self, hands: AdminHands) -> None:
-        self._hands = hands
+    def __init__(self, actions: AdminActions) -> None:
+        self._actions = actions
 
     @property
     def version(self) -> str:
-        return self._hands._version()
+        return self._actions._version()
 
     def embed_blocking(self, text: str) -> Vector:
-        return self._hands._embed(text)
+        return self._actions._embed(text)

@@ -28,7 +28,7 @@ _BURST_S = 1.0
 class Allowance:
     """CPU time that may be spent: a share of what goes by, saved up to a second of it. For one thread."""
 
-    def __init__(self, share: float, *, timer: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, share: float = 0.1, *, timer: Callable[[], float] = time.monotonic) -> None:
         self._share = share
         self._timer = timer
         self._left_s = _BURST_S
@@ -50,7 +50,8 @@ class TextKeeper:
     """Keeps the texts of requests. Examples that were sent along are named, not copied: they go when they go.
 
     Reading texts for secrets takes about a millisecond each, which `allowance` bounds: when requests come faster than
-    that, some are kept without their texts, and counted as `busy`.
+    that, some are kept without their texts, and counted as `busy`. Of a longer request than `max_bytes` the latest messages
+    are kept; a longer answer is cut.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class TextKeeper:
         allowance: Allowance,
         *,
         secret: bytes,
-        max_bytes: int,
+        max_bytes: int = 64 * 1024,
         opted_out_keys: Collection[str] = (),
     ) -> None:
         self._texts = texts

@@ -23,8 +23,10 @@ from gateway.reuse.request import SemanticAsk, semantic_ask
 from learning.reuse.decision import Explore, Reuse, ReuseSettings
 from learning.reuse.proofs import Observations, Proofs
 from router.asked import Asked
+from router.embedding.retriever import NEIGHBOURS
 from router.examples.lexical_gates import blocked
 from router.plan import Attempt, Plan
+from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.answers.semantic_entries import SemanticEntry
 from store.answers.semantic_observations import SemanticScope
 from store.records import ExactAnswer, Vector
@@ -64,8 +66,8 @@ class Knobs:
     """By key id, and gateway.reuse.request.KEYLESS: the share of reused answers that may be wrong."""
     audit_share: float
     deadline_s: float
-    neighbours: int
-    max_characters: int
+    neighbours: int = NEIGHBOURS
+    max_characters: int = EMBEDDED_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)

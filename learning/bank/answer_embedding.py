@@ -19,6 +19,8 @@ from store.jobs.exclusive import again_while_alone
 if TYPE_CHECKING:
     from router.embedding.embedder import BlockingEmbedder
 
+ANSWER_CHARACTERS = 400
+"""Answers are cut to this before they are embedded: more costs more and tells little."""
 log = structlog.get_logger(__name__)
 
 _PAGE = 50
@@ -34,7 +36,7 @@ class AnswerEmbedder:
         embedder: BlockingEmbedder,
         lock_file: Path,
         *,
-        max_characters: int,
+        max_characters: int = ANSWER_CHARACTERS,
         share: float = 0.1,
     ) -> None:
         """Answers are cut to `max_characters`: longer ones cost most and add little. `share`, above 0 and at most 1, is
@@ -111,6 +113,6 @@ class AnswerEmbedder:
             log.warning("embedding_answer_failed", error=error, example=row.id)
 
 
-def version_of(embedding_version: str, max_characters: int) -> str:
+def version_of(embedding_version: str, max_characters: int = ANSWER_CHARACTERS) -> str:
     """The version of the answers' embeddings, given the embedder's version and the cut."""
     return f"{embedding_version}/answers:{max_characters}c"

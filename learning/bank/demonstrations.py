@@ -143,7 +143,7 @@ def content_id(secret: bytes, chat: ChatRequest, answer: str) -> str:
 _WHY = {
     "empty": "there is no user turn with text in it, or the answer is empty",
     "too_short": "the question or the answer is too short to teach anything",
-    "too_long": "the question or the answer is longer than memory.examples.max_chars",
+    "too_long": "the question or the answer is longer than 8000 characters",
     "tool_calls": "it carries tools, and an example must be words only",
     "not_plain_text": "it holds something other than text, such as an image or a tool's output",
     "not_text": "it holds characters that are no text",

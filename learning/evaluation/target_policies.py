@@ -15,7 +15,7 @@ import numpy.typing as npt
 from learning.evaluation.logged import Floats, Logged
 from router.choosing import features
 from router.choosing.bandit import Bandit, BanditOutdated, Option, Scene
-from router.choosing.chooser import Knobs
+from router.choosing.chooser import UNFAMILIAR_PENALTY
 from router.choosing.reward import reward, weights
 from router.plan import Action
 
@@ -98,9 +98,7 @@ def expected() -> TargetPolicy:
     return by_quality("expected", lambda logged, _: logged.expected_quality)
 
 
-def learnt(
-    name: str, bandit: Bandit, *, unfamiliar_penalty: float = Knobs().unfamiliar_penalty
-) -> TargetPolicy:
+def learnt(name: str, bandit: Bandit, *, unfamiliar_penalty: float = UNFAMILIAR_PENALTY) -> TargetPolicy:
     """A bandit artifact at any dial, used as router.choosing.chooser uses it, without exploration and load.
 
     `decide` raises BanditError for a log whose features are of another version than this code's.

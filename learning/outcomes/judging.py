@@ -44,7 +44,7 @@ class Judging:
         judge: str,
         outcomes: Outcomes,
         metrics: JudgingMetrics,
-        limits: JudgingLimits | None = None,
+        limits: JudgingLimits,
         *,
         qualities: Ledger | None = None,
         known: OnOutcomes | None = None,
@@ -59,7 +59,7 @@ class Judging:
         self._judge = engines[judge]
         self._outcomes = outcomes
         self._metrics = metrics
-        self._limits = limits or JudgingLimits()
+        self._limits = limits
         self._comparison = Comparison(engines, self._judge, metrics, self._limits, self._room)
         self._qualities = qualities
         self._known = known
@@ -67,7 +67,7 @@ class Judging:
         self.spend = spend or Spend(self._limits.max_usd_per_day, self._limits.max_usd_per_hour)
         self._rng = rng or random.Random()
         self._clock = clock
-        self._queue: asyncio.Queue[tuple[float, Sample]] = asyncio.Queue(self._limits.max_queued)
+        self._queue: asyncio.Queue[tuple[float, Sample]] = asyncio.Queue(self._limits.max_waiting)
         self._waiting_bytes = 0
         self._running: asyncio.Task[None] | None = None
 

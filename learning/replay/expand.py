@@ -29,7 +29,7 @@ from learning.replay.asking import Asking
 from learning.replay.material import Material, NotReplayable, Subject, request
 from router.digest import asked_under
 from router.embedding.embedder import Embedder
-from store.admission.cutting import cut
+from store.admission.cutting import EMBEDDED_CHARACTERS, cut
 from store.examples.twins import normalised
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import ReplayStep
@@ -101,7 +101,7 @@ class Expand:
     judge: Judge
     embedder: Embedder
     max_tokens: int = 1024
-    embedded_characters: int = 1500
+    embedded_characters: int = EMBEDDED_CHARACTERS
 
     async def __call__(self, step: ReplayStep, asking: Asking) -> str:
         """See StepWork."""

@@ -23,6 +23,9 @@ from store.jobs.replay_records import ReplayBudget, ReplayRun
 
 log = structlog.get_logger(__name__)
 
+WINDOW_S = 6 * 3600.0
+"""How long after its time a run may begin or go on; then the next is waited for."""
+
 _REPEATED_S = 2 * 3600.0
 _LOOK_S = 1.0
 _SCHEDULE, _ADMIN = "schedule", "admin"

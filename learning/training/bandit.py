@@ -36,7 +36,7 @@ class Row:
 class TrainingKnobs:
     """How a bandit is trained and compared."""
 
-    half_life_s: float = 14 * 86400.0
+    half_life_s: float
     """A row this much older than the latest counts half."""
     least_weight: float = 0.01
     """Rows with a lower weight are left out."""
@@ -101,15 +101,14 @@ def train(
     rows: Sequence[Row],
     *,
     settings: BanditSettings,
+    knobs: TrainingKnobs,
     incumbent: bytes | None = None,
-    knobs: TrainingKnobs | None = None,
 ) -> Trained:
     """The better of two candidates, compared on the latest rows. Blocks: about 0.1 ms per row and pass.
 
     The incumbent learns only rows that are new to it. One that cannot be loaded, or was made for another embedder, is
     ignored. Raises NothingToLearn, BanditMissing.
     """
-    knobs = knobs or TrainingKnobs()
     usable = sorted((r for r in rows if _usable(r, settings)), key=lambda r: r.at_s)
     if not usable:
         raise NothingToLearn("no row can be trained on")

@@ -12,7 +12,7 @@ from router.choosing import features
 from router.choosing.bandit import Lesson, Option, Scene
 from router.choosing.features import Examples, Request
 from router.digest import question
-from store.admission.cutting import cut
+from store.admission.cutting import EMBEDDED_CHARACTERS, cut
 from store.records import Vector
 
 _CHARACTERS_PER_TOKEN = 4
@@ -64,7 +64,7 @@ def row(
     vector_of: Callable[[str], Vector],
     *,
     at_s: float,
-    max_characters: int = 1500,
+    max_characters: int = EMBEDDED_CHARACTERS,
 ) -> Row:
     """The row of one labelled request. `engines` run from small to large; the last is the reference.
 

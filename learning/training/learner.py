@@ -62,8 +62,8 @@ class Trainer(Protocol):
 class Pace:
     """How often to train, and on how many outcomes."""
 
-    min_new_outcomes: int = 20
-    max_outcomes: int = 20_000
+    min_new_outcomes: int
+    max_outcomes: int
 
 
 class Learner:

@@ -24,6 +24,9 @@ from store.records import Vector
 
 Number = TypeVar("Number", int, float)
 
+UNFAMILIAR_PENALTY = 0.3
+"""Share of its expected quality that an engine other than the reference loses on a request like none before."""
+
 
 class NothingToChoose(Exception):
     """The situation has no engine. The request goes where the client asked."""
@@ -33,16 +36,15 @@ class NothingToChoose(Exception):
 class Knobs:
     """Settings of exploration, load and unknown requests."""
 
-    gamma_scale: float = 10.0
+    gamma_scale: float
     """SquareCB: gamma = gamma_scale * learned^gamma_exponent. Larger explores less."""
+    least_probability: float
+    """Of every action while exploring; at most half of all probability goes to this."""
+    load: LoadKnobs
     gamma_exponent: float = 0.5
     gamma_most: float = 1000.0
     """Largest gamma, so that a router that learnt for a year still notices a change."""
-    least_probability: float = 0.01
-    """Least probability of every action while exploring; at most half of all probability is spent on this."""
-    unfamiliar_penalty: float = 0.3
-    """Share of its expected quality that an engine other than the reference loses on an entirely unfamiliar request."""
-    load: LoadKnobs = field(default_factory=LoadKnobs)
+    unfamiliar_penalty: float = UNFAMILIAR_PENALTY
     answer_tokens: int = 256
     """Expected length of an answer where the situation does not say."""
 
@@ -108,8 +110,8 @@ class _Largest:
 class Chooser:
     """Chooses an action. Stateless: the same situation, bandit and random number give the same choice."""
 
-    def __init__(self, knobs: Knobs | None = None) -> None:
-        self._knobs = knobs or Knobs()
+    def __init__(self, knobs: Knobs) -> None:
+        self._knobs = knobs
 
     def choose(self, situation: Situation, bandit: Bandit | None, rng: random.Random) -> Choice:
         """Estimates the reward of every action and draws one. Takes exactly one number from `rng`.

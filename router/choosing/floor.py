@@ -29,9 +29,9 @@ class FloorSettings:
 
     x: float
     """Largest mean loss per request, 0 to 1, on the scale where the reference's own answers are 1."""
-    alpha: float = 0.05
+    alpha: float
     """Probability that the guarantee is ever broken."""
-    judged_share: float = 0.1
+    judged_share: float
     """Least probability with which any offloaded request is judged."""
     lag_requests: int = 100
     """Requests that may pass before the judgement of a request, if there is one, has arrived and changed the share."""

@@ -55,9 +55,9 @@ def engine_state(info: EngineInfo, load: EngineLoad) -> EngineState:
 class LoadKnobs:
     """How much reward an engine loses under load."""
 
-    threshold: float = 0.7
+    threshold: float
     """Utilisation below which nothing changes."""
-    strength: float = 0.6
+    strength: float
     """Largest reward that a fully loaded reference loses."""
     cheap_share: float = 0.2
     """Share of `strength` that an engine without a price loses under load: it must lose some, but less than dear ones."""

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 from router.plan import Candidate
 from store.records import Vector
 
+NEIGHBOURS = 32
+"""Candidates fetched per request before they are filtered."""
+
+
 if TYPE_CHECKING:
     from store.examples.answer_vectors import CandidateVectors
     from store.examples.bank import ExampleBank
@@ -28,7 +32,7 @@ class Retriever:
         index: TenantIndexes,
         bank: ExampleBank,
         *,
-        neighbours: int,
+        neighbours: int = NEIGHBOURS,
         floor: float = -1.0,
         enough: int | None = None,
         lenders: Mapping[str, Sequence[str]] | None = None,

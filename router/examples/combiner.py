@@ -52,6 +52,9 @@ HARM_BELIEVED = 0.5
 class Knobs:
     """Limits and prices that decide whether an example is worth sending."""
 
+    order: Order
+    """helpful_last: the most helpful next to the question. stable: those the engine keeps warm first, then by age, so that
+    an engine that caches prefixes meets the same prefix again when the same examples are chosen."""
     min_gain: float = 0.003
     """Expected quality, 0 to 1, that each further example must add."""
     min_promise: float = 0.0
@@ -68,9 +71,6 @@ class Knobs:
     """Share of its help, 0 to 1, that an exact duplicate of a chosen example loses; 0 ignores resemblance."""
     redundant_from: float = 0.9
     """Cosine of two questions above which they begin to count as duplicates; at 1 they are."""
-    order: Order = "helpful_last"
-    """helpful_last: the most helpful next to the question. stable: those the engine keeps warm first, then by age, so that
-    an engine with a prefix cache sees the same prefix again when the same examples are chosen."""
 
 
 @dataclass(frozen=True, slots=True)

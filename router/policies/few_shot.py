@@ -19,6 +19,7 @@ from router.plan import Ask, Attempt, Candidate, Plan
 from router.policies.nearest_examples import familiar, that_fit
 from router.policies.question import QuestionEmbedder
 from router.prompt import tokens_needed, with_examples
+from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
 
@@ -26,18 +27,18 @@ from store.records import Vector
 class Knobs:
     """Settings of the rule (theta, m, same_names) and limits of what is sent."""
 
-    theta: float = 0.8
+    theta: float
     """Cosine from which a past request counts as near."""
-    m: int = 3
+    m: int
     """Number of near past answers that make a request familiar."""
-    max_examples: int = 5
-    max_example_tokens: int = 2000
-    with_tools: bool = False
-    max_characters: int = 1500
-    retrieve_deadline_s: float = 0.05
-    same_names: bool = False
+    max_examples: int
+    max_example_tokens: int
+    with_tools: bool
+    retrieve_deadline_s: float
+    same_names: bool
     """Whether a neighbour must name the same things as the request: right for questions about facts, wrong for one task
     over ever-new texts."""
+    max_characters: int = EMBEDDED_CHARACTERS
 
 
 class FewShot:

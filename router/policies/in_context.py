@@ -37,6 +37,7 @@ from router.plan import Action, Ask, Attempt, Candidate, Choice, ExampleSelectio
 from router.policies.nearest_examples import familiar, that_fit
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder
 from router.prompt import example_tokens, tokens_needed, with_examples
+from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
 _UNSCORED_QUALITY = 0.5
@@ -60,27 +61,28 @@ class LearnedModels:
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """Settings. theta, m, same_names: the rule until a bandit takes over (few_shot). See understudy.settings.learning."""
+    """Settings. theta, m, same_names: the rule until a bandit takes over (few_shot). See understudy.settings.models."""
 
-    theta: float = 0.8
-    m: int = 3
-    same_names: bool = False
-    with_tools: bool = False
-    max_characters: int = 1500
-    deadline_s: float = 0.1
+    theta: float
+    m: int
+    same_names: bool
+    with_tools: bool
+    deadline_s: float
     """Limit for everything after the embedding."""
-    max_examples: int = 8
-    max_example_tokens: int = 2000
-    candidates: int = 20
-    combiner: CombinerKnobs = field(default_factory=CombinerKnobs)
-    counts: CountKnobs | None = field(default_factory=CountKnobs)
+    max_examples: int
+    max_example_tokens: int
+    combiner: CombinerKnobs
+    counts: CountKnobs | None
     """None: the number of examples is not learnt."""
-    label_share: float = 0.05
-    preference: float = 0.5
-    key_preferences: Mapping[str, float] = field(default_factory=dict)
-    least_probability: float = 0.01
+    label_share: float
+    preference: float
+    key_preferences: Mapping[str, float]
+    least_probability: float
     """Least probability of each action that the rule does not pick."""
-    opted_out_keys: Collection[str] = ()
+    opted_out_keys: Collection[str]
+    max_characters: int = EMBEDDED_CHARACTERS
+    candidates: int = 20
+    """Nearest examples that are scored."""
 
 
 @dataclass(slots=True)

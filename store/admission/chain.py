@@ -85,8 +85,8 @@ REASONS: tuple[str, ...] = (
 class Admission:
     """The whole chain under fixed settings. Immutable; thread-safe."""
 
-    def __init__(self, settings: AdmissionSettings | None = None) -> None:
-        self.settings = settings or AdmissionSettings()
+    def __init__(self, settings: AdmissionSettings) -> None:
+        self.settings = settings
         self._public = _Public(self.settings.public)
 
     def judge(self, finished: Pair, twin_of: TwinOf | None = None, now_s: float | None = None) -> Verdict:

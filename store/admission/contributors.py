@@ -33,11 +33,11 @@ class Contributor:
 class ContributorLimits:
     """What one contributor among several may do."""
 
-    max_examples: int | None = 20_000
+    max_examples: int | None
     """Live examples in one bank; None for no cap."""
-    max_per_hour: int | None = 2_000
+    max_per_hour: int | None
     """Examples admitted within an hour; None for no cap."""
-    quarantine_h: float = 24
+    quarantine_h: float
     """For how long a new contributor's examples are kept but not served to others; 0 for none."""
     trusted_after: int = 5
     """So many examples judged good, and none bad, end the quarantine early."""

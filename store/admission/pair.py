@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from store.admission.contributors import Contributor, ContributorLimits
+from store.admission.cutting import EMBEDDED_CHARACTERS
+from store.records import GOOD_QUALITY
 
 Mode = Literal["refuse", "redact", "off"]
 """What becomes of a pair in which something was found."""
@@ -45,26 +47,26 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """The rules' knobs."""
+    """By which rules pairs are admitted."""
 
-    engines: frozenset[str] = frozenset({"reference", "demonstration", "import", "judged_good"})
+    engines: frozenset[str]
     """Whose answers may become examples. `any` admits every engine's."""
-    good_quality: float = 0.8
+    secrets: Mode
+    private_data: Mode
+    instructions: Literal["refuse", "off"]
+    public: frozenset[str]
+    """What is not private although it looks so: an organisation's own phone number, address or mail domain (`@acme.com`)."""
+    contributors: ContributorLimits
+    good_quality: float = GOOD_QUALITY
     """From which quality on an answer counts as judged good."""
     min_question_characters: int = 3
     min_answer_characters: int = 1
     max_characters: int = 8000
     """Of the question and of the answer, each."""
-    embedded_characters: int = 1500
+    embedded_characters: int = EMBEDDED_CHARACTERS
     """To how much of the question the embedded text is cut, after redaction."""
-    secrets: Mode = "refuse"
-    private_data: Mode = "redact"
-    instructions: Literal["refuse", "off"] = "refuse"
-    public: frozenset[str] = frozenset()
-    """What is not private although it looks so: an organisation's own phone number, address or mail domain (`@acme.com`)."""
     twin_similarity: float = 0.94
     """Cosine similarity from which a neighbour that agrees makes a pair a near-duplicate."""
-    contributors: ContributorLimits = field(default_factory=ContributorLimits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cachetools import TTLCache
 
+from store.records import GOOD_QUALITY
 from store.sqlite.database import Database
 
 
@@ -61,7 +62,7 @@ class Standings:
     """Answers who has contributed how much. An answer may be a few seconds old: counting anew for every pair would cost
     more than keeping the pair."""
 
-    def __init__(self, db: Database, *, good_quality: float = 0.8, fresh_s: float = 5.0) -> None:
+    def __init__(self, db: Database, *, good_quality: float = GOOD_QUALITY, fresh_s: float = 5.0) -> None:
         self._db = db
         self._good_quality = good_quality
         self._known: TTLCache[tuple[str, str], Standing] = TTLCache(10_000, fresh_s)

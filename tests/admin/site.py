@@ -17,7 +17,7 @@ from yarl import URL
 from admin.app import AdminApp
 from admin.passwords import hashed
 from admin.sources import Sources
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 from understudy.settings.file import parse_config
 from understudy.setup.admin import admin
 

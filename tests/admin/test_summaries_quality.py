@@ -53,7 +53,7 @@ def test_without_offloading_there_is_nothing_to_judge() -> None:
 
 
 def test_a_floors_account_is_read_out_of_its_row_and_a_broken_one_is_no_error() -> None:
-    floor = QualityFloor(FloorSettings(0.02))
+    floor = QualityFloor(FloorSettings(0.02, 0.05, 0.1))
     floor.passed(100, 10)
     row = FloorRow("t", "demo", 90.0, 0.5, "limiting", 1, 1, floor.to_json())
     whole, broken = floors([row, FloorRow("u", "demo", 90.0, 0.5, "holds", 1, 1, "{}")], {"t": "acme"}, 100.0)

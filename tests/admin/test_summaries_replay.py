@@ -18,7 +18,7 @@ assert replay, "asked for over HTTP below"
 
 def config(**replay: Any) -> dict[str, Any]:
     engines = {**ENGINES["engines"], "judge": {"kind": "simulated", "role": "judge"}}
-    return {"engines": engines, "replay": {"judge": "judge", "budget": {"usd": 2}, **replay}}
+    return {"engines": engines, "replay": {"judge": "judge", "max_run_usd": 2, **replay}}
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ async def test_without_a_replayer_nothing_is_wanted_in_vain(tmp_path: Path) -> N
 
 
 async def test_a_plan_is_made_by_replays_own_planner_and_asks_nobody(tmp_path: Path) -> None:
-    examples = {"embedding": {"deadline_ms": 10_000, "cache_dir": str(MODELS)}}
-    memory = {"data_dir": str(tmp_path), "examples": examples}
+    advanced = {"embedding_deadline_ms": 10_000, "embedding_cache_dir": str(MODELS)}
+    memory = {"data_dir": str(tmp_path), "advanced": advanced}
     async with site(tmp_path, **config(enabled=True), memory=memory) as made:
         operator = await made.person("operator")
         got = await operator.post("/replay/plan", {"usd": "1"}, Accept="application/json")

@@ -15,7 +15,7 @@ from understudy.settings.file import load_config
 assert settings, "asked for over HTTP below"
 FILE = """
 listen: {port: "${PORT:-8080}"}
-upstream: {base_url: http://127.0.0.1:1/v1, api_key: "${UPSTREAM_KEY}", headers: {x-team: "${TEAM}"}}
+upstream: {base_url: http://127.0.0.1:1/v1, api_key: "${UPSTREAM_KEY}", advanced: {headers: {x-team: "${TEAM}"}}}
 engines: {small: {base_url: http://127.0.0.1:1/v1, api_key: sk-plain-canary}, large: {base_url: "http://127.0.0.1:2/v1"}}
 models: {"gpt-4o": {engines: [small, large]}}
 """
@@ -84,8 +84,8 @@ async def test_the_page_shows_filters_and_checks(pages: Site) -> None:
     operator = await pages.person("operator")
     got = (await operator.get("/settings.json?q=breaker+failures")).json
     assert [row["key"] for row in got["settings"]] == [
-        "engines.small.breaker.failures",
-        "engines.large.breaker.failures",
+        "engines.small.advanced.breaker_failures",
+        "engines.large.advanced.breaker_failures",
     ]
     only = (await operator.get("/settings.json")).json["settings"]
     everything = (await operator.get("/settings.json?set=0")).json["settings"]

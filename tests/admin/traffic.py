@@ -40,12 +40,13 @@ async def house(folder: Path, **config: Any) -> AsyncIterator[House]:
     """The policy that learns, before it learnt anything and without trying anything: familiar requests go to `small`."""
     async with upstream() as small, upstream() as large:
         small.says, large.says = "From the small one.", "Use ls -a."
-        still = {"exploration": {"epsilon": 0, "key_share": 0}, "examples": {"scorer_deadline_ms": 10_000}}
+        still = {"epsilon": 0, "key_share": 0, "scorer_deadline_ms": 10_000}
         memory: dict[str, Any] = {
             "data_dir": str(folder),
-            "examples": {
+            "advanced": {
                 "retrieve_deadline_ms": 10_000,
-                "embedding": {"cache_dir": str(MODELS), "deadline_ms": 10_000},
+                "embedding_deadline_ms": 10_000,
+                "embedding_cache_dir": str(MODELS),
             },
         }
         settings: dict[str, Any] = {
@@ -58,7 +59,7 @@ async def house(folder: Path, **config: Any) -> AsyncIterator[House]:
                     "engines": ["small", "large"],
                     "policy": "in_context",
                     "few_shot": {"theta": 0.8, "m": 1},
-                    "in_context": still,
+                    "advanced": still,
                 }
             },
             **config,

@@ -71,8 +71,8 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
         return {"kind": "simulated", "role": role, "facts": 300, "pace": 0.02, "price": prices, **more}
 
     # What traffic leaves behind must not hang on how busy the machine is.
-    embedding = {"deadline_ms": 10_000, "cache_dir": str(MODELS)}
-    examples = {"retrieve_deadline_ms": 10_000, "embedding": embedding}
+    patient = {"retrieve_deadline_ms": 10_000, "embedding_deadline_ms": 10_000}
+    advanced = {**patient, "embedding_cache_dir": str(MODELS)}
     hostile = {
         "base_url": hostile_url,
         "model": "h",
@@ -94,14 +94,14 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
             },
             "hostile": {"engines": ["hostile"]},
         },
-        "memory": {"data_dir": str(folder / "data"), "examples": examples},
+        "memory": {"data_dir": str(folder / "data"), "advanced": advanced},
         "judging": {"engine": "judge", "share_offloaded": 1, "share_reference": 0.5},
         "learning": {"enabled": False},
         # Never by itself: a run is asked for on its page.
         "replay": {
             "enabled": True,
             "cron": "0 0 29 2 *",
-            "off_peak": {"min_in_flight": 1, "calm_s": 0.3},
+            "advanced": {"min_in_flight": 1, "calm_s": 0.3},
         },
         "log": {"requests": False},
         "admin": {"port": 0},

@@ -12,6 +12,8 @@ from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, EngineReply, EngineRequest
 from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
+from tests.knobs import guard_of
+from tests.knobs import limits as made_limits
 
 PATIENT = Timeouts(connect_s=60, first_chunk_s=60, gap_s=60, total_s=120)
 
@@ -48,7 +50,7 @@ async def guarded(
 ) -> AsyncIterator[Guard]:
     """The same behind a guard whose first wait is short."""
     async with engine(port, name, timeouts) as inner:
-        yield Guard(inner, limits or Limits(first_wait_s=0.01), breaker)
+        yield guard_of(inner, limits or made_limits(first_wait_s=0.01), breaker)
 
 
 async def asked(engine: Engine, what: EngineRequest | None = None) -> tuple[int, bytes]:

@@ -11,10 +11,10 @@ import pytest
 from engines.breaker import Breaker, State
 from engines.engine import EngineRequest
 from engines.errors import ConnectFailed, TimedOut, Unavailable
-from engines.guard import Guard, Limits
 from engines.openai_http import Timeouts
 from tests.engines.asking import asked, closed_port, engine, guarded, request
 from tests.flow.upstream import Call, Script, Upstream
+from tests.knobs import guard_of, limits
 
 JSON = [("Content-Type", "application/json")]
 
@@ -51,7 +51,7 @@ async def test_what_will_not_pass_goes_straight_back(upstream: Upstream, status:
 
 async def test_the_last_answer_is_passed_on_when_tries_run_out(upstream: Upstream) -> None:
     in_turn(upstream, says(503), says(500), says(429))
-    async with guarded(upstream.port, Limits(attempts=3, first_wait_s=0.01)) as guard:
+    async with guarded(upstream.port, limits(attempts=3, first_wait_s=0.01)) as guard:
         assert await asked(guard) == (429, b"status 429")
     assert len(upstream.calls) == 3
 
@@ -85,7 +85,7 @@ async def test_it_is_not_asked_again_before_it_wants_to_be(
 
 async def test_a_wish_beyond_the_limit_is_not_waited_for(upstream: Upstream) -> None:
     in_turn(upstream, says(429, ("Retry-After", "60")), good)
-    async with guarded(upstream.port, Limits(attempts=5, max_wait_s=2)) as guard:
+    async with guarded(upstream.port, limits(attempts=5, max_wait_s=2)) as guard:
         assert await asked(guard) == (429, b"status 429")
     assert len(upstream.calls) == 1
 
@@ -154,7 +154,7 @@ async def test_the_queue_is_bounded_and_says_when_to_come_back(upstream: Upstrea
         call.answer(b"good")
 
     upstream.plays(script)
-    async with guarded(upstream.port, Limits(max_in_flight=2, max_queued=1)) as guard:
+    async with guarded(upstream.port, limits(max_in_flight=2, max_queued=1)) as guard:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(asked(guard)) for _ in range(3)]
             while guard.load().queued < 1:
@@ -177,7 +177,7 @@ async def test_who_leaves_the_queue_gives_up_its_place(upstream: Upstream) -> No
         call.answer(b"good")
 
     upstream.plays(script)
-    async with guarded(upstream.port, Limits(max_in_flight=1, max_queued=1)) as guard:
+    async with guarded(upstream.port, limits(max_in_flight=1, max_queued=1)) as guard:
         async with asyncio.TaskGroup() as group:
             first = group.create_task(asked(guard))
             while guard.load().in_flight < 1:
@@ -202,7 +202,7 @@ async def test_leaving_ends_the_generation_and_gives_the_place_back(upstream: Up
         assert call.hung_up()
 
     upstream.plays(script)
-    async with guarded(upstream.port, Limits(max_in_flight=1)) as guard:
+    async with guarded(upstream.port, limits(max_in_flight=1)) as guard:
         for n in range(3):
             async with guard.stream(request()) as reply:
                 await anext(reply.chunks)
@@ -215,7 +215,7 @@ async def test_being_cancelled_before_the_first_chunk_gives_the_place_back(upstr
         assert call.hung_up()
 
     upstream.plays(script)
-    async with guarded(upstream.port, Limits(max_in_flight=1)) as guard:
+    async with guarded(upstream.port, limits(max_in_flight=1)) as guard:
         task = asyncio.ensure_future(asked(guard))
         await asyncio.to_thread(upstream.call)
         task.cancel()
@@ -228,7 +228,7 @@ async def test_being_cancelled_before_the_first_chunk_gives_the_place_back(upstr
 async def test_a_lone_dead_engine_fails_fast_and_says_when_to_come_back() -> None:
     now = [0.0]
     breaker = Breaker("e", failures=3, open_s=10, clock=lambda: now[0])
-    async with guarded(closed_port(), Limits(attempts=1), breaker) as guard:
+    async with guarded(closed_port(), limits(attempts=1), breaker) as guard:
         for _ in range(3):
             with pytest.raises(ConnectFailed):
                 await asked(guard)
@@ -243,7 +243,7 @@ async def test_errors_of_the_engine_open_the_breaker_and_those_of_the_client_do_
     upstream: Upstream,
 ) -> None:
     breaker = Breaker("e", failures=2, open_s=10)
-    async with guarded(upstream.port, Limits(attempts=1), breaker) as guard:
+    async with guarded(upstream.port, limits(attempts=1), breaker) as guard:
         for status in (500, 400, 503, 429, 500, 404):
             upstream.plays(says(status))
             await asked(guard)
@@ -264,7 +264,7 @@ async def test_one_probe_goes_first_when_the_rest_is_over(upstream: Upstream) ->
         call.answer(b"good")
 
     in_turn(upstream, says(500), slow)
-    async with guarded(upstream.port, Limits(attempts=1), breaker) as guard:
+    async with guarded(upstream.port, limits(attempts=1), breaker) as guard:
         await asked(guard)
         now[0] = 10
         async with asyncio.TaskGroup() as group:
@@ -286,7 +286,7 @@ async def test_a_probe_whose_client_leaves_lets_the_next_one_probe(upstream: Ups
         assert call.hung_up()
 
     in_turn(upstream, says(500), silent, good)
-    async with guarded(upstream.port, Limits(attempts=1), breaker) as guard:
+    async with guarded(upstream.port, limits(attempts=1), breaker) as guard:
         await asked(guard)
         now[0] = 10
         probe = asyncio.ensure_future(asked(guard))
@@ -298,7 +298,7 @@ async def test_a_probe_whose_client_leaves_lets_the_next_one_probe(upstream: Ups
 
 async def test_a_guard_is_an_engine_and_knows_the_one_it_guards(upstream: Upstream) -> None:
     async with engine(upstream.port, "small") as inner:
-        guard = Guard(inner)
+        guard = guard_of(inner)
         assert guard.info is inner.info
         assert await guard.health() is True
         assert isinstance(guard.stream(request()), object)

@@ -16,10 +16,10 @@ import pytest
 
 from engines.engine import EngineInfo, Starts
 from engines.errors import Unavailable
-from engines.guard import Guard, Limits
 from engines.vllm_core import INSTALL, CannotStartEngine, Figures, installed, start_blocking
 from engines.vllm_local import VLLMLocal
 from tests.engines.asking import asked
+from tests.knobs import guard_of, limits
 
 
 @dataclass
@@ -96,7 +96,7 @@ async def test_while_it_starts_requests_are_refused_with_the_reason_and_the_brea
 ) -> None:
     lives.gate.clear()
     async with local(lives) as engine:
-        guard = Guard(engine, Limits(attempts=1))
+        guard = guard_of(engine, limits(attempts=1))
         engine.start()
         for _ in range(10):
             with pytest.raises(Unavailable, match=r"'local' is starting \(\d+ s so far\)") as error:

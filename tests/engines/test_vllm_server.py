@@ -15,11 +15,11 @@ from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.engine import CountsTokens, EngineInfo, EngineLoad, EngineRequest
-from engines.guard import Guard
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
 from tests.engines.asking import asked, closed_port, request
 from tests.engines.vllm_pages import Pages, pages
+from tests.knobs import guard_of, timeouts
 
 SECRET = b"s" * 32
 
@@ -34,7 +34,7 @@ async def server() -> AsyncIterator[Pages]:
 async def vllm(url: str, **options: Any) -> AsyncIterator[VLLMServer]:
     info = options.pop("info", EngineInfo("small", model="tiny"))
     dialect = Dialect(options.pop("secret", SECRET), options.pop("priorities", None))
-    engine = VLLMServer(info, url, **{"dialect": dialect, "poll_s": 0.01} | options)
+    engine = VLLMServer(info, url, **{"dialect": dialect, "poll_s": 0.01, "timeouts": timeouts()} | options)
     try:
         yield engine
     finally:
@@ -125,14 +125,14 @@ class TestWhatIsLearnt:
             assert engine.load() == EngineLoad()
             await until(lambda: engine.load().queued)
             assert engine.load() == EngineLoad(in_flight=5, queued=7, kv_use=0.5)
-            guard = Guard(engine)
+            guard = guard_of(engine)
             assert guard.load().utilisation == 0.5
 
     async def test_what_waits_inside_the_engine_counts_once(self, server: Pages) -> None:
         server.running, server.waiting = 1, 2
         async with vllm(server.url) as engine:
             await until(lambda: engine.load().queued)
-            guard = Guard(engine)
+            guard = guard_of(engine)
             for _ in range(3):
                 await guard.take_slot()
             load = guard.load()
@@ -143,7 +143,7 @@ class TestWhatIsLearnt:
             server.healthy = False
             assert await engine.health() is False
             await until(lambda: not engine.load().open)
-            assert not Guard(engine).load().open
+            assert not guard_of(engine).load().open
             server.healthy = True
             await until(lambda: engine.load().open)
             assert await engine.health() is True
@@ -156,7 +156,7 @@ class TestWhatIsLearnt:
 
     async def test_the_window_comes_from_the_server_unless_it_is_configured(self, server: Pages) -> None:
         async with vllm(server.url) as engine:
-            guard = Guard(engine)
+            guard = guard_of(engine)
             engine.load()
             await until(lambda: guard.info.context_tokens == 4096)
         async with vllm(server.url, info=EngineInfo("small", model="tiny", context_tokens=1000)) as engine:
@@ -191,7 +191,7 @@ class TestCountingTokens:
 
     async def test_it_counts_through_a_guard(self, server: Pages) -> None:
         async with vllm(server.url) as engine:
-            guard = Guard(engine)
+            guard = guard_of(engine)
             assert isinstance(guard, CountsTokens) and await guard.count_tokens("a b") == 2
 
     async def test_a_server_that_cannot_say_is_not_believed(self) -> None:

@@ -50,7 +50,8 @@ def small(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """A gateway with small limits: 64 KiB bodies, 16 KiB of JSON, 4 KiB headers."""
     path: Path = tmp_path_factory.mktemp("small") / "config.yaml"
     path.write_text(
-        "listen:\n  max_body_mib: 0.0625\n  max_json_mib: 0.015625\n  max_header_kib: 4\n  grace_s: 1\n"
+        "listen:\n  grace_s: 1\n"
+        "  advanced: {max_body_mib: 0.0625, max_json_mib: 0.015625, max_header_kib: 4}\n"
         f"upstream:\n  base_url: {_upstream.url}\n"
     )
     with running("--config", str(path)) as process:

@@ -17,13 +17,13 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from gateway.server import serve
+from gateway.server import ServerLimits, serve
 from tests.aiohttp_server import aiohttp_server
 from tests.patience import until
 from understudy.build import Gateway
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 from understudy.settings.file import parse_config
-from understudy.setup.server import server_limits
+from understudy.settings.knobs import knobs_of
 
 MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "understudy" / "models"
 """Shared by all tests: building the embedding model takes seconds."""
@@ -197,9 +197,9 @@ async def line(config: dict[str, Any]) -> AsyncIterator[Line]:
     config = {"log": {"requests": False}, **config}
     if (memory := config.get("memory")) and memory.get("examples", {}).get("enabled", True):
         # Whether something is late is for the tests of deadlines to say: on a busy machine all of it is.
-        examples = {"retrieve_deadline_ms": 10_000} | memory.get("examples", {})
-        embedding = {"cache_dir": str(MODELS), "deadline_ms": 10_000} | examples.get("embedding", {})
-        config = config | {"memory": memory | {"examples": examples | {"embedding": embedding}}}
+        patient = {"retrieve_deadline_ms": 10_000, "embedding_deadline_ms": 10_000}
+        advanced = {"embedding_cache_dir": str(MODELS), **patient, **memory.get("advanced", {})}
+        config = config | {"memory": memory | {"advanced": advanced}}
     settings = parse_config(config)
     gateway = await asyncio.to_thread(_build, settings)
     stop, listening = asyncio.Event(), asyncio.Event()
@@ -210,7 +210,7 @@ async def line(config: dict[str, Any]) -> AsyncIterator[Line]:
                 tasks.create_task(
                     serve(
                         gateway.handle,
-                        server_limits(settings.listen),
+                        knobs_of(ServerLimits, settings.listen, settings.listen.advanced),
                         sock=sock,
                         stop=stop,
                         listening=listening.set,

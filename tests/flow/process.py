@@ -152,13 +152,13 @@ def command(*arguments: str) -> list[str]:
 
 @contextmanager
 def _spawned(
-    arguments: Sequence[str], environment: Mapping[str, str] | None
+    words: Sequence[str], environment: Mapping[str, str] | None
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         log = Path(folder) / "log"
         with log.open("wb") as sink:
             process = subprocess.Popen(
-                command(*arguments),
+                words,
                 stderr=sink,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **(environment or {})},
@@ -176,21 +176,25 @@ def _spawned(
 @contextmanager
 def started(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Process]:
     """Any command that goes on until it is stopped, which it is afterwards at the latest."""
-    with _spawned(arguments, environment) as (process, log):
+    with _spawned(command(*arguments), environment) as (process, log):
         yield Process(process, log)
 
 
 @contextmanager
 def running(
-    *arguments: str, environment: Mapping[str, str] | None = None, workers: int = 1
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    workers: int = 1,
+    module: str = "understudy",
 ) -> Iterator[Gateway]:
     """`understudy serve` with those arguments on a free port, ended afterwards. Without admin pages, unless asked for.
 
-    `workers`: how many must listen before it is used; the arguments say how many there are.
+    `workers`: how many must listen before it is used; the arguments say how many there are. `module` has the command line.
     """
     if "--admin" not in arguments:
         arguments = (*arguments, "--admin", "off")
-    with _spawned(("serve", "--port", "0", *arguments), environment) as (process, log):
+    words = [sys.executable, "-m", module, "serve", "--port", "0", *arguments]
+    with _spawned(words, environment) as (process, log):
         yield Gateway(process, log, workers)
 
 

@@ -46,7 +46,7 @@ WRONG = {
     "a negative grace": (["--upstream", "http://x/v1", "--grace", "-1"], ["listen.grace_s", "-1", "0"]),
     "no time at all": (
         ["--upstream", "http://x/v1", "--upstream-timeout", "0"],
-        ["upstream.timeouts.connect_s", "0", "greater than 0"],
+        ["upstream.advanced.connect_s", "0", "greater than 0"],
     ),
     "small without large": (["--small", "http://x/v1=m"], ["--small", "--large"]),
     "no model": (

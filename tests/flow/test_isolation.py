@@ -21,9 +21,11 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from store import Store
+from router.embedding.embedder import Embedder
+from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.examples.tenant_index import new_usearch_index
-from tests.flow.line import Asked, Got, Line, completion
+from store.store import Memory
+from tests.flow.line import MODELS, Asked, Got, Line, completion
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import Stage, stage
 from tests.store.rows import new_example
@@ -58,7 +60,8 @@ class World:
         self._folder = folder
         self._open = AsyncExitStack()
         self._here: Stage | None = None
-        self._characters = 1500
+        self._characters = EMBEDDED_CHARACTERS
+        self._patched = pytest.MonkeyPatch()
         self._histories = 0
         self._imports = 0
         self.offloaded = 0
@@ -70,16 +73,21 @@ class World:
         return self._here
 
     async def start(self) -> None:
-        embedding = {"max_characters": self._characters}
-        memory = {"exact": {"enabled": True}, "examples": {"embedding": embedding}}
+        memory = {"exact": {"enabled": True}}
+        self._patched.setattr("understudy.memory.open_embedder", self._embedder)
         self._here = await self._open.enter_async_context(stage(self.data, memory=memory))
         self._here.small.script = self._here.large.script = _answers_with_the_askers_mark
 
     async def stop(self) -> None:
         self._upstreams_heard_only_their_askers_own()
         await self._open.aclose()
+        self._patched.undo()
         self._here = None
         self._snapshots_hold_only_their_tenants_own()
+
+    def _embedder(self, settings: object, folder: Path) -> Embedder:
+        """Another version of the same embeddings whenever the number of characters is another."""
+        return Embedder.open("package", MODELS, deadline_ms=10_000, max_characters=self._characters)
 
     async def live(self, history: list[_Step]) -> None:
         """One history of new tenants among those of all earlier ones."""
@@ -258,7 +266,7 @@ def test_the_histories_did_reuse_what_was_their_own(world: tuple[World, asyncio.
 
 
 def test_many_tenants_with_one_and_the_same_vector_get_their_own_example_only(tmp_path: Path) -> None:
-    store = Store.open(tmp_path, dimensions=8, embedding_version="v")
+    store = Memory.open(tmp_path, dimensions=8, embedding_version="v")
     try:
         vector = np.eye(1, 8, dtype=np.float32)[0]
         tenants = [f"{i:032x}" for i in range(200)]

@@ -109,7 +109,7 @@ async def stage(tmp_path: Path, *, model: dict[str, Any] | None = None) -> Async
                 "base_url": server.url,
                 "model": name,
                 "price": {"input_usd_per_mtok": price, "output_usd_per_mtok": price},
-                "retries": {"attempts": 1},
+                "advanced": {"attempts": 1},
             }
             for name, server, price in (("large", large, 10), ("small", small, 1))
         }
@@ -242,7 +242,7 @@ async def test_what_cannot_be_continued_ends_with_an_error_as_ever(on: Stage, fi
 
 
 async def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    async with stage(tmp_path, model={"continue_broken": False}) as made:
+    async with stage(tmp_path, model={"advanced": {"continue_broken": False}}) as made:
         made.large.chat = failing(role("large"), event("large", {"content": "Forty"}))
         got = await made.ask()
         assert b"EngineCore died" in got.body and not made.small.asked

@@ -34,11 +34,11 @@ async def stage(data: Path, *, m: int = 1, **more: Any) -> AsyncIterator[Stage]:
         model = {"engines": ["small", "large"], "policy": "few_shot", "few_shot": {"theta": 0.8, "m": m}}
         config = {
             "engines": {
-                "small": {"base_url": small.url, "model": "small-model", "retries": {"attempts": 1}},
+                "small": {"base_url": small.url, "model": "small-model", "advanced": {"attempts": 1}},
                 "large": {
                     "base_url": large.url,
                     "price": {"output_usd_per_mtok": 1e6},
-                    "retries": {"attempts": 1},
+                    "advanced": {"attempts": 1},
                 },
             },
             "models": {"gpt-4o": model | more.pop("model", {})},
@@ -230,7 +230,7 @@ async def test_examples_survive_a_restart_without_their_snapshot(tmp_path: Path)
 
 
 async def test_a_late_embedder_is_bypassed_counted_and_the_answer_still_remembered(tmp_path: Path) -> None:
-    late = {"examples": {"embedding": {"deadline_ms": 0.001}}, "exact": {"enabled": False}}
+    late = {"advanced": {"embedding_deadline_ms": 0.001}, "exact": {"enabled": False}}
     async with stage(tmp_path, memory=late) as here:
         # A starved event loop may see the embedding before its own timer: one of several requests is late for certain.
         for question in (QUESTION, *(f"{UNLIKE} Act {i}?" for i in range(20))):

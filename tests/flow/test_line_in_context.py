@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from learning.training.published import LearnedFollower
 from router.choosing import features
 from router.choosing.bandit import Lesson, Option, Scene
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
@@ -46,7 +47,7 @@ class Stage:
 
     async def ready(self, tenant: str = "default") -> None:
         """Until the worker decides this tenant's requests with what is published."""
-        (follower,) = self.gate.gateway._followers
+        (follower,) = self.gate.gateway.parts.owned(LearnedFollower)
         assert await asyncio.to_thread(follower.ready, tenant, "gpt-4o")
 
     async def publish(self, kind: str, data: bytes, tenant: str = "default") -> None:
@@ -66,10 +67,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(data: Path, **in_context: Any) -> AsyncIterator[Stage]:
+async def stage(data: Path, **advanced: Any) -> AsyncIterator[Stage]:
     async with upstream() as small, upstream() as large:
         small.says, large.says = "From the small one.", "Use ls -a."
-        still = {"exploration": {"epsilon": 0, "key_share": 0}, "examples": {"scorer_deadline_ms": 10_000}}
+        still = {"epsilon": 0, "key_share": 0, "scorer_deadline_ms": 10_000}
         config = {
             "engines": {
                 "small": {"base_url": small.url, "price": {"output_usd_per_mtok": 1}},
@@ -80,13 +81,12 @@ async def stage(data: Path, **in_context: Any) -> AsyncIterator[Stage]:
                     "engines": ["small", "large"],
                     "policy": "in_context",
                     "few_shot": {"theta": 0.8, "m": 1},
-                    "in_context": still | in_context,
+                    "advanced": still | advanced,
                 }
             },
             "memory": {
                 "data_dir": str(data),
                 "exact": {"enabled": False},
-                "examples": {"retrieve_deadline_ms": 10_000},
             },
         }
         async with line(config) as gate:

@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from learning.outcomes.judging import Judging
+from learning.training.published import LearnedFollower
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
 from simulation.stream import Stream
 from simulation.world import World
@@ -29,7 +30,7 @@ FACTS = 300
 SMALL, LARGE = {"output_usd_per_mtok": 1}, {"output_usd_per_mtok": 10}
 DEAR = {"input_usd_per_mtok": 1e4, "output_usd_per_mtok": 1e4}
 """A judge whose cost would show wherever it was booked by mistake."""
-EVERYTHING = {"share_offloaded": 1.0, "share_reference": 1.0, "max_usd_per_day": 1e9, "samples": 1}
+EVERYTHING = {"share_offloaded": 1.0, "share_reference": 1.0, "max_usd_per_day": 1e9}
 UNUSED = re.compile(r'understudy_judging_samples_total\{result="(unanswered|unread)"\}')
 
 
@@ -43,8 +44,8 @@ def store_of(gate: Line) -> Store:
 
 
 def judging_of(gate: Line) -> Judging:
-    assert gate.gateway._judging is not None
-    return gate.gateway._judging
+    (judging,) = gate.gateway.parts.owned(Judging)
+    return judging
 
 
 async def metrics_of(gate: Line) -> dict[str, float]:
@@ -56,9 +57,7 @@ async def metrics_of(gate: Line) -> dict[str, float]:
     }
 
 
-def configured(
-    data: Path, engines: dict[str, Any], judging: dict[str, Any], **in_context: Any
-) -> dict[str, Any]:
+def configured(data: Path, engines: dict[str, Any], judging: dict[str, Any], **model: Any) -> dict[str, Any]:
     return {
         "engines": engines,
         "models": {
@@ -66,16 +65,15 @@ def configured(
                 "engines": ["small", "large"],
                 "policy": "in_context",
                 "few_shot": {"theta": 0.7, "m": 1},
-                "in_context": in_context,
+                **model,
             }
         },
         "memory": {
             "data_dir": str(data),
             "exact": {"enabled": False},
-            "examples": {"retrieve_deadline_ms": 10_000},
         },
-        "judging": {"engine": "judge"} | EVERYTHING | judging,
-        "learning": {"train_scorer": False},
+        "judging": {"engine": "judge"} | EVERYTHING | {"advanced": {"samples": 1}} | judging,
+        "learning": {"advanced": {"train_scorer": False}},
     }
 
 
@@ -130,11 +128,13 @@ async def test_a_judge_in_trouble_fails_and_delays_nobody(tmp_path: Path, troubl
             "judge": {
                 "base_url": "http://127.0.0.1:1/v1" if trouble == "gone" else judge.url,
                 "price": DEAR,
-                "retries": {"attempts": 1},
+                "advanced": {"attempts": 1},
             },
         }
         try:
-            async with line(configured(tmp_path, engines, {"max_in_flight": 1})) as gate:
+            async with line(
+                configured(tmp_path, engines, {"advanced": {"samples": 1, "max_in_flight": 1}})
+            ) as gate:
                 for ask in Stream(World(7, FACTS), 6, seed=3):
                     assert (await gate.chat(list(ask.messages))).status == 200
                 series = await metrics_of(gate)
@@ -180,7 +180,7 @@ class Promise:
             await judging_of(self.gate).join()
         await self.gate.settled()
         await asyncio.to_thread(self.parts.floors)
-        (follower,) = self.gate.gateway._followers
+        (follower,) = self.gate.gateway.parts.owned(LearnedFollower)
         async with asyncio.timeout(PATIENCE_S):
             while follower.of("default", "gpt-4o").offload_cap != self.row().cap:
                 await asyncio.sleep(0.02)
@@ -205,14 +205,14 @@ async def promised(data: Path, max_loss: float) -> AsyncIterator[Promise]:
             "judge": {"base_url": judge.url},
         }
         # At this dial only the price counts: without a floor all of it would go to the small engine.
-        wanted = {"preference": 0.0, "exploration": {"epsilon": 0}, "examples": {"max_examples": 0}}
-        floor = {"quality_floor": {"max_loss": max_loss}}
-        config = configured(data, engines, {"share_reference": 0.0, "others": 0}, **wanted, **floor)
+        wanted = {"preference": 0.0, "max_examples": 0, "max_loss": max_loss}
+        judging = {"share_reference": 0.0, "advanced": {"samples": 1, "others": 0}}
+        config = configured(data, engines, judging, in_context=wanted, advanced={"epsilon": 0})
         async with line(config) as gate:
             untaught = VowpalBandit(BanditSettings()).save()
             publish = store_of(gate).artifacts.publish
             await asyncio.to_thread(publish, "bandit", "default", "gpt-4o", untaught, metrics={})
-            (follower,) = gate.gateway._followers
+            (follower,) = gate.gateway.parts.owned(LearnedFollower)
             assert await asyncio.to_thread(follower.ready, "default", "gpt-4o")
             with learning(parse_config(config), lambda: False) as parts:
                 made = Promise(gate, parts)

@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from learning.training.learner import Learner
+from learning.training.published import LearnedFollower
 from store.records import ArtifactRecord
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from understudy.settings.file import parse_config
@@ -95,7 +96,7 @@ class Loop:
 
     async def ready(self) -> None:
         """Until the worker decides with what is published."""
-        (follower,) = self.gate.gateway._followers
+        (follower,) = self.gate.gateway.parts.owned(LearnedFollower)
         assert await asyncio.to_thread(follower.ready, "default", "gpt-4o")
 
     async def _post(self, path: str, body: Any, headers: dict[str, str]) -> Got:
@@ -105,7 +106,9 @@ class Loop:
 
 
 @asynccontextmanager
-async def loop(data: Path, *, large: dict[str, Any] | None = None, **in_context: Any) -> AsyncIterator[Loop]:
+async def loop(
+    data: Path, *, large: dict[str, Any] | None = None, max_examples: int = 8, **advanced: Any
+) -> AsyncIterator[Loop]:
     async with upstream() as small_one, upstream() as large_one:
         small_one.says, large_one.says = "From the small one.", "From the large one."
         config = {
@@ -125,16 +128,16 @@ async def loop(data: Path, *, large: dict[str, Any] | None = None, **in_context:
                     "engines": ["small", "large"],
                     "policy": "in_context",
                     "few_shot": {"theta": 0.5, "m": 1},
-                    "in_context": {"outcomes_needed": 40} | in_context,
+                    "in_context": {"max_examples": max_examples},
+                    "advanced": {"outcomes_needed": 40} | advanced,
                 }
             },
             "memory": {
                 "data_dir": str(data),
                 "exact": {"enabled": False},
-                "examples": {"retrieve_deadline_ms": 10_000},
             },
             # What is older than the last 160 outcomes is forgotten: this world changes in seconds, not in weeks.
-            "learning": {"train_scorer": False, "max_outcomes": 160},
+            "learning": {"advanced": {"train_scorer": False, "max_outcomes": 160}},
             "log": {"requests": False},
         }
         async with line(config) as gate:
@@ -149,7 +152,7 @@ def users(small: float) -> Scores:
 async def test_the_share_of_offloaded_traffic_moves_with_what_users_say_and_back_after_drift(
     tmp_path: Path,
 ) -> None:
-    async with loop(tmp_path, exploration={"epsilon": 0.3, "gamma": 5, "key_share": 1.0}) as here:
+    async with loop(tmp_path, epsilon=0.3, gamma=5, key_share=1.0) as here:
         # Hardly a question is familiar enough for the rule that decides at first.
         assert await here.used(40, users(small=1.0)) < 0.5
         assert await here.until(users(small=1.0), lambda share: share > 0.6), "it is as good, and cheaper"
@@ -163,14 +166,13 @@ async def test_the_share_of_offloaded_traffic_moves_with_what_users_say_and_back
 
 async def test_under_a_load_step_the_share_rises_and_falls_again(tmp_path: Path) -> None:
     still = {"epsilon": 0.04, "gamma": 1000, "key_share": 1.0}
-    load = {"threshold": 0.7, "strength": 1.0}
+    load = {"load_threshold": 0.7, "load_strength": 1.0}
     # Without examples there are two ways to answer, and one of them is a little worse.
-    two = {"examples": {"max_examples": 0}}
-    async with loop(tmp_path, exploration={"epsilon": 0.5, "gamma": 1, "key_share": 1.0}, **two) as here:
+    async with loop(tmp_path, epsilon=0.5, gamma=1, key_share=1.0, max_examples=0) as here:
         await here.used(100, users(small=0.75))
         await here.learn()
     # What was learnt outlives the process. From here on nothing is learnt: what moves is moved by load alone.
-    async with loop(tmp_path, large={"max_in_flight": 4}, exploration=still, load=load, **two) as here:
+    async with loop(tmp_path, large={"max_in_flight": 4}, max_examples=0, **still, **load) as here:
         await here.ready()
         here.large.script = slowly
         choices = here.gate.gateway.memory.store.decisions.choices

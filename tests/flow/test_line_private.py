@@ -11,19 +11,17 @@ from store.people.secret import tenant_id
 from tests.flow.test_line_examples import ALIKE, QUESTION, Stage, stage
 
 ALICE = {"Authorization": "Bearer sk-alice"}
-# Late neighbours would make anything look private.
-PATIENT = {"examples": {"retrieve_deadline_ms": 10_000}}
 ANSWER = "Use find . -maxdepth 1."
 
 
 async def test_what_is_said_is_put_aside_and_never_sent_along(tmp_path: Path) -> None:
-    async with stage(tmp_path / "data", memory=PATIENT) as open_:
+    async with stage(tmp_path / "data") as open_:
         # Before anything was promised: an example, as for everybody.
         await open_.gate.chat(QUESTION, ALICE)
         store = store_of(open_)
         tenant = tenant_id(store.secret, "sk-alice")
         assert store.examples.count(tenant) == 1
-    async with stage(tmp_path / "data", private={"tenants": [f"id:{tenant}"]}, memory=PATIENT) as here:
+    async with stage(tmp_path / "data", private={"tenants": [f"id:{tenant}"]}) as here:
         gate, store = here.gate, store_of(here)
         assert store.examples.count(tenant) == 0, "what was served before is put aside, too"
         got = await gate.chat(ALIKE, ALICE)
@@ -49,7 +47,7 @@ async def test_what_is_said_is_put_aside_and_never_sent_along(tmp_path: Path) ->
 
 
 async def test_other_tenants_are_as_ever(tmp_path: Path) -> None:
-    async with stage(tmp_path / "data", private={"tenants": ["id:" + "0" * 32]}, memory=PATIENT) as here:
+    async with stage(tmp_path / "data", private={"tenants": ["id:" + "0" * 32]}) as here:
         await here.gate.chat(QUESTION, ALICE)
         assert (await here.gate.chat(ALIKE, ALICE)).headers["x-understudy-engine"] == "small"
 

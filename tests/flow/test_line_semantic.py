@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from gateway.reuse.stage import SemanticAnswers
 from store.answers.semantic_entries import SemanticEntries
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from tests.store.behind import database
@@ -30,7 +31,8 @@ DIFFERENT = (
     "Why do I list all files in a directory, including the hidden ones?",
     "How do I list all files in a directory of Windows, including the hidden ones?",
 )
-LOOSE = {"deltas": {"default": 0.2}, "audit_share": 0.5, "deadline_ms": 10_000}
+LOOSE: dict[str, Any] = {"deltas": {"default": 0.2}}
+OFTEN = {"reuse_audit_share": 0.5, "reuse_deadline_ms": 10_000}
 """One wrong in five is proved within tens of comparisons, and every second reuse is audited."""
 FEWEST_LABELS = 30
 """Without an error among them, fewer prove nothing at a delta of 0.2."""
@@ -86,11 +88,13 @@ def reused(got: Got) -> bool:
 async def stage(data: Path, reuse: dict[str, Any] | None, **memory: Any) -> AsyncIterator[Stage]:
     async with upstream() as behind:
         behind.says = "Use ls -a."
-        kept: dict[str, Any] = {"data_dir": str(data), "exact": {"enabled": False}, **memory}
+        advanced = OFTEN | memory.pop("advanced", {})
+        kept: dict[str, Any] = {"data_dir": str(data), "exact": {"enabled": False}, "advanced": advanced}
+        kept |= memory
         if reuse is not None:
             kept["semantic_reuse"] = reuse
         config = {
-            "engines": {"large": {"base_url": behind.url, "retries": {"attempts": 1}}},
+            "engines": {"large": {"base_url": behind.url, "advanced": {"attempts": 1}}},
             "models": {"gpt-4o": {"engines": ["large"]}},
             "memory": kept,
         }
@@ -219,7 +223,7 @@ async def test_another_tenant_never_gets_it_nor_its_proofs(here: Stage) -> None:
 
 
 async def test_only_the_key_that_opted_in_is_answered_so(tmp_path: Path) -> None:
-    open_to_all = {"examples": {"admission": {"quarantine_h": 0}}}
+    open_to_all = {"advanced": {"quarantine_h": 0}}
     async with stage(tmp_path / "data", None, **open_to_all) as here:
         keys = here.gate.gateway.memory.store.keys  # type: ignore[union-attr]
         (one, secret), (_, other) = [await asyncio.to_thread(keys.create, "acme", n) for n in ("one", "two")]
@@ -245,6 +249,7 @@ async def test_the_small_engine_never_gives_the_evidence(tmp_path: Path) -> None
                 "data_dir": str(tmp_path),
                 "exact": {"enabled": False},
                 "semantic_reuse": LOOSE,
+                "advanced": OFTEN,
             },
         }
         async with line(config) as gate:
@@ -337,15 +342,15 @@ async def test_a_deleted_example_is_never_given_out_again(here: Stage) -> None:
 
 async def test_an_expired_answer_is_never_given_out(here: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     await here.earn()
-    parts = here.gate.gateway._semantic
-    assert parts is not None and isinstance(parts.answers._entries, SemanticEntries)
-    monkeypatch.setattr(parts.answers._entries, "_ttl_s", 1e-6)
+    (answers,) = here.gate.gateway.parts.owned(SemanticAnswers)
+    assert isinstance(answers._entries, SemanticEntries)
+    monkeypatch.setattr(answers._entries, "_ttl_s", 1e-6)
     assert not reused(await here.gate.chat(ALIKE[0]))
     assert not reused(await here.gate.chat(ALIKE[1]))
 
 
 async def test_a_late_decision_is_gone_without(tmp_path: Path) -> None:
-    async with stage(tmp_path / "data", LOOSE | {"deadline_ms": 1e-6}) as here:
+    async with stage(tmp_path / "data", LOOSE, advanced={"reuse_deadline_ms": 1e-6}) as here:
         for question in (QUESTION, *ALIKE):
             got = await here.gate.chat(question)
             assert got.status == 200 and not reused(got)

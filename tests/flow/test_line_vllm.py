@@ -43,9 +43,15 @@ async def test_salts_can_be_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"poll_s": 0}, ["engines.only.poll_s", "0"]),
-        ({"server_url": "ftp://here"}, ["engines.only.server_url", "ftp://here", "http://"]),
-        ({"tenant_priorities": {"acme": "first"}}, ["engines.only.tenant_priorities.acme", "first"]),
+        ({"advanced": {"poll_s": 0}}, ["engines.only.advanced.poll_s", "0"]),
+        (
+            {"advanced": {"server_url": "ftp://here"}},
+            ["engines.only.advanced.server_url", "ftp://here", "http://"],
+        ),
+        (
+            {"advanced": {"tenant_priorities": {"acme": "first"}}},
+            ["engines.only.advanced.tenant_priorities.acme", "first"],
+        ),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_value(wrong: dict[str, Any], told: list[str]) -> None:

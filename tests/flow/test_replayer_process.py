@@ -31,13 +31,12 @@ models:
   slow: {{engines: [slow]}}
 memory:
   data_dir: {data}
-  examples: {{embedding: {{cache_dir: {models}, deadline_ms: 10000}}, retrieve_deadline_ms: 10000}}
+  advanced: {{embedding_cache_dir: {models}, embedding_deadline_ms: 10000, retrieve_deadline_ms: 10000}}
 replay:
   enabled: true
   judge: judge
   cron: "{cron}"
-  in_flight: 1
-  off_peak: {{min_in_flight: 1, calm_s: 0.3}}
+  advanced: {{in_flight: 1, min_in_flight: 1, calm_s: 0.3}}
 """
 
 

@@ -10,14 +10,12 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.door import EntryHandler
+from gateway.door import Door
 from gateway.handlers.handler import Handler
-from gateway.keys import NoAuthentication
-from gateway.server import serve
-from router.finished import Ended
-from understudy.processes.run import bind
-from understudy.settings.config import Listen
-from understudy.setup.server import server_limits
+from gateway.journey import Journey
+from gateway.keys import Anybody
+from gateway.server import ServerLimits, serve
+from understudy.processes.listening import bind
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -37,12 +35,18 @@ class OneHandler:
 @asynccontextmanager
 async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
     """The port on which `handler` answers."""
-    settings = Listen(**{"grace_s": 0.5, **listen})
+    limits = ServerLimits(**{"max_json_bytes": 2**25, "max_header_bytes": 2**15, "grace_s": 0.5, **listen})
     with bind("127.0.0.1", 0) as sock:
         stop, listening = asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(
-                serve(handler, server_limits(settings), sock=sock, stop=stop, listening=listening.set)
+                serve(
+                    handler,
+                    limits,
+                    sock=sock,
+                    stop=stop,
+                    listening=listening.set,
+                )
             )
             await listening.wait()
             try:
@@ -52,13 +56,11 @@ async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def door(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Ended]]]:
-    """The port of an entry handler before `handler`, and the requests that have ended."""
-    ended: list[Ended] = []
+async def door(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Journey]]]:
+    """The port of a door before `handler`, and the journeys that have ended."""
+    ended: list[Journey] = []
     began: list[None] = []
-    through = EntryHandler(
-        OneHandler(handler), NoAuthentication(), began=lambda: began.append(None), ended=ended.append
-    )
+    through = Door(OneHandler(handler), Anybody(), began=lambda: began.append(None), ended=ended.append)
     async with served(through, **listen) as port:
         yield port, ended
     assert len(began) == len(ended)

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gateway.server import stop_on_signals
 from tests.gateway.serving import exchange, get, served
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 
 
 async def echo(request: web.BaseRequest) -> web.StreamResponse:
@@ -37,7 +37,7 @@ async def test_what_the_parser_refuses_is_answered_in_openai_shape(
 
 
 async def test_the_header_limit_is_configured() -> None:
-    async with served(echo, max_header_kib=1) as port:
+    async with served(echo, max_header_bytes=1024) as port:
         assert (await exchange(port, get("/x", "X-Long: " + "a" * 2000))).startswith(b"HTTP/1.0 431")
         assert (await exchange(port, get("/x", "X-Long: " + "a" * 900))).startswith(b"HTTP/1.1 200")
 

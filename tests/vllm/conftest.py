@@ -30,14 +30,18 @@ _HERE = Path(__file__).parent
 Starter = Callable[..., Served]
 """(name of a model, further arguments of `vllm serve`, port=...) to a server that is starting: wait for it."""
 Opener = Callable[..., Guide]
-"""(top=further settings of the gateway, fields of the served model) to a Guide of a gateway with a bank of its own."""
+"""(top=further settings of the gateway, module=its command line, fields of the served model) to a Guide of a gateway with a
+bank of its own."""
 
 STILL: dict[str, Any] = {
     "policy": "in_context",
     "few_shot": {"theta": 0.5, "m": 1},
-    "in_context": {
-        "exploration": {"epsilon": 0, "key_share": 0},
-        "examples": {"scorer_deadline_ms": 10_000, "label_share": 0, "adapt_count": False},
+    "advanced": {
+        "epsilon": 0,
+        "key_share": 0,
+        "scorer_deadline_ms": 10_000,
+        "label_share": 0,
+        "adapt_count": False,
     },
 }
 """The learning policy with nothing left to chance: its rule decides, the prior scorer chooses the examples."""
@@ -114,11 +118,11 @@ def open_guide(small: Served, large: Served, tmp_path: Path) -> Iterator[Opener]
     with ExitStack() as stack:
         opened: list[Guide] = []
 
-        def open_(top: dict[str, Any] | None = None, **model: Any) -> Guide:
+        def open_(top: dict[str, Any] | None = None, module: str = "understudy", **model: Any) -> Guide:
             folder = tmp_path / f"gateway{len(opened)}"
             folder.mkdir()
             config = settings(folder / "data", small, large, **model) | (top or {})
-            opened.append(stack.enter_context(guided(folder, config)))
+            opened.append(stack.enter_context(guided(folder, config, module)))
             return opened[-1]
 
         yield open_

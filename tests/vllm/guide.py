@@ -202,8 +202,9 @@ def settings(data: Path, small: Served, large: Served, **model: Any) -> dict[str
         "models": {MODEL: {"engines": ["small", "large"]} | model},
         "memory": {
             "data_dir": str(data),
-            "examples": {
-                "embedding": {"cache_dir": str(MODELS), "deadline_ms": 10_000},
+            "advanced": {
+                "embedding_cache_dir": str(MODELS),
+                "embedding_deadline_ms": 10_000,
                 "retrieve_deadline_ms": 10_000,
             },
         },
@@ -213,15 +214,21 @@ def settings(data: Path, small: Served, large: Served, **model: Any) -> dict[str
 
 def _engine(served: Served, *, input_usd: float, output_usd: float) -> dict[str, Any]:
     price = {"input_usd_per_mtok": input_usd, "output_usd_per_mtok": output_usd}
-    return {"kind": "vllm", "base_url": served.url, "model": served.model, "price": price, "poll_s": 0.2}
+    return {
+        "kind": "vllm",
+        "base_url": served.url,
+        "model": served.model,
+        "price": price,
+        "advanced": {"poll_s": 0.2},
+    }
 
 
 @contextmanager
-def guided(folder: Path, config: dict[str, Any]) -> Iterator[Guide]:
-    """`understudy serve` with that configuration, and someone to ask it; stopped at the end."""
+def guided(folder: Path, config: dict[str, Any], module: str = "understudy") -> Iterator[Guide]:
+    """`understudy serve` with that configuration, and someone to ask it; stopped at the end. `module`: as in `running`."""
     path = folder / "config.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")
-    with running("--config", str(path)) as gateway:
+    with running("--config", str(path), module=module) as gateway:
         yield Guide(gateway)
 
 

@@ -77,8 +77,13 @@ def test_an_engine_killed_while_it_answers_is_an_error_to_that_client_and_nobody
     mortal = start_server("understudy")
     vllm_serving.wait(mortal)
     engines = {
-        "mortal": {"kind": "vllm", "base_url": mortal.url, "model": mortal.model, "poll_s": 0.2},
-        "large": {"kind": "vllm", "base_url": large.url, "model": large.model, "poll_s": 0.2},
+        "mortal": {
+            "kind": "vllm",
+            "base_url": mortal.url,
+            "model": mortal.model,
+            "advanced": {"poll_s": 0.2},
+        },
+        "large": {"kind": "vllm", "base_url": large.url, "model": large.model, "advanced": {"poll_s": 0.2}},
     }
     alone = {"alone": {"engines": ["mortal"], "policy": "fixed"}}
     backed = {"town-guide": {"engines": ["large", "mortal"], "policy": "fixed"}}
@@ -127,5 +132,5 @@ def _kill_all(pid: int) -> None:
 def _memory(folder: object) -> dict[str, object]:
     from tests.flow.line import MODELS
 
-    embedding = {"cache_dir": str(MODELS), "deadline_ms": 10_000}
-    return {"data_dir": str(folder), "examples": {"embedding": embedding, "retrieve_deadline_ms": 10_000}}
+    patient = {"embedding_deadline_ms": 10_000, "retrieve_deadline_ms": 10_000}
+    return {"data_dir": str(folder), "advanced": {"embedding_cache_dir": str(MODELS), **patient}}

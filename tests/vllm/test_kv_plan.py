@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from store import Store
+from store.decisions.requests import DecisionLog
+from store.jobs.kv_plans import KvPlans
+from store.store import Memory as Store
 from tests.store.rows import request_record
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until
@@ -19,14 +21,18 @@ BLOCK = 32
 
 
 def settings(*, warm: bool) -> dict[str, Any]:
+    # Float32 in two layers of two heads of 64 numbers each: keys and values.
+    room = {"kv_mib": 4, "bytes_per_token": 2048, "block_tokens": BLOCK}
     return {
         "admin": {"enabled": False},
         "replay": {
             "enabled": True,
             "judge": "large",
             "cron": "0 0 29 2 *",
-            "off_peak": {"calm_s": 0},
-            "kv_plan": {"engines": ["small"], "every_s": 0.5, "warm": warm},
+            "advanced": {
+                "calm_s": 0,
+                "kv_plan": {"engines": {"small": room}, "every_s": 0.5, "warm": warm},
+            },
         },
     }
 
@@ -35,12 +41,12 @@ def test_what_is_planned_is_cached_before_it_is_asked_for(open_guide: Opener, tm
     cached = {}
     for number, warm in enumerate((True, False)):
         model = copy.deepcopy(STILL)
-        model["in_context"]["examples"] |= {"order": "stable"} | EVERY
-        guide = open_guide(settings(warm=warm), **model)
+        model["advanced"] |= {"example_order": "stable"}
+        guide = open_guide(settings(warm=warm), EVERY, **model)
         store = Store.open(tmp_path / f"gateway{number}" / "data")
         try:
             _used_yesterday(guide, store)
-            plans = store.jobs.kv_plans
+            plans = KvPlans(store.db)
             until(lambda: len(plans.examples("small")) == len(SUBJECTS), "a plan")  # noqa: B023 - called here
             if warm:
                 until(lambda: plans.plans()[0].warmed >= len(SUBJECTS), "everything warm")  # noqa: B023
@@ -65,7 +71,7 @@ def _used_yesterday(guide: Guide, store: Store) -> None:
         guide.teach(QUESTION.format(subject, subject), answer.strip())
     tenant = store.examples.tenants().popitem()[0]
     ids = [example.id for example in store.examples.page(tenant)]
-    log = store.decisions.requests
+    log = DecisionLog(store.db)
     for number in range(9):
         sent = tuple(ids if number < 3 else ids[:1])
         record = request_record(

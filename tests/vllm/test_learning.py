@@ -14,7 +14,7 @@ from tests.vllm.guide import WORLD, Guide, until
 OUTCOMES = 60
 SETTLED = 120
 TOWNS = WORLD.facts[:60]
-EXAMPLES = {"scorer_deadline_ms": 10_000}
+PATIENT = {"scorer_deadline_ms": 10_000, "outcomes_needed": OUTCOMES}
 LEARNT: dict[str, Any] = {
     "policy": "in_context",
     # A rule that hardly ever dares: what moves traffic is what was learnt.
@@ -25,15 +25,15 @@ LEARNT: dict[str, Any] = {
 def test_feedback_moves_traffic_to_the_small_model_and_answers_stay_right(
     open_guide: Opener, tmp_path: Path
 ) -> None:
-    embedding = {"cache_dir": str(MODELS), "deadline_ms": 10_000}
-    examples = {"embedding": embedding, "retrieve_deadline_ms": 10_000}
-    memory = {"memory": {"data_dir": str(tmp_path / "learnt"), "examples": examples}}
+    patient = {"embedding_deadline_ms": 10_000, "retrieve_deadline_ms": 10_000}
+    advanced = {"embedding_cache_dir": str(MODELS), **patient}
+    memory = {"memory": {"data_dir": str(tmp_path / "learnt"), "advanced": advanced}}
     exploring = {"epsilon": 0.3, "key_share": 1.0, "gamma": 10}
-    weighs: dict[str, Any] = {"outcomes_needed": OUTCOMES, "preference": 0.5}
+    training = {"every_s": 0.5, "min_new_outcomes": 10, "train_scorer": False}
     guide = open_guide(
-        top=memory | {"learning": {"every_s": 0.5, "min_new_outcomes": 10, "train_scorer": False}},
+        top=memory | {"learning": {"advanced": training}},
         **LEARNT,
-        in_context=weighs | {"exploration": exploring, "examples": EXAMPLES},
+        advanced=PATIENT | exploring,
     )
     rng = random.Random(3)
     for fact in TOWNS:
@@ -50,8 +50,7 @@ def test_feedback_moves_traffic_to_the_small_model_and_answers_stay_right(
     settled = open_guide(
         top=memory | {"learning": {"enabled": False}},
         **LEARNT,
-        in_context=weighs
-        | {"exploration": {"epsilon": 0, "key_share": 0}, "examples": EXAMPLES | {"label_share": 0}},
+        advanced=PATIENT | {"epsilon": 0, "key_share": 0, "label_share": 0},
     )
     until(lambda: _decided_by_what_was_learnt(settled, rng), "what was learnt, in use again")
     after, right = _round(settled, rng, SETTLED)

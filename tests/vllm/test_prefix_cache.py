@@ -11,7 +11,7 @@ from tests.store.behind import database
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until
 
-EVERY = {"min_gain": 0.0, "distraction": 0.0, "redundancy": 0.0}
+EVERY = "tests.vllm.taking_every_example"
 SUBJECTS = ("bread", "boats", "bells", "wool", "cheese")
 QUESTION = "Tell me all about the {} of Quorvikaholm, and how the guild of Quorvikaholm came to make {}."
 
@@ -21,8 +21,8 @@ def test_a_stable_order_of_examples_raises_the_tokens_found_in_the_prefix_cache(
     for order in ("stable", "helpful_last"):
         model = copy.deepcopy(STILL)
         # Each example is taken that helps at all: it is their order that matters here.
-        model["in_context"]["examples"] |= {"order": order} | EVERY
-        guide = open_guide(**model)
+        model["advanced"] |= {"example_order": order}
+        guide = open_guide(module=EVERY, **model)
         for number, subject in enumerate(SUBJECTS):
             answer = f"The guild of Quorvikaholm has made {subject} for {number + 2} hundred years. " * 3
             guide.teach(QUESTION.format(subject, subject), answer.strip())

@@ -89,6 +89,7 @@ def evaluate(
         whose, which = _slot(store, tenant, model)
         try:
             found = logged(_latest(store, whose, which, since_s, limit))
+            click.echo(f"estimating from {len(found.reference)} requests of {which}", err=True)
             wanted = (
                 [_policy(store, text, whose, which) for text in policies]
                 if policies

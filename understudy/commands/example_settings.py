@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING
 
 from understudy.commands.giving_up import give_up
 from understudy.settings.file import ConfigError, load_config
-from understudy.settings.memory import ExampleSettings
+from understudy.settings.memory import MemorySettings
 
 if TYPE_CHECKING:
     from router.embedding.embedder import Embedder
 
 
-def example_settings(config: Path | None) -> ExampleSettings:
-    """The file's memory.examples; the defaults without a file or a memory in it. A broken file ends the process."""
+def example_settings(config: Path | None) -> MemorySettings:
+    """The file's memory; the defaults without a file or a memory in it. A broken file ends the process."""
     if config is None:
-        return ExampleSettings()
+        return MemorySettings()
     try:
         memory = load_config(config).memory
     except ConfigError as error:
         give_up(str(error))
-    return memory.examples if memory else ExampleSettings()
+    return memory or MemorySettings()
 
 
 @contextmanager
-def embedder_for(data: Path, settings: ExampleSettings) -> Iterator[Embedder]:
+def embedder_for(data: Path, settings: MemorySettings) -> Iterator[Embedder]:
     """The embedder that a gateway on this data folder finds examples with. A missing model ends the process."""
     from router.embedding.model import EmbeddingModelMissing
-    from understudy.setup.embedder import open_embedder
+    from understudy.setup.examples import open_embedder
 
     try:
-        opened = open_embedder(settings.embedding, data)
+        opened = open_embedder(settings, data)
     except EmbeddingModelMissing as error:
         give_up(str(error))
     try:

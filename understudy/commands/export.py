@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import click
 
@@ -31,17 +31,29 @@ def export(data: Path, tenant: str | None, output: str, vectors: bool) -> None:
     with store_in(data) as store:
         tenants = [tenant_named(store.keys, tenant)] if tenant else sorted(store.examples.tenants())
         try:
-            with _opened(output) as file:
+            with _opened(output) as file, _bar(sum(map(store.examples.count, tenants))) as bar:
                 for whose in tenants:
                     for row in store.examples.exported(whose):
                         file.write(line_of(row.example, row.embedded_text, row.vector if vectors else None))
                         written += 1
+                        bar.update(1)
         except BrokenPipeError:
             sys.exit(141)
         except OSError as error:
             click.echo(f"understudy: {output}: {error}", err=True)
             sys.exit(2)
     click.echo(f"{written} examples of {len(tenants)} tenants", err=True)
+
+
+def _bar(examples: int) -> Any:
+    # Drawn anew now and then, and on a terminal only.
+    return click.progressbar(
+        length=examples,
+        label="exporting",
+        file=sys.stderr,
+        update_min_steps=1000,
+        hidden=not sys.stderr.isatty(),
+    )
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from understudy.commands.example_settings import embedder_for, example_settings
 from understudy.commands.giving_up import give_up
 from understudy.commands.import_progress import Progress
 from understudy.commands.tenant_option import tenant_named, tenant_option
-from understudy.setup.admission import admission
+from understudy.setup.examples import admission
 
 
 @click.command("import")

@@ -29,7 +29,7 @@ def kv_plan(data: Path, as_json: bool) -> None:
     for plan, examples in rows:
         click.echo(_in_words(plan, examples))
     if not rows:
-        click.echo("no plan was made yet: see replay.kv_plan in the configuration")
+        click.echo("no plan was made yet: see replay.advanced.kv_plan in the configuration")
 
 
 def _in_words(plan: KvPlanRow, examples: Sequence[KvPlanExample]) -> str:

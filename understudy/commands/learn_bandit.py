@@ -17,6 +17,8 @@ from understudy.commands.example_settings import embedder_for, example_settings
 from understudy.commands.giving_up import give_up
 from understudy.commands.import_progress import Progress
 from understudy.commands.tenant_option import tenant_named, tenant_option
+from understudy.settings.knobs import knobs_of
+from understudy.settings.learning import LearningAdvanced
 
 _FEWEST = 20
 
@@ -57,7 +59,7 @@ def bandit(
         if len(order) < 2 or len(requests) < _FEWEST:
             give_up(f"{len(requests)} usable lines about {len(order)} engines: {_FEWEST} about 2 are needed")
         click.echo(f"{len(requests)} requests; engines, small to large: {', '.join(order)}", err=True)
-        from learning.training.bandit import NothingToLearn, train
+        from learning.training.bandit import NothingToLearn, TrainingKnobs, train
         from learning.training.labelled_requests import row
         from router.choosing.bandit import BanditMissing
         from router.choosing.bandit_vw import BanditSettings
@@ -77,7 +79,6 @@ def bandit(
                                 order,
                                 embedder.embed_blocking,
                                 at_s=at_s,
-                                max_characters=settings.embedding.max_characters,
                             )
                         )
                     except BadLabel as why:
@@ -90,6 +91,7 @@ def bandit(
             trained = train(
                 rows,
                 settings=BanditSettings(dimensions=embedder.dimensions, embedding_version=embedder.version),
+                knobs=knobs_of(TrainingKnobs, LearningAdvanced()),
                 incumbent=store.artifacts.read(active) if active else None,
             )
         except (NothingToLearn, BanditMissing) as error:

@@ -66,13 +66,13 @@ def scorer(
         version = next(
             (e.choice.embedding_version for e in reversed(experiences) if e.choice.vector is not None), ""
         )
-        tenants_vectors = vectors_of(store, settings.answer_vectors)
+        tenants_vectors = vectors_of(store, answers=settings.advanced.answer_vectors)
         vectors = tenants_vectors(whose, version)
         logged = [(e.choice, e.outcomes) for e in experiences]
         rows = rows_from_log(logged, vectors, embedding_version=version)
         click.echo(f"{len(experiences)} judged requests, {len(rows)} usable outcomes", err=True)
         active, incumbent = _incumbent(store, whose, model)
-        source = settings.embedding.source
+        source = settings.examples.embedding_model
         embedded = [e.choice for e in experiences if e.choice.vector is not None]
         agreed = lessons_of(store, source, tenants_vectors)(whose, embedded[-1]) if embedded else []
         try:

@@ -23,6 +23,7 @@ def draw_map(data: Path, tenant: str | None) -> None:
         whose = [tenant_named(store.keys, tenant)] if tenant else list(store.examples.tenants())
         try:
             for each in whose:
+                click.echo(f"{each}: drawing {store.examples.count(each)} examples", err=True)
                 click.echo(f"{each}: {draw(store, each)} examples on the map")
         except MapExtraMissing as error:
             click.echo(f"understudy: {error}", err=True)

@@ -35,10 +35,14 @@ _TENANT = click.option(
     metavar="NAME",
     help="A name as in `keys create`, or id:HEX; it must be private.",
 )
-_ENGINE = click.option("--engine", help="Engine that answers [replay.engine, or the models' reference].")
-_GENERATOR = click.option("--generator", help="Engine that writes questions [replay.generator, or --engine].")
+_ENGINE = click.option(
+    "--engine", help="Engine that answers [replay.advanced.engine, or the models' reference]."
+)
+_GENERATOR = click.option(
+    "--generator", help="Engine that writes questions [replay.advanced.generator, or --engine]."
+)
 _BUDGET = click.option(
-    "--budget-usd", type=click.FloatRange(min=0), help="US dollars for writing [replay.budget.usd]."
+    "--budget-usd", type=click.FloatRange(min=0), help="US dollars for writing [replay.max_run_usd]."
 )
 
 
@@ -111,10 +115,10 @@ def _run(
     tell: bool,
 ) -> None:
     config = _config(config_path)
-    max_usd = config.replay.budget.usd if budget_usd is None else budget_usd
+    max_usd = config.replay.max_run_usd if budget_usd is None else budget_usd
     try:
         reference = engine or reference_of(config)
-        writes = generator or config.replay.generator or reference
+        writes = generator or config.replay.advanced.generator or reference
         check_reach(config, reference, writes)
         release, written = asyncio.run(_built(config, name, reference, writes, max_usd, tell=tell))
     except (
@@ -162,6 +166,8 @@ async def _built(
                 if not releases:
                     raise NothingToRelease("nothing was told yet: `understudy private build`")
                 release = releases[-1]
+            topics = f"{len(release.told)} topics of release {release.id}"
+            click.echo(f"asking {generator} and {reference} about {topics}", err=True)
             return release, await writing.write(release, max_usd)
         finally:
             for each in made.values():
@@ -175,9 +181,9 @@ def _row(config: Config, bank: PrivateBank, tenant: str) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "releases": len(releases),
-        "epsilon_spent": epsilon_of(spent(releases), config.private.delta),
+        "epsilon_spent": epsilon_of(spent(releases), config.private.advanced.delta),
         "epsilon": config.private.epsilon,
-        "delta": config.private.delta,
+        "delta": config.private.advanced.delta,
         "rho": spent(releases).rho,
         "questions": questions,
         "contributors": contributors,

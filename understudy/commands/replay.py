@@ -38,10 +38,12 @@ _JSON = click.option("--json", "as_json_", is_flag=True, help="For machines.")
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Print what it would do, and ask no engine.")
 @tenant_option("Only this tenant's examples.")
-@click.option("--budget-usd", type=click.FloatRange(min=0), help="US dollars [replay.budget.usd].")
-@click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens [replay.budget.tokens].")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="US dollars [replay.max_run_usd].")
+@click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens [replay.advanced.max_run_tokens].")
 @click.option(
-    "--budget-minutes", type=click.FloatRange(min=0), help="Of engines' time [replay.budget.minutes]."
+    "--budget-minutes",
+    type=click.FloatRange(min=0),
+    help="Of engines' time [replay.advanced.max_run_minutes].",
 )
 @click.option("--resume", is_flag=True, help="Go on with the latest run that ended before its plan did.")
 @_JSON
@@ -161,11 +163,13 @@ def stop(data: Path, run: int) -> None:
 
 
 def _budget(config: Config, usd: float | None, tokens: int | None, minutes: float | None) -> ReplayBudget:
-    given = config.replay.budget
+    from understudy.setup.replay import budget_of
+
+    given = budget_of(config)
     return ReplayBudget(
         given.usd if usd is None else usd,
         given.tokens if tokens is None else tokens,
-        60 * (given.minutes if minutes is None else minutes),
+        given.seconds if minutes is None else 60 * minutes,
     )
 
 

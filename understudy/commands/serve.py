@@ -64,19 +64,19 @@ def config_of_options(given: dict[str, Any]) -> Config:
     seconds = given.get("upstream_timeout")
     timeouts = {} if seconds is None else {"connect_s": seconds, "first_chunk_s": seconds, "gap_s": seconds}
     if "upstream" in given:
-        data["upstream"] = {"base_url": given["upstream"], "timeouts": timeouts}
+        data["upstream"] = {"base_url": given["upstream"], "advanced": timeouts}
     if ("small" in given) != ("large" in given):
         raise ConfigError("--small and --large go together")
     if "small" in given:
         small, large = _engine(given["small"], "--small"), _engine(given["large"], "--large")
-        data["engines"] = {"small": {**small, "timeouts": timeouts}, "large": {**large, "timeouts": timeouts}}
+        data["engines"] = {"small": {**small, "advanced": timeouts}, "large": {**large, "advanced": timeouts}}
         data["models"] = {large["model"]: {"engines": ["small", "large"], "policy": "few_shot"}}
     if "engine" in given:
         if "small" in given:
             raise ConfigError("--engine and --small exclude each other; put both into a file")
         engine = _one_engine(given["engine"])
         name = engine.get("model") or engine["model_dir"].rstrip("/").rpartition("/")[2]
-        data["engines"] = {"engine": engine | ({} if "model_dir" in engine else {"timeouts": timeouts})}
+        data["engines"] = {"engine": engine | ({} if "model_dir" in engine else {"advanced": timeouts})}
         data["models"] = {name: {"engines": ["engine"]}}
     data["memory"] = _memory(given)
     if "admin" in given:

@@ -18,7 +18,8 @@ from admin.app import AdminApp
 from admin.passwords import hashed, new_password
 from admin.sources import Sources
 from store.people.operators import AdminUsers
-from understudy.processes.housekeeping import Chore, Housekeeper
+from understudy.background.housekeeping import Chore, Housekeeper
+from understudy.processes.listening import bind
 from understudy.settings.admin import AdminSettings
 from understudy.settings.config import Config
 from understudy.setup.admin import admin
@@ -54,15 +55,13 @@ def _chores(sources: Sources, settings: AdminSettings) -> list[Chore]:
 
     def trim() -> None:
         sources.rollups.trim(time.time()).result(60)
-        sources.store.audit.trim(time.time() - settings.audit_days * 86_400).result(60)
+        sources.store.audit.trim(time.time() - settings.advanced.audit_days * 86_400).result(60)
 
     return [Chore("add_up", _ADD_UP_EVERY_S, add_up), Chore("trim", _TRIM_EVERY_S, trim)]
 
 
 def _bound(settings: AdminSettings) -> socket.socket:
     """The socket; where the address is taken (another gateway's pages, say) it waits until it is free. Requests go on."""
-    from understudy.processes.run import bind
-
     told = False
     while True:
         try:

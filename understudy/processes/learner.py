@@ -28,7 +28,7 @@ def learn(config: Config) -> int:
         )
         floors.start()
         log.info("learning")
-        _again_and_again(parts.learner.step, config.learning.every_s, stopping)
+        _again_and_again(parts.learner.step, config.learning.advanced.every_s, stopping)
         floors.join()
     return 0
 

@@ -18,6 +18,7 @@ import structlog
 
 from gateway.log import WRITER, configure
 from understudy.processes.garbage_collection import calm_collector
+from understudy.processes.listening import bind
 from understudy.settings.config import Config
 
 log = structlog.get_logger(__name__)
@@ -60,22 +61,6 @@ def _folder_to_remember_in(config: Config) -> Iterator[Config]:
         return
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         yield config.model_copy(update={"memory": memory.model_copy(update={"data_dir": Path(folder)})})
-
-
-def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A bound socket; `shared` lets several processes bind the same port. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        sock.bind((host, port))
-    except BaseException:
-        sock.close()
-        raise
-    sock.setblocking(False)
-    return sock
 
 
 def learner_wanted(config: Config) -> bool:
@@ -163,9 +148,9 @@ def _run_worker(config: Config, sock: socket.socket) -> int:
 
 
 async def _serve(config: Config, sock: socket.socket) -> None:
-    from gateway.server import serve, stop_on_signals
+    from gateway.server import ServerLimits, serve, stop_on_signals
     from understudy.build import Gateway
-    from understudy.setup.server import server_limits
+    from understudy.settings.knobs import knobs_of
 
     stop = asyncio.Event()
     stop_on_signals(stop)
@@ -178,13 +163,14 @@ async def _serve(config: Config, sock: socket.socket) -> None:
         log.info(
             "listening",
             url=f"http://{where}:{port}",
-            prefixes=list(config.listen.prefixes),
+            prefixes=list(config.listen.advanced.prefixes),
             pid=os.getpid(),
         )
 
     try:
         gateway.start()
-        await serve(gateway.handle, server_limits(config.listen), sock=sock, stop=stop, listening=listening)
+        limits = knobs_of(ServerLimits, config.listen, config.listen.advanced)
+        await serve(gateway.handle, limits, sock=sock, stop=stop, listening=listening)
     finally:
         await gateway.aclose()
         log.info("stopped", threads=threading.active_count())

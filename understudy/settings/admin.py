@@ -7,6 +7,14 @@ from pydantic import Field
 from understudy.settings.group import Settings
 
 
+class AdminAdvanced(Settings):
+    """Less common settings of the admin pages."""
+
+    idle_min: float = Field(60, gt=0, description="Minutes after which an unused session ends.")
+    longest_h: float = Field(12, gt=0, description="Hours after which a session ends in any case.")
+    audit_days: float = Field(365, gt=0, description="Days for which the audit log is kept.")
+
+
 class AdminSettings(Settings):
     """The admin pages (see docs/how-to/use-the-admin-pages.md): on where there is a data folder to read from."""
 
@@ -19,8 +27,6 @@ class AdminSettings(Settings):
         8081, ge=0, le=65535, description="Port; 0 takes a free one and prints it. A taken one is no error."
     )
     https: bool = Field(
-        False, description="A proxy in front speaks HTTPS: the session's cookie never travels otherwise."
+        False, description="Whether a proxy in front speaks HTTPS; the session's cookie then requires it."
     )
-    idle_min: float = Field(60, gt=0, description="A session unused for so many minutes ends.")
-    longest_h: float = Field(12, gt=0, description="A session ends after so many hours in any case.")
-    audit_days: float = Field(365, gt=0, description="How long the audit log is kept, in days.")
+    advanced: AdminAdvanced = Field(AdminAdvanced(), description="Less common settings.")

@@ -1,6 +1,7 @@
-"""Every setting: its name, its default and a sentence. Read once at start; objects get plain values, never this.
+"""The whole configuration. Each setting has a name, a default and a sentence, in the group it belongs to, and nowhere else.
 
-Units are in the names. `config.example.yaml` shows all of it and a test keeps the two equal.
+Units are in the names. `config.example.yaml` shows the settings that an operator meets; those under `advanced` are listed in
+docs/reference/settings.md.
 """
 
 from __future__ import annotations
@@ -12,24 +13,33 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from understudy.settings.admin import AdminSettings
 from understudy.settings.engines import (
+    HTTPAdvanced,
     OpenAIEngine,
     SimulatedEngineSettings,
-    TimeoutSettings,
     VLLMEngine,
     VLLMLocalEngine,
     checked_url,
 )
 from understudy.settings.group import Settings
-from understudy.settings.learning import (
-    FeedbackSettings,
-    InContextSettings,
-    JudgingSettings,
-    LearningSettings,
-)
+from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
 from understudy.settings.memory import MemorySettings
+from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
+
+
+class ListenAdvanced(Settings):
+    """Less common settings of where the gateway listens."""
+
+    prefixes: tuple[str, ...] = Field(
+        ("/v1",), description="Paths below these reach the upstream; others are 404."
+    )
+    max_body_mib: float = Field(512, gt=0, description="Largest request body passed through, in MiB.")
+    max_json_mib: float = Field(
+        32, gt=0, description="Largest body the pipeline will read and parse, in MiB."
+    )
+    max_header_kib: float = Field(32, gt=0, description="Largest single request header line, in KiB.")
 
 
 class Listen(Settings):
@@ -40,15 +50,8 @@ class Listen(Settings):
     )
     port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one and prints it.")
     workers: int = Field(1, ge=1, le=64, description="Processes sharing the port (SO_REUSEPORT).")
-    prefixes: tuple[str, ...] = Field(
-        ("/v1",), description="Paths below these reach the upstream; others are 404."
-    )
-    max_body_mib: float = Field(512, gt=0, description="Largest request body passed through, in MiB.")
-    max_json_mib: float = Field(
-        32, gt=0, description="Largest body the pipeline will read and parse, in MiB."
-    )
-    max_header_kib: float = Field(32, gt=0, description="Largest single request header line, in KiB.")
     grace_s: float = Field(30, ge=0, description="At SIGTERM, how long open requests may take to finish.")
+    advanced: ListenAdvanced = Field(ListenAdvanced(), description="Less common settings.")
 
 
 class Upstream(Settings):
@@ -56,51 +59,9 @@ class Upstream(Settings):
 
     base_url: str = Field(description="Base URL as an OpenAI client would be given it.")
     api_key: SecretStr | None = Field(None, description="Sent instead of the client's key.")
-    headers: dict[str, SecretStr] = Field({}, description="Further headers to send on every request.")
-    timeouts: TimeoutSettings = Field(TimeoutSettings(), description="Limits by phase.")
+    advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))
-
-
-class FewShotSettings(Settings):
-    """Few-shot distillation by novelty: enough near neighbours make a request familiar."""
-
-    theta: float = Field(
-        0.8, ge=-1, le=1, description="Cosine similarity from which a past request counts as near."
-    )
-    m: int = Field(
-        3, ge=1, le=50, description="Near neighbours needed to hand the request to the small engine."
-    )
-    max_examples: int = Field(5, ge=1, le=50, description="Most examples sent along.")
-    max_example_tokens: int = Field(
-        2000, ge=1, description="Token budget of all examples together (estimated)."
-    )
-    with_tools: bool = Field(False, description="Whether requests that carry tools may get examples.")
-    same_names: bool = Field(
-        False,
-        description="Neighbours must name the same things: right for questions about facts, wrong for tasks.",
-    )
-
-
-class ModelSettings(Settings):
-    """A model name clients ask for, and who may answer it."""
-
-    engines: tuple[str, ...] = Field(
-        min_length=1, description="Engines from small to large; the last is the reference."
-    )
-    policy: Literal["in_context", "few_shot", "fixed"] = Field(
-        "fixed",
-        description="in_context learns; few_shot is the rule it starts with; fixed: always the last engine.",
-    )
-    few_shot: FewShotSettings = Field(FewShotSettings(), description="Knobs of the few_shot rule.")
-    in_context: InContextSettings = Field(InContextSettings(), description="Knobs of the in_context policy.")
-    remember: bool = Field(True, description="Whether the large engine's answers become examples.")
-    continue_broken: bool = Field(
-        True, description="Whether a stream that breaks off is carried on by another engine that can."
-    )
-    larger_context: str | None = Field(
-        None, description="Engine that gets a request too long for the chosen one."
-    )
 
 
 class Grant(Settings):
@@ -186,11 +147,11 @@ class Config(Settings):
                 raise ValueError(
                     f"models.{name} has {len(model.engines)} engines; in_context chooses among 8 at most"
                 )
-            if model.in_context.quality_floor.max_loss is not None and (
+            if model.in_context.max_loss is not None and (
                 self.judging is None or self.judging.share_offloaded == 0 or not self.learning.enabled
             ):
                 raise ValueError(
-                    f"models.{name}.in_context.quality_floor.max_loss is set, but nothing shows whether it holds: "
+                    f"models.{name}.in_context.max_loss is set, but nothing shows whether it holds: "
                     "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
                 )
         if self.judging is not None and self.judging.engine not in self.engines:
@@ -208,15 +169,21 @@ class Config(Settings):
 
     def _replay_has_what_it_needs(self, known: str) -> None:
         replay = self.replay
-        named = {"engine": replay.engine, "judge": replay.judge, "generator": replay.generator}
-        for key, engine in (*named.items(), *(("kv_plan.engines", name) for name in replay.kv_plan.engines)):
+        advanced = replay.advanced
+        named = {
+            "judge": replay.judge,
+            "advanced.engine": advanced.engine,
+            "advanced.generator": advanced.generator,
+        }
+        planned = (("advanced.kv_plan.engines", name) for name in advanced.kv_plan.engines)
+        for key, engine in (*named.items(), *planned):
             if engine is not None and engine not in self.engines:
                 raise ValueError(f"replay.{key} names the engine {engine!r}; known engines: {known}")
         self._order_suits_the_plan()
         if not replay.enabled:
-            if replay.kv_plan.engines:
+            if advanced.kv_plan.engines:
                 raise ValueError(
-                    "replay.kv_plan.engines names engines, but replay.enabled is false: nobody would make the plan"
+                    "replay.advanced.kv_plan.engines names engines, but replay.enabled is false: nobody would make the plan"
                 )
             return
         if self.memory is None or not self.memory.examples.enabled or not self.memory.log_requests:
@@ -230,17 +197,22 @@ class Config(Settings):
             )
         if replay.judge is None and self.judging is None:
             raise ValueError("replay.enabled is true, but nobody can judge: set replay.judge, or `judging`")
-        beyond = replay_out_of_reach(self)
+        beyond = self.replay_out_of_reach()
         if beyond is not None:
             raise ValueError(f"replay.enabled is true, but {beyond}")
 
+    def replay_out_of_reach(self) -> str | None:
+        """See understudy.settings.reach."""
+        return replay_out_of_reach(self.engines, self.models, self.replay, self.judging)
+
     def _order_suits_the_plan(self) -> None:
-        for name in self.replay.kv_plan.engines:
+        for name in self.replay.advanced.kv_plan.engines:
             used = [m for m in self.models.values() if m.engines[0] == name and m.policy == "in_context"]
-            if not used or any(m.in_context.examples.order != "stable" for m in used):
+            if not used or any(m.advanced.example_order != "stable" for m in used):
                 raise ValueError(
-                    f"replay.kv_plan.engines names {name!r}: every model whose smallest engine it is needs policy "
-                    "in_context with examples.order stable, and there must be one; prefixes are shared only in that order"
+                    f"replay.advanced.kv_plan.engines names {name!r}: every model whose smallest engine it is needs policy "
+                    "in_context with advanced.example_order stable, and there must be one; prefixes are shared only in "
+                    "that order"
                 )
 
     def _price_of(self, engine: str) -> float:

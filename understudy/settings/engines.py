@@ -10,42 +10,74 @@ from pydantic import Field, SecretStr, field_validator
 from understudy.settings.group import Settings
 
 
-class TimeoutSettings(Settings):
-    """Limits on an upstream by phase."""
-
-    connect_s: float = Field(10, gt=0, description="To open a connection.")
-    first_chunk_s: float = Field(
-        600, gt=0, description="From sending the request to the first byte of the answer."
-    )
-    gap_s: float = Field(120, gt=0, description="Between two chunks of one answer.")
-    total_s: float | None = Field(
-        None, gt=0, description="For the whole answer; null for no limit but the gap's."
-    )
-
-
-class RetrySettings(Settings):
-    """Asking again, before the first chunk only."""
-
-    attempts: int = Field(
-        2, ge=1, le=10, description="Tries per engine, the first included; 1 never retries."
-    )
-    max_wait_s: float = Field(
-        5, ge=0, description="Longest wait between tries; a longer Retry-After is not waited for."
-    )
-
-
-class BreakerSettings(Settings):
-    """When an engine is left alone for a while."""
-
-    failures: int = Field(5, ge=1, description="Consecutive failures that open the breaker.")
-    open_s: float = Field(10, gt=0, description="How long it stays open before one probe is let through.")
-
-
 class PriceSettings(Settings):
     """What an engine charges."""
 
     input_usd_per_mtok: float = Field(0, ge=0, description="US dollars per million prompt tokens.")
     output_usd_per_mtok: float = Field(0, ge=0, description="US dollars per million completion tokens.")
+
+
+class HTTPAdvanced(Settings):
+    """How an upstream is asked over HTTP. Times are limits by phase."""
+
+    headers: dict[str, SecretStr] = Field({}, description="Further headers to send on every request.")
+    connect_s: float = Field(10, gt=0, description="Longest wait for a connection.")
+    first_chunk_s: float = Field(
+        600, gt=0, description="Longest wait from sending the request to the first byte of the answer."
+    )
+    gap_s: float = Field(120, gt=0, description="Longest wait between two chunks of one answer.")
+    total_s: float | None = Field(
+        None, gt=0, description="Longest time for the whole answer; null for no limit but the gap's."
+    )
+
+
+class GuardAdvanced(Settings):
+    """The queue, the retries and the circuit breaker in front of an engine."""
+
+    max_queued: int = Field(256, ge=0, description="Requests that may wait for the engine; more get 503.")
+    attempts: int = Field(
+        2,
+        ge=1,
+        le=10,
+        description="Tries per request before its first chunk, the first included; 1 never retries.",
+    )
+    breaker_failures: int = Field(5, ge=1, description="Consecutive failures that open the circuit breaker.")
+    breaker_open_s: float = Field(
+        10, gt=0, description="How long the breaker stays open before one request is let through as a probe."
+    )
+
+
+class OpenAIAdvanced(GuardAdvanced, HTTPAdvanced):
+    """Less common settings of an engine of kind openai."""
+
+
+class PriorityAdvanced(Settings):
+    """Scheduling in an engine that runs vLLM with `--scheduling-policy priority`."""
+
+    priority: int | None = Field(None, description="Priority of clients' requests; lower is sooner.")
+    tenant_priorities: dict[str, int] = Field(
+        {}, description="Another priority for some tenants: a name as in `keys create`, or id:HEX."
+    )
+    background_priority: int | None = Field(
+        None, description="Priority of the gateway's own requests (judging, replay), such as 10."
+    )
+
+
+class VLLMAdvanced(PriorityAdvanced, OpenAIAdvanced):
+    """Less common settings of an engine of kind vllm."""
+
+    server_url: str | None = Field(
+        None, description="Where /health, /metrics and /tokenize are; null: base_url without its /v1."
+    )
+    poll_s: float = Field(
+        1, ge=0.1, le=60, description="Interval between two readings of the engine's load, while it is used."
+    )
+
+    _valid_server_url = field_validator("server_url")(lambda url: url and checked_url(url))
+
+
+class VLLMLocalAdvanced(PriorityAdvanced, GuardAdvanced):
+    """Less common settings of an engine of kind vllm-local."""
 
 
 class EngineSettings(Settings):
@@ -55,9 +87,7 @@ class EngineSettings(Settings):
     price: PriceSettings = Field(PriceSettings(), description="For cost reports and routing.")
     context_tokens: int | None = Field(None, ge=1, description="Context window in tokens; null when unknown.")
     max_in_flight: int = Field(256, ge=1, description="Requests asked of it at once; more wait in the queue.")
-    max_queued: int = Field(256, ge=0, description="Requests that may wait; more get 503.")
-    retries: RetrySettings = Field(RetrySettings(), description="Asking the same engine again.")
-    breaker: BreakerSettings = Field(BreakerSettings(), description="Leaving a failing engine alone.")
+    advanced: GuardAdvanced = Field(GuardAdvanced(), description="Less common settings.")
 
 
 class HTTPEngine(EngineSettings):
@@ -69,8 +99,7 @@ class HTTPEngine(EngineSettings):
     api_key: SecretStr | None = Field(
         None, description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}."
     )
-    headers: dict[str, SecretStr] = Field({}, description="Further headers to send on every request.")
-    timeouts: TimeoutSettings = Field(TimeoutSettings(), description="Limits by phase.")
+    advanced: OpenAIAdvanced = Field(OpenAIAdvanced(), description="Less common settings.")
 
     _valid_url = field_validator("base_url")(lambda url: checked_url(url))
 
@@ -82,20 +111,10 @@ class OpenAIEngine(HTTPEngine):
 
 
 class TenantSettings(Settings):
-    """How an engine that knows vLLM's ways treats tenants."""
+    """How an engine that runs vLLM treats tenants."""
 
     salted: bool = Field(
         True, description="Whether each tenant gets a cache_salt, so that no prompt is cached across tenants."
-    )
-    priority: int | None = Field(
-        None,
-        description="Sent with clients' requests, lower is sooner; needs --scheduling-policy priority there.",
-    )
-    tenant_priorities: dict[str, int] = Field(
-        {}, description="Another priority for some tenants: a name as in `keys create`, or id:HEX."
-    )
-    background_priority: int | None = Field(
-        None, description="Sent with the gateway's own requests (judging, replay), e.g. 10."
     )
 
 
@@ -103,12 +122,7 @@ class VLLMEngine(TenantSettings, HTTPEngine):
     """A vLLM server: its load is watched, tenants' prefix caches are kept apart, and it can continue broken answers."""
 
     kind: Literal["vllm"]
-    server_url: str | None = Field(
-        None, description="Where /health, /metrics and /tokenize are; null: base_url without its /v1."
-    )
-    poll_s: float = Field(1, ge=0.1, le=60, description="Between two readings of its load, while it is used.")
-
-    _valid_server_url = field_validator("server_url")(lambda url: url and checked_url(url))
+    advanced: VLLMAdvanced = Field(VLLMAdvanced(), description="Less common settings.")
 
 
 class VLLMLocalEngine(TenantSettings, EngineSettings):
@@ -121,6 +135,7 @@ class VLLMLocalEngine(TenantSettings, EngineSettings):
     args: tuple[str, ...] = Field(
         (), description='Further arguments of `vllm serve`, e.g. ["--max-model-len", "8192"].'
     )
+    advanced: VLLMLocalAdvanced = Field(VLLMLocalAdvanced(), description="Less common settings.")
 
     @property
     def served_name(self) -> str:

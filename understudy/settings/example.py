@@ -1,67 +1,78 @@
-"""Writes `config.example.yaml` from the settings, so that the two never differ: `python -m understudy.settings.example`."""
+"""Writes `config.example.yaml`: `python -m understudy.settings.example`.
+
+It shows the settings an operator meets. Those under `advanced` and the simulated engines are in docs/reference/settings.md.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
-from pydantic.fields import FieldInfo
 
-from understudy.settings.config import Config, ModelSettings, Upstream
-from understudy.settings.engines import OpenAIEngine, SimulatedEngineSettings, VLLMEngine, VLLMLocalEngine
+from understudy.settings.config import Config, Upstream
+from understudy.settings.engines import OpenAIEngine, VLLMEngine, VLLMLocalEngine
 from understudy.settings.learning import JudgingSettings
 from understudy.settings.memory import MemorySettings
+from understudy.settings.models import ModelSettings
 
 _HEAD = """\
-# Every setting with its default and a sentence. ${NAME} is read from the environment, ${NAME:-default} with a fallback.
-# `understudy check FILE` validates a file and shows what it comes to. Written by `python -m understudy.settings.example`.
+# The settings an operator meets, each with its default and a sentence. Less common ones stand under `advanced:` in the block
+# they belong to: docs/reference/settings.md lists them all. ${NAME} is read from the environment, ${NAME:-default} with a
+# fallback. `understudy check FILE` validates a file and shows what it comes to.
+# Written by `python -m understudy.settings.example`.
 """
+_ALSO_HAS = "# model, price, context_tokens and max_in_flight as above"
+_GROUPS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
+    "upstream": (Upstream, {"base_url": "https://api.openai.com/v1"}),
+    "memory": (MemorySettings, {"data_dir": "./data"}),
+    "judging": (JudgingSettings, {"engine": "large"}),
+}
+"""Groups that are off by default, or need a value, and what the example says in them."""
 
 
 def example() -> str:
     """The whole example as YAML text."""
     lines = [_HEAD.rstrip()]
     for name, field in Config.model_fields.items():
-        lines.append("")
-        lines.append(f"# {field.description}")
+        lines += ["", f"# {field.description}", f"{name}:"]
         match name:
-            case "upstream":
-                lines += [f"{name}:", *_group(Upstream, 1, {"base_url": "https://api.openai.com/v1"})]
             case "engines":
-                openai = {"base_url": "http://127.0.0.1:8000/v1"}
-                lines += [f"{name}:", "  small:  # any name", *_group(OpenAIEngine, 2, openai)]
-                vllm = {"kind": "vllm", "base_url": "http://127.0.0.1:8001/v1"}
-                lines += ["  medium:", *_group(VLLMEngine, 2, vllm)]
-                local = {"kind": "vllm-local", "model_dir": "org/model"}
-                lines += ["  local:", *_group(VLLMLocalEngine, 2, local)]
-                lines += [
-                    "  large:",
-                    *_group(SimulatedEngineSettings, 2, {"kind": "simulated", "role": "lead"}),
-                ]
+                lines += _engines()
             case "models":
-                model = {"engines": ["small", "medium", "large"]}
-                lines += [
-                    f"{name}:",
-                    "  gpt-4o:  # the name clients ask for",
-                    *_group(ModelSettings, 2, model),
-                ]
-            case "memory":
-                lines += [f"{name}:", *_group(MemorySettings, 1, {"data_dir": "./data"})]
-            case "judging":
-                lines += [f"{name}:", *_group(JudgingSettings, 1, {"engine": "large"})]
+                given = {"engines": ["small", "large"]}
+                lines += ["  gpt-4o:  # the name clients ask for", *_group(ModelSettings, 2, given)]
             case _:
-                lines += [f"{name}:", *_group(type(field.default), 1, {})]
+                group, given = _GROUPS.get(name, (type(field.default), {}))
+                lines += _group(group, 1, given)
     return "\n".join(lines) + "\n"
 
 
-def _group(model: type[BaseModel], depth: int, given: dict[str, Any]) -> Iterator[str]:
+def _engines() -> Iterator[str]:
+    shown = set(OpenAIEngine.model_fields)
+    yield "  large:  # any name"
+    yield from _group(OpenAIEngine, 2, {"kind": "openai", "base_url": "https://api.openai.com/v1"})
+    yield "  small:"
+    yield f"    {_ALSO_HAS}, and api_key"
+    vllm = {"kind": "vllm", "base_url": "http://127.0.0.1:8000/v1"}
+    yield from _group(VLLMEngine, 2, vllm, shown - set(vllm))
+    yield "  local:"
+    yield f"    {_ALSO_HAS}"
+    local = {"kind": "vllm-local", "model_dir": "org/model"}
+    yield from _group(VLLMLocalEngine, 2, local, (shown | set(VLLMEngine.model_fields)) - set(local))
+
+
+def _group(
+    model: type[BaseModel], depth: int, given: Mapping[str, Any], left_out: set[str] | None = None
+) -> Iterator[str]:
     pad = "  " * depth
     for name, field in model.model_fields.items():
-        yield f"{pad}# {field.description or _summary(model, name)}"
-        value = given.get(name, _default(field))
+        if name == "advanced" or name in (left_out or ()):
+            continue
+        yield f"{pad}# {field.description or _KIND}"
+        value = given.get(name, None if field.is_required() else field.get_default())
         if isinstance(value, BaseModel):
             yield f"{pad}{name}:"
             yield from _group(type(value), depth + 1, {})
@@ -69,12 +80,7 @@ def _group(model: type[BaseModel], depth: int, given: dict[str, Any]) -> Iterato
             yield f"{pad}{name}: {json.dumps(value, default=_plain)}"
 
 
-def _default(field: FieldInfo) -> Any:
-    return None if field.is_required() else field.get_default()
-
-
-def _summary(model: type[BaseModel], name: str) -> str:
-    return "Which kind of engine this is." if name == "kind" else f"{model.__name__}.{name}"
+_KIND = "Which kind of engine this is: openai, vllm, vllm-local, or simulated."
 
 
 def _plain(value: object) -> Any:

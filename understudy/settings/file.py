@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import yaml
 from pydantic import ValidationError
 
 from understudy.settings.config import Config
+from understudy.settings.former import without_former
+from understudy.settings.names import settings_of
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -41,10 +45,15 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
 
 def parse_config(data: Mapping[str, Any]) -> Config:
     """Validate settings whose references are resolved. Raises ConfigError naming every wrong key."""
+    current, told = without_former(data)
     try:
-        return Config.model_validate(data)
+        config = Config.model_validate(current)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(dict(problem)) for problem in error.errors())) from None
+        told += [_explain(dict(problem)) for problem in error.errors()]
+        raise ConfigError("\n".join(told)) from None
+    if told:
+        raise ConfigError("\n".join(told))
+    return config
 
 
 def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
@@ -68,6 +77,8 @@ def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
     return _REFERENCE.sub(substitute, value)
 
 
+_ALIKE = 0.75
+"""Likeness of two names from which one may be a slip for the other."""
 _CREDENTIALS = re.compile(r"//[^/]*@")
 _SECRET_KEYS = re.compile(r"key|token|secret|password|authorization", re.IGNORECASE)
 
@@ -81,7 +92,7 @@ def _explain(problem: dict[str, Any]) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     match problem["type"]:
         case "extra_forbidden":
-            return f"{key}: no such setting; `config.example.yaml` lists them all"
+            return f"{key}: no such setting; {_nearest(key)}"
         case "missing":
             return f"{key}: required, and missing"
         case "union_tag_invalid":
@@ -95,6 +106,20 @@ def _explain(problem: dict[str, Any]) -> str:
     if len(shown) > 80:
         shown = shown[:77] + "..."
     return f"{key} is {shown}: {message[:1].lower()}{message[1:]}"
+
+
+def _nearest(key: str) -> str:
+    """Which setting was meant, most likely."""
+    starred = re.sub(r"^(engines|models)\.[^.]+\.", r"\1.*.", key)
+    settings = [setting.name for setting in settings_of(Config)]
+    groups = [group for name in settings for group in accumulate(name.split(".")[:-1], "{}.{}".format)]
+    same_leaf = [name for name in settings if name.rpartition(".")[2] == starred.rpartition(".")[2]]
+    known = same_leaf or [*settings, *groups]
+    meant = difflib.get_close_matches(starred, known, n=1, cutoff=0.0 if same_leaf else _ALIKE)
+    if not meant:
+        return "docs/reference/settings.md lists them all"
+    name = meant[0].replace("*", key.split(".")[1], 1) if starred != key else meant[0]
+    return f"did you mean {name}?"
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:

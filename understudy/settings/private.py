@@ -9,6 +9,22 @@ from pydantic import Field, field_validator
 from understudy.settings.group import Settings
 
 
+class PrivateAdvanced(Settings):
+    """Less common settings of private banks."""
+
+    delta: float = Field(
+        1e-6, gt=0, le=1e-3, description="Delta of the promise; far below one in the number of contributors."
+    )
+    releases: int = Field(
+        4, ge=1, le=1000, description="Releases the budget is divided into; then it is spent."
+    )
+    cells: int = Field(
+        3, ge=1, le=100, description="Topics a contributor counts in at most; more costs more noise."
+    )
+    words: int = Field(8, ge=1, le=100, description="Words a contributor counts for in each of them at most.")
+    planes: int = Field(4, ge=0, le=12, description="Random planes that divide questions: 2^planes topics.")
+
+
 class PrivateSettings(Settings):
     """Private banks (see docs/explanation/private-bank.md). An extra: pip install 'understudy-gateway[privacy]'."""
 
@@ -19,22 +35,7 @@ class PrivateSettings(Settings):
     epsilon: float = Field(
         4, gt=0, le=50, description="Privacy budget of each contributor, all releases together."
     )
-    delta: float = Field(
-        1e-6, gt=0, le=1e-3, description="Its delta; far below one in the number of contributors."
-    )
-    releases: int = Field(
-        4, ge=1, le=1000, description="Releases the budget is divided into; then it is spent."
-    )
-    cells: int = Field(
-        3, ge=1, le=100, description="Topics a contributor counts in at most; more costs more noise."
-    )
-    words: int = Field(8, ge=1, le=100, description="Words a contributor counts for in each of them at most.")
-    planes: int = Field(4, ge=0, le=12, description="Random planes that divide questions: 2^planes topics.")
-    least_words: int = Field(
-        3, ge=1, description="Words that must be released of a topic before it is asked about."
-    )
-    questions: int = Field(5, ge=1, le=50, description="Questions written per topic and release.")
-    kept_days: float = Field(30, gt=0, description="How long questions are kept aside.")
+    advanced: PrivateAdvanced = Field(PrivateAdvanced(), description="Less common settings.")
 
     @field_validator("tenants")
     @classmethod

@@ -12,11 +12,12 @@ from admin.actions import OperatorActions
 from admin.app import AdminApp, Options
 from admin.pages import PAGES
 from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources
+from learning.replay.nightly import WINDOW_S
 from store import Store
-from store.jobs.replay_records import ReplayBudget
-from understudy.operator_actions import AdminHands
+from understudy.operator_actions import AdminActions
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
+from understudy.setup.replay import budget_of
 
 log = structlog.get_logger(__name__)
 
@@ -28,10 +29,10 @@ def admin(
     """The application over the open store, which is closed again. Raises what opening a store raises."""
     memory = config.memory
     assert memory is not None and memory.data_dir is not None, "admin_wanted"
-    store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
+    store = Store.open(memory.data_dir)
     try:
-        hands = AdminHands(config, store)
-        made = sources(config, store, gateway_url, config_file, hands.hands())
+        actions = AdminActions(config, store)
+        made = sources(config, store, gateway_url, config_file, actions.actions())
         app = AdminApp(
             PAGES,
             made,
@@ -41,7 +42,7 @@ def admin(
                 failed=lambda path, error: log.error("admin_failed", path=path, error=error),
             ),
         )
-        app.app.on_cleanup.append(lambda _: hands.aclose())
+        app.app.on_cleanup.append(lambda _: actions.aclose())
         try:
             yield app, made
         finally:
@@ -55,10 +56,10 @@ def sources(
     store: Store,
     gateway_url: str = "",
     config_file: Path | None = None,
-    hands: OperatorActions | None = None,
+    actions: OperatorActions | None = None,
 ) -> Sources:
     """What the pages of this configuration are made from."""
-    settings = config.admin
+    settings = config.admin.advanced
     effective = EffectiveSettings(config, config_file)
     return Sources(
         store,
@@ -74,7 +75,7 @@ def sources(
             gateway_url=gateway_url,
             replay=_replay(config),
             judged=config.judging is not None,
-            actions=hands or OperatorActions(),
+            actions=actions or OperatorActions(),
         ),
     )
 
@@ -88,9 +89,9 @@ def _replay(config: Config) -> ReplayFacts:
     when = f"at {settings.cron!r}" if settings.cron else "in the hour that is usually quietest"
     return ReplayFacts(
         settings.enabled and not lacks,
-        f"It runs by itself {when} ({settings.time_zone}), for at most {settings.window_h:g} hours, while traffic is low.",
+        f"It runs by itself {when} ({settings.time_zone}), for at most {WINDOW_S / 3600:g} hours, while traffic is low.",
         lacks,
-        ReplayBudget(settings.budget.usd, settings.budget.tokens, settings.budget.minutes * 60),
+        budget_of(config),
     )
 
 
@@ -110,5 +111,10 @@ def _engine(config: Config, name: str) -> EngineFacts:
 
 def _model(config: Config, name: str) -> ServedFacts:
     settings = config.models[name]
-    floor = settings.in_context.quality_floor
-    return ServedFacts(name, settings.engines, settings.policy, floor.max_loss, floor.confidence)
+    return ServedFacts(
+        name,
+        settings.engines,
+        settings.policy,
+        settings.in_context.max_loss,
+        settings.advanced.floor_confidence,
+    )

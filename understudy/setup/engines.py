@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import structlog
 
@@ -22,10 +22,10 @@ from understudy.settings.engines import (
     HTTPEngine,
     OpenAIEngine,
     TenantSettings,
-    TimeoutSettings,
     VLLMEngine,
     VLLMLocalEngine,
 )
+from understudy.settings.knobs import knobs_of
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -35,6 +35,14 @@ _LEVELS = logging.getLevelNamesMapping()
 
 UPSTREAM = "upstream"
 """The default upstream's name among the engines."""
+
+
+class OverHTTP(TypedDict):
+    """How an upstream is asked, as the engines' constructors name it."""
+
+    authorization: str | None
+    extra_headers: dict[str, str]
+    timeouts: Timeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +83,10 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
         return VLLMServer(
             info,
             settings.base_url,
-            server_url=settings.server_url,
-            authorization=_authorization(settings),
-            extra_headers=_extra_headers(settings),
-            timeouts=_timeouts(settings.timeouts),
+            server_url=settings.advanced.server_url,
             dialect=_dialect(settings, tenants),
-            poll_s=settings.poll_s,
+            poll_s=settings.advanced.poll_s,
+            **_over_http(settings),
         )
     if isinstance(settings, VLLMLocalEngine):
         return _local(info, settings, tenants)
@@ -88,9 +94,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
         return OpenAIHTTP(
             info,
             settings.base_url,
-            authorization=_authorization(settings),
-            extra_headers=_extra_headers(settings),
-            timeouts=_timeouts(settings.timeouts),
+            **_over_http(settings),
         )
     # Only the demo and tests need a world; building one takes time and memory.
     from simulation.engine import SimulatedEngine
@@ -115,12 +119,9 @@ def _world(seed: int, facts: int) -> World:
 
 
 def _guard(name: str, engine: Engine, settings: EngineSettings) -> Guard:
-    limits = Limits(
-        settings.max_in_flight, settings.max_queued, settings.retries.attempts, settings.retries.max_wait_s
-    )
-    return Guard(
-        engine, limits, Breaker(name, failures=settings.breaker.failures, open_s=settings.breaker.open_s)
-    )
+    advanced = settings.advanced
+    breaker = Breaker(name, failures=advanced.breaker_failures, open_s=advanced.breaker_open_s)
+    return Guard(engine, knobs_of(Limits, settings, advanced), breaker)
 
 
 def upstream(settings: Upstream) -> OpenAIHTTP:
@@ -128,9 +129,7 @@ def upstream(settings: Upstream) -> OpenAIHTTP:
     return OpenAIHTTP(
         EngineInfo(UPSTREAM),
         settings.base_url,
-        authorization=_authorization(settings),
-        extra_headers=_extra_headers(settings),
-        timeouts=_timeouts(settings.timeouts),
+        **_over_http(settings),
     )
 
 
@@ -152,22 +151,21 @@ def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Eng
     )
 
 
-def _dialect(settings: TenantSettings, tenants: Tenants) -> Dialect:
+def _dialect(settings: VLLMEngine | VLLMLocalEngine, tenants: Tenants) -> Dialect:
+    advanced = settings.advanced
     return Dialect(
         tenants.secret if settings.salted else None,
         Priorities(
-            settings.priority, tenants.priorities(settings.tenant_priorities), settings.background_priority
+            advanced.priority, tenants.priorities(advanced.tenant_priorities), advanced.background_priority
         ),
     )
 
 
-def _authorization(settings: HTTPEngine | Upstream) -> str | None:
-    return f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None
-
-
-def _extra_headers(settings: HTTPEngine | Upstream) -> dict[str, str]:
-    return {name: value.get_secret_value() for name, value in settings.headers.items()}
-
-
-def _timeouts(settings: TimeoutSettings) -> Timeouts:
-    return Timeouts(settings.connect_s, settings.first_chunk_s, settings.gap_s, settings.total_s)
+def _over_http(settings: HTTPEngine | Upstream) -> OverHTTP:
+    return {
+        "authorization": f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
+        "extra_headers": {
+            name: value.get_secret_value() for name, value in settings.advanced.headers.items()
+        },
+        "timeouts": knobs_of(Timeouts, settings.advanced),
+    }

@@ -1,31 +1,48 @@
-"""Puts together what the examples' endpoints work on, out of an open memory."""
+"""From the settings to how examples are treated: the rules of admission, and the embedder they are found with."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from learning.bank.example_store import ExampleStore
-from understudy.setup.admission import admission
-
-if TYPE_CHECKING:
-    from understudy.memory import Memory
-    from understudy.settings.memory import ExampleSettings
-
-_FOLLOWED_WITHIN_S = 2.0
+from router.embedding.embedder import Embedder
+from store.admission import Admission, AdmissionSettings, ContributorLimits
+from understudy.settings.knobs import knobs_of
+from understudy.settings.memory import MemorySettings
 
 
-def example_store(memory: Memory, settings: ExampleSettings) -> ExampleStore:
-    """An example store over `memory`, which must have an embedder and indexes."""
-    store = memory.store
-    assert memory.embedder is not None and store.indexes is not None and store.follower is not None
-    return ExampleStore(
-        bank=store.examples,
-        find=store.examples.by_request,
-        admission=admission(settings),
-        embedder=memory.embedder,
-        nearest=store.indexes.nearest,
-        followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),
-        standing=store.examples.contributors.standings(good_quality=settings.admission.good_quality).of,
-        secret=store.secret,
+def admission(settings: MemorySettings) -> Admission:
+    """The rules these settings describe, the same for served, given and imported pairs."""
+    rules, advanced = settings.examples.admission, settings.advanced
+    limits = knobs_of(
+        ContributorLimits,
+        advanced,
+        max_examples=advanced.contributor_max_examples,
+        max_per_hour=advanced.contributor_max_per_hour,
+    )
+    return Admission(
+        knobs_of(
+            AdmissionSettings,
+            rules,
+            advanced,
+            engines=frozenset(rules.engines),
+            public=frozenset(rules.public),
+            contributors=limits,
+        )
+    )
+
+
+def embedding_models(settings: MemorySettings, data_dir: Path) -> Path:
+    """The folder of built embedding models."""
+    return settings.advanced.embedding_cache_dir or data_dir / "models"
+
+
+def open_embedder(settings: MemorySettings, data_dir: Path) -> Embedder:
+    """Open it. Blocks, for seconds where the model must be built first. Raises EmbeddingModelMissing with its remedy.
+
+    It loads onnxruntime, which must be imported before usearch: open it before a store.
+    """
+    return Embedder.open(
+        settings.examples.embedding_model,
+        embedding_models(settings, data_dir),
+        deadline_ms=settings.advanced.embedding_deadline_ms,
     )

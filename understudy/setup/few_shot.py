@@ -12,7 +12,9 @@ from router.dials import Dials
 from router.embedding.retriever import Retriever
 from router.policies.few_shot import FewShot, Knobs
 from understudy.memory import Memory
-from understudy.settings.config import Config, ModelSettings
+from understudy.settings.config import Config
+from understudy.settings.knobs import knobs_of
+from understudy.settings.models import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +42,13 @@ def few_shot(
     executor: Executor,
 ) -> FewShotParts:
     """The rule for one served model. Needs a memory with examples."""
-    remembered, few = config.memory, settings.few_shot
+    remembered = config.memory
     assert remembered is not None and memory.embedder is not None and memory.store.indexes is not None
-    examples = remembered.examples
-    knobs = Knobs(
-        theta=few.theta,
-        m=few.m,
-        max_examples=few.max_examples,
-        max_example_tokens=few.max_example_tokens,
-        with_tools=few.with_tools,
-        same_names=few.same_names,
-        max_characters=examples.embedding.max_characters,
-        retrieve_deadline_s=examples.retrieve_deadline_ms / 1000,
-    )
+    knobs = knobs_of(Knobs, settings.few_shot, settings.advanced, remembered.advanced)
     retriever = Retriever(
         memory.store.indexes,
         memory.store.examples,
-        neighbours=examples.neighbours,
-        floor=few.theta,
+        floor=knobs.theta,
         enough=enough(knobs),
         lenders=lenders(config.sharing.grants, memory.store.keys.tenant_named),
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import structlog
 from cachetools import LRUCache
@@ -36,13 +35,19 @@ from router.policies.in_context import InContext, Knobs
 from store import Store
 from store.learned.quality_floors import QualityFloors
 from understudy.memory import Memory
-from understudy.settings.config import Config, ModelSettings
+from understudy.settings.config import Config
+from understudy.settings.knobs import knobs_of
+from understudy.settings.memory import MemorySettings
+from understudy.settings.models import ModelSettings
+from understudy.setup.examples import embedding_models
 from understudy.setup.learner import promised
 
 log = structlog.get_logger(__name__)
 
 _TRUSTED_FOR_S = 60.0
 """A quality floor's account is brought up to date twice a second while there is traffic."""
+_FLOOR = 0.3
+"""Cosine below which an example is not even scored."""
 _TENANTS_SHOWN = 64
 """Of those asked for last, the least cap is shown."""
 
@@ -72,17 +77,17 @@ def in_context(
     """The policy of the served model `name`. Needs a memory with examples."""
     store, embedder, remembered = memory.store, memory.embedder, config.memory
     assert embedder is not None and store.indexes is not None and remembered is not None
-    chosen, answers = settings.in_context.examples, remembered.examples.answer_vectors
+    assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
+    knobs, answers = _knobs(settings, remembered), remembered.advanced.answer_vectors
     retriever = Retriever(
         store.indexes,
         store.examples,
-        neighbours=max(remembered.examples.neighbours, chosen.candidates),
-        floor=chosen.floor,
-        enough=chosen.candidates,
+        floor=_FLOOR,
+        enough=knobs.candidates,
         lenders=lenders(config.sharing.grants, store.keys.tenant_named),
         with_vectors=store.examples.candidate_vectors(
             question_version=embedder.version,
-            answer_version=version_of(embedder.version, answers.max_characters) if answers.enabled else "",
+            answer_version=version_of(embedder.version) if answers else "",
         ),
     )
     openers = ArtifactOpeners(
@@ -90,8 +95,8 @@ def in_context(
         Features(Rarity.read(embedder.tokenizer_file)),
         dimensions=embedder.dimensions,
         embedding_version=embedder.version,
-        deadline_s=chosen.scorer_deadline_ms / 1000,
-        models_folder=_models_folder(config),
+        deadline_s=settings.advanced.scorer_deadline_ms / 1000,
+        models_folder=embedding_models(remembered, remembered.data_dir),
     )
     floor = promised(config, settings)
     follower = ArtifactFollower(
@@ -101,15 +106,13 @@ def in_context(
         floors=Caps(store.quality_floors, name, floor.x, metrics) if floor is not None else None,
         broken=lambda kind: metrics.broken.labels(kind).inc(),
     )
-    exploration = settings.in_context.exploration
-    knobs = _knobs(settings, config)
     policy = InContext(
         [engines[each] for each in settings.engines],
         embedder,
         retriever,
         partial(follower.of, model=name),
         Chooser(_chooser_knobs(settings)),
-        ExplorationBudget(exploration.key_share),
+        ExplorationBudget(settings.advanced.key_share),
         executor,
         knobs,
         hot=_hot(settings, config, store),
@@ -149,7 +152,7 @@ class Caps:
 
 def _hot(settings: ModelSettings, config: Config, store: Store) -> Callable[[str], Mapping[int, int]]:
     engine = settings.engines[0]
-    if engine not in config.replay.kv_plan.engines:
+    if engine not in config.replay.advanced.kv_plan.engines:
         return lambda tenant: {}
     return HotExamples(store.jobs.kv_plans, engine).places
 
@@ -164,49 +167,31 @@ def _prior(openers: ArtifactOpeners, metrics: LearningMetrics) -> Scorer | None:
         return None
 
 
-def _models_folder(config: Config) -> Path:
-    memory = config.memory
-    assert memory is not None and memory.data_dir is not None
-    return memory.examples.embedding.cache_dir or memory.data_dir / "models"
-
-
 def _chooser_knobs(settings: ModelSettings) -> chooser.Knobs:
-    exploration, load = settings.in_context.exploration, settings.in_context.load
-    return chooser.Knobs(
-        gamma_scale=exploration.gamma,
-        least_probability=exploration.epsilon / max(2, 2 * len(settings.engines) - 1),
-        load=LoadKnobs(threshold=load.threshold, strength=load.strength),
+    advanced = settings.advanced
+    return knobs_of(
+        chooser.Knobs,
+        gamma_scale=advanced.gamma,
+        least_probability=advanced.epsilon / max(2, _actions(settings)),
+        load=knobs_of(LoadKnobs, threshold=advanced.load_threshold, strength=advanced.load_strength),
     )
 
 
-def _knobs(settings: ModelSettings, config: Config) -> Knobs:
-    rule, learned, chosen = settings.few_shot, settings.in_context, settings.in_context.examples
-    assert config.memory is not None
-    examples = config.memory.examples
-    actions = 2 * len(settings.engines) - 1
-    return Knobs(
-        theta=rule.theta,
-        m=rule.m,
-        same_names=rule.same_names,
-        with_tools=rule.with_tools,
-        max_characters=examples.embedding.max_characters,
-        deadline_s=(examples.retrieve_deadline_ms + chosen.scorer_deadline_ms) / 1000,
-        max_examples=chosen.max_examples,
-        max_example_tokens=chosen.max_example_tokens,
-        candidates=chosen.candidates,
-        combiner=combiner.Knobs(
-            min_gain=chosen.min_gain,
-            min_promise=chosen.min_promise,
-            distraction=chosen.distraction,
-            unfamiliar_min_help=chosen.unfamiliar_min_help,
-            gain_per_ktok=chosen.gain_per_ktok,
-            redundancy=chosen.redundancy,
-            order=chosen.order,
-        ),
-        counts=example_count.Knobs(gain_per_ktok=chosen.gain_per_ktok) if chosen.adapt_count else None,
-        label_share=chosen.label_share,
-        preference=learned.preference,
-        key_preferences=learned.key_preferences,
-        least_probability=learned.exploration.epsilon / actions,
-        opted_out_keys=learned.exploration.opted_out_keys,
+def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
+    advanced = settings.advanced
+    deadline_ms = remembered.advanced.retrieve_deadline_ms + advanced.scorer_deadline_ms
+    return knobs_of(
+        Knobs,
+        settings.in_context,
+        settings.few_shot,
+        advanced,
+        deadline_s=deadline_ms / 1000,
+        combiner=knobs_of(combiner.Knobs, order=advanced.example_order),
+        counts=example_count.Knobs() if advanced.adapt_count else None,
+        least_probability=advanced.epsilon / _actions(settings),
     )
+
+
+def _actions(settings: ModelSettings) -> int:
+    """Every engine without examples, and every one but the reference with them."""
+    return 2 * len(settings.engines) - 1

@@ -18,7 +18,7 @@ def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
         return []
     from gateway.keepers.exact import ExactKeeper
 
-    return [ExactKeeper(memory.exact, tool_calls=config.memory.exact.tool_calls)]
+    return [ExactKeeper(memory.exact, tool_calls=config.memory.advanced.exact_tool_calls)]
 
 
 def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | None = None) -> list[Keeper]:
@@ -31,7 +31,8 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
     from gateway.keepers.example import ExampleKeeper
     from gateway.keepers.request import RequestKeeper
     from gateway.keepers.use import UseKeeper
-    from understudy.setup.admission import admission
+    from store.admission.cutting import EMBEDDED_CHARACTERS
+    from understudy.setup.examples import admission
 
     store = memory.store
     found: list[Keeper] = []
@@ -41,11 +42,11 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
         keeper = ExampleKeeper(
             store.examples,
             memory.embedder,
-            admission(examples),
+            admission(settings),
             store.indexes.nearest,
             secret=store.secret,
-            embedded_characters=examples.embedding.max_characters,
-            standing=store.examples.contributors.standings(good_quality=examples.admission.good_quality).of,
+            embedded_characters=EMBEDDED_CHARACTERS,
+            standing=store.examples.contributors.standings().of,
             opted_out_keys=examples.admission.opted_out_keys,
         )
         found += semantic.around(keeper) if semantic is not None else [keeper]
@@ -60,22 +61,20 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
                     embedding_version=memory.embedder.version,
                 )
             )
-        if config.feedback.regenerated:
+        if config.feedback.advanced.regenerated:
             from gateway.keepers.regenerated import RegeneratedKeeper
 
             found.append(RegeneratedKeeper(store.outcomes, within_s=60.0))
     if memory.requests is not None:
         found.append(RequestKeeper(memory.requests))
-        wanted = settings.request_texts
-        if wanted.enabled:
+        if settings.request_texts.enabled:
             from gateway.keepers.text import Allowance, TextKeeper
 
             texts = TextKeeper(
                 store.decisions.texts,
-                admission(settings.examples),
-                Allowance(wanted.share),
+                admission(settings),
+                Allowance(),
                 secret=store.secret,
-                max_bytes=int(wanted.max_request_kib * 1024),
                 opted_out_keys=settings.examples.admission.opted_out_keys,
             )
             found.append(texts)

@@ -20,13 +20,16 @@ from router.choosing.floor import FloorSettings
 from store import Store
 from store.learned.quality_floors import FloorRow
 from store.records import Vector
-from understudy.settings.config import Config, ModelSettings
-from understudy.settings.memory import AnswerVectorSettings
+from understudy.settings.config import Config
+from understudy.settings.knobs import knobs_of
+from understudy.settings.models import ModelSettings
 
 log = structlog.get_logger(__name__)
 
 _WRITE_S = 30.0
 _RENEW_S = 10.0
+_SCORER_NEEDS = 300
+"""Outcomes with examples before the scorer is trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +48,13 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
     assert memory is not None and memory.data_dir is not None, (
         "understudy.processes.run gives every memory a folder"
     )
-    store = Store.open(memory.data_dir, versions_kept=config.learning.versions_kept)
+    store = Store.open(memory.data_dir)
     try:
         learner = Learner(
             store.outcomes,
             store.artifacts,
             lambda model: trainers(store, config, model),
-            Pace(config.learning.min_new_outcomes, config.learning.max_outcomes),
+            knobs_of(Pace, config.learning.advanced),
             lenders=_granted(config, store),
             stopping=stopping,
         )
@@ -65,29 +68,31 @@ def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
     settings = config.models.get(model)
     if settings is None or settings.policy != "in_context":
         return ()
-    learning, needed = config.learning, settings.in_context.outcomes_needed
+    learning, needed = config.learning.advanced, settings.advanced.outcomes_needed
     half_life_s = learning.half_life_h * 3600
     found: list[Trainer] = [BanditTrainer(needed, half_life_s)]
-    if settings.in_context.examples.adapt_count:
+    if settings.advanced.adapt_count:
         found.append(CountsTrainer(needed, half_life_s, time.time))
     if learning.train_scorer and ScorerTrainer.possible():
         from router.examples.prior import prior_model
 
         assert config.memory is not None
-        examples = config.memory.examples
-        vectors = vectors_of(store, examples.answer_vectors)
-        lessons = lessons_of(store, examples.embedding.source, vectors)
-        found.append(ScorerTrainer(learning.scorer_min_outcomes, vectors, prior_model, lessons))
+        vectors = vectors_of(store, answers=config.memory.advanced.answer_vectors)
+        lessons = lessons_of(store, config.memory.examples.embedding_model, vectors)
+        found.append(ScorerTrainer(_SCORER_NEEDS, vectors, prior_model, lessons))
     return found
 
 
-def vectors_of(store: Store, answers: AnswerVectorSettings) -> Callable[[str, str], VectorsOf]:
-    """(tenant, embedding version) to a reader of its examples' vectors, as the scorer is trained on them."""
+def vectors_of(store: Store, *, answers: bool) -> Callable[[str, str], VectorsOf]:
+    """(tenant, embedding version) to a reader of its examples' vectors, as the scorer is trained on them.
+
+    `answers`: whether answers have vectors, too.
+    """
 
     def of(tenant: str, embedding_version: str) -> VectorsOf:
         reader = store.examples.candidate_vectors(
             question_version=embedding_version,
-            answer_version=version_of(embedding_version, answers.max_characters) if answers.enabled else "",
+            answer_version=version_of(embedding_version) if answers else "",
         )
 
         def vectors(ids: Sequence[int]) -> dict[int, tuple[Vector, Vector | None]]:
@@ -159,7 +164,7 @@ def _news(before: FloorRow, now: FloorRow) -> bool:
 
 def promised(config: Config, model: ModelSettings) -> FloorSettings | None:
     """The promise made for a model; None without one."""
-    floor, judging = model.in_context.quality_floor, config.judging
-    if model.policy != "in_context" or floor.max_loss is None or judging is None:
+    max_loss, judging = model.in_context.max_loss, config.judging
+    if model.policy != "in_context" or max_loss is None or judging is None:
         return None
-    return FloorSettings(floor.max_loss, 1.0 - floor.confidence, judging.share_offloaded)
+    return FloorSettings(max_loss, 1.0 - model.advanced.floor_confidence, judging.share_offloaded)

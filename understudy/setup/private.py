@@ -9,14 +9,18 @@ from learning.private.budget import PrivacyBudget
 from learning.private.build import Mechanism, PrivateBuilder, PrivateWriter
 from learning.private.words import Bounds
 from router.examples.rarity import Rarity
-from store.admission.cutting import cut
+from store.admission.cutting import EMBEDDED_CHARACTERS, cut
 from store.records import Vector
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import out_of_reach
-from understudy.setup.admission import admission
+from understudy.setup.examples import admission
 
+_LEAST_WORDS = 3
+"""Words that must be told of a topic before it is asked about."""
+_QUESTIONS = 5
+"""Written per topic and release."""
 _COMMON_BELOW = 0.5
 """Rarity of a word that says nothing of a subject: the hundred or two that are in every text."""
 
@@ -27,12 +31,13 @@ class CannotBuild(Exception):
 
 def mechanism(settings: PrivateSettings) -> Mechanism:
     """What the settings release, and within which budget."""
+    advanced = settings.advanced
     return Mechanism(
-        PrivacyBudget(settings.epsilon, settings.delta),
-        settings.releases,
-        Bounds(settings.cells, settings.words),
-        settings.planes,
-        settings.least_words,
+        PrivacyBudget(settings.epsilon, advanced.delta),
+        advanced.releases,
+        Bounds(advanced.cells, advanced.words),
+        advanced.planes,
+        _LEAST_WORDS,
     )
 
 
@@ -45,7 +50,7 @@ def builder(config: Config, memory: Memory) -> PrivateBuilder:
     return PrivateBuilder(
         memory.store.examples.private,
         mechanism(config.private),
-        _embed(config, memory),
+        _embed(memory),
         lambda word: rarity(word) < _COMMON_BELOW,
         embedder.dimensions,
         memory.store.sync,
@@ -64,19 +69,19 @@ def writer(
             raise CannotBuild(f"no engine is called {name!r}; known engines: {', '.join(sorted(engines))}")
     return PrivateWriter(
         store,
-        admission(config.memory.examples),
+        admission(config.memory),
         engines[generator],
         engines[reference],
-        _embed(config, memory),
+        _embed(memory),
         memory.embedder.version,
-        config.private.questions,
+        _QUESTIONS,
     )
 
 
 def reference_of(config: Config) -> str:
     """The engine whose answers become examples. Raises CannotBuild where that is not one."""
-    if config.replay.engine is not None:
-        return config.replay.engine
+    if config.replay.advanced.engine is not None:
+        return config.replay.advanced.engine
     references = {model.engines[-1] for model in config.models.values()}
     if len(references) != 1:
         raise CannotBuild("models have several reference engines, or none: name one with --engine")
@@ -85,11 +90,11 @@ def reference_of(config: Config) -> str:
 
 def check_reach(config: Config, *engines: str) -> None:
     """Raises CannotBuild where a process beside the gateway cannot ask one of them."""
-    for beyond in filter(None, (out_of_reach(config, engine) for engine in engines)):
+    for beyond in filter(None, (out_of_reach(config.engines, engine) for engine in engines)):
         raise CannotBuild(beyond)
 
 
-def _embed(config: Config, memory: Memory) -> Callable[[str], Vector]:
-    assert config.memory is not None and memory.embedder is not None
-    characters, embedder = config.memory.examples.embedding.max_characters, memory.embedder
-    return lambda text: embedder.embed_blocking(cut(text, characters))
+def _embed(memory: Memory) -> Callable[[str], Vector]:
+    embedder = memory.embedder
+    assert embedder is not None
+    return lambda text: embedder.embed_blocking(cut(text, EMBEDDED_CHARACTERS))

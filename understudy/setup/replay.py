@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
-from learning.outcomes.judge import TIE_BAND
 from learning.outcomes.verdicts import Judge
 from learning.replay.asking import ReplayMetrics
 from learning.replay.distil import Distil
@@ -20,11 +19,13 @@ from store.examples.twins import TwinRule
 from store.jobs.replay_records import ReplayBudget
 from understudy.memory import Memory
 from understudy.settings.config import Config
-from understudy.settings.reach import replay_out_of_reach
-from understudy.setup.admission import admission
+from understudy.settings.learning import JudgingAdvanced
 from understudy.setup.engines import Tenants, engines
+from understudy.setup.examples import admission
 
 LOCK_FILE = "replay.lock"
+_MOST_STEPS = 2000
+"""Most examples one run takes up."""
 
 
 class CannotReplay(Exception):
@@ -38,30 +39,28 @@ def replay(
     registry: CollectorRegistry,
 ) -> Replay:
     """Over an open memory with an embedder. Raises CannotReplay."""
-    remembered, settings, judging = config.memory, config.replay, config.judging
+    remembered, settings, judging = config.memory, config.replay.advanced, config.judging
     if remembered is None or memory.embedder is None or memory.store.indexes is None:
         raise CannotReplay(
             "there are no examples to replay: set `memory`, with examples.enabled and a data_dir"
         )
-    judge_name = settings.judge or (judging.engine if judging else None)
+    judge_name = config.replay.judge or (judging.engine if judging else None)
     if judge_name is None:
         raise CannotReplay("nobody can judge: set replay.judge, or `judging`")
     if not config.models and settings.engine is None:
-        raise CannotReplay("nobody can answer: set `models`, or replay.engine")
-    examples = remembered.examples
+        raise CannotReplay("nobody can answer: set `models`, or replay.advanced.engine")
+    how = judging.advanced if judging else JudgingAdvanced()
     judge = Judge(
         engines[judge_name],
-        votes=settings.votes,
-        tie=judging.tie if judging else TIE_BAND,
-        verdict_tokens=judging.verdict_tokens if judging else 300,
-        fields=judging.judge_fields if judging else {},
+        verdict_tokens=how.verdict_tokens,
+        fields=how.judge_fields,
     )
     material = Material(
         memory.store,
         engines,
         [model.engines for model in config.models.values()],
-        admission(examples),
-        TwinRule(examples.twin_similarity, examples.twin_overlap),
+        admission(remembered),
+        TwinRule(),
         engine=settings.engine,
         generator=settings.generator,
     )
@@ -72,20 +71,17 @@ def replay(
         judge,
         samples=settings.samples,
         expand=settings.expand,
-        most=settings.most_steps,
-        again_after_s=settings.again_after_h * 3600,
+        most=_MOST_STEPS,
     )
-    characters = examples.embedding.max_characters
     runner = ReplayRunner(
         jobs,
         {
             "distil": Distil(material, jobs, judge, settings.samples, settings.max_tokens, sampled),
-            "expand": Expand(material, jobs, judge, memory.embedder, settings.max_tokens, characters),
+            "expand": Expand(material, jobs, judge, memory.embedder, settings.max_tokens),
         },
         ReplayMetrics(registry),
         order=planner.order,
         in_flight=settings.in_flight,
-        pause_above=judging.pause_above if judging else 0.8,
     )
     assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
     return Replay(memory.store, planner, runner, remembered.data_dir / LOCK_FILE)
@@ -93,8 +89,8 @@ def replay(
 
 def budget_of(config: Config) -> ReplayBudget:
     """What the settings let one run spend."""
-    budget = config.replay.budget
-    return ReplayBudget(budget.usd, budget.tokens, budget.minutes * 60)
+    advanced = config.replay.advanced
+    return ReplayBudget(config.replay.max_run_usd, advanced.max_run_tokens, advanced.max_run_minutes * 60)
 
 
 @asynccontextmanager
@@ -105,10 +101,10 @@ async def opened(config: Config, registry: CollectorRegistry | None = None) -> A
     """
     if config.memory is None or config.memory.data_dir is None:
         raise CannotReplay("there is nothing to replay: set memory.data_dir")
-    beyond = replay_out_of_reach(config)
+    beyond = config.replay_out_of_reach()
     if beyond is not None:
         raise CannotReplay(beyond)
-    memory = Memory.open(config.memory, versions_kept=config.learning.versions_kept)
+    memory = Memory.open(config.memory)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
     try:
         yield replay(config, memory, made, registry or CollectorRegistry())

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from engines.engine import Engine
 from learning.bank.warm.prefixes import KvMetrics, PrefixWarmer
-from learning.replay.nightly import Replayer, Schedule
+from learning.replay.nightly import WINDOW_S, Replayer, Schedule
 from learning.replay.off_peak import OffPeakGate, Quiet, UsualTraffic
 from store.jobs.live_load import live_load
 from understudy.memory import Memory
@@ -23,6 +23,11 @@ from understudy.setup.engines import Tenants, engines
 from understudy.setup.replay import CannotReplay, budget_of, replay
 
 log = structlog.get_logger(__name__)
+
+_WEEKS = 4
+"""Weeks of requests from which a usual week is learnt."""
+_QUIET_SHARE = 0.25
+"""Share of a usual week's hours that counts as quiet: the quietest ones."""
 
 
 @asynccontextmanager
@@ -35,7 +40,7 @@ async def replayer(config: Config) -> AsyncIterator[list[Coroutine[Any, Any, Non
         "checked by understudy.settings.config"
     )
     folder = config.memory.data_dir
-    memory = await asyncio.to_thread(Memory.open, config.memory, versions_kept=config.learning.versions_kept)
+    memory = await asyncio.to_thread(Memory.open, config.memory)
     made = engines(config, Tenants(memory.store.secret, memory.store.keys.tenant_named))
     registry = CollectorRegistry()
     try:
@@ -50,16 +55,16 @@ def _parts(
     config: Config, folder: Path, memory: Memory, made: Mapping[str, Engine], registry: CollectorRegistry
 ) -> list[Coroutine[Any, Any, None]]:
     settings = config.replay
-    quiet = Quiet(settings.off_peak.min_in_flight, settings.off_peak.calm_s)
+    quiet = Quiet(settings.advanced.min_in_flight, settings.advanced.calm_s)
     gate = OffPeakGate(lambda: live_load(folder), quiet)
     usual = UsualTraffic(
         memory.store,
         quiet,
         time_zone(settings.time_zone),
-        weeks=settings.off_peak.weeks,
-        quiet_share=settings.off_peak.quiet_share,
-        min_in_flight=settings.off_peak.min_in_flight,
-        max_in_flight=settings.off_peak.max_in_flight,
+        weeks=_WEEKS,
+        quiet_share=_QUIET_SHARE,
+        min_in_flight=settings.advanced.min_in_flight,
+        max_in_flight=settings.advanced.max_in_flight,
     )
     parts: list[Coroutine[Any, Any, None]] = [gate.watch(), usual.keep_learning()]
     try:
@@ -70,7 +75,7 @@ def _parts(
         schedule = Schedule(
             settings.cron,
             usual.zone,
-            settings.window_h * 3600,
+            WINDOW_S,
             lambda weekday: usual.week.quietest_hour(weekday),
         )
         takes_up = Replayer(
@@ -82,7 +87,7 @@ def _parts(
             folder / "replayer.lock",
         )
         parts.append(takes_up.run())
-        plan = settings.kv_plan
+        plan = settings.advanced.kv_plan
         if plan.engines:
             kept = {name: made[name] for name in plan.engines}
             warmer = PrefixWarmer(

@@ -12,6 +12,7 @@ from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.stage import Knobs, SemanticAnswers
 from learning.reuse.equivalence import same_text
 from understudy.memory import Memory
+from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 
 _THREADS = 2
@@ -32,17 +33,16 @@ class SemanticParts:
 
 def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -> SemanticParts | None:
     """None without examples, since a candidate is an example."""
-    store, embedder, reuse = memory.store, memory.embedder, settings.semantic_reuse
+    store, embedder = memory.store, memory.embedder
     if embedder is None or store.indexes is None:
         return None
     counters = SemanticMetrics(metrics.registry)
     entries = store.answers.entries
-    knobs = Knobs(
-        dict(reuse.deltas),
-        reuse.audit_share,
-        reuse.deadline_ms / 1000,
-        settings.examples.neighbours,
-        settings.examples.embedding.max_characters,
+    knobs = knobs_of(
+        Knobs,
+        settings.semantic_reuse,
+        audit_share=settings.advanced.reuse_audit_share,
+        deadline_s=settings.advanced.reuse_deadline_ms / 1000,
     )
     answers = SemanticAnswers(
         embedder,
@@ -53,7 +53,7 @@ def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -
         counters,
         knobs,
     )
-    max_bytes = int(settings.exact.max_entry_kib * 1024)
+    max_bytes = int(settings.advanced.exact_max_entry_kib * 1024)
     return SemanticParts(
         answers,
         Comparer(same_text, counters),

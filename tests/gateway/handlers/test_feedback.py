@@ -28,8 +28,7 @@ from tests.gateway.serving import OneHandler, served
 from tests.store.rows import choice_record, new_example, request_record
 from understudy.memory import Memory
 from understudy.settings.memory import MemorySettings
-from understudy.setup.examples import example_store
-from understudy.setup.feedback import feedback_intake
+from understudy.setup.outcomes import feedback_intake
 
 QUESTION = "How do I list all files in a directory on Linux, including hidden ones?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -93,7 +92,7 @@ async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> 
     settings = MemorySettings.model_validate(
         {
             "data_dir": str(folder),
-            "examples": {"embedding": {"cache_dir": str(MODELS), "deadline_ms": 10_000}},
+            "advanced": {"embedding_cache_dir": str(MODELS), "embedding_deadline_ms": 10_000},
         }
     )
     memory = await asyncio.to_thread(Memory.open, settings)
@@ -105,9 +104,8 @@ async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> 
         rate = FeedbackRate(changes.pop("per_minute", 10_000))
         made = feedback_intake(
             memory,
-            example_store(memory, settings.examples) if with_examples else None,
+            memory.example_store(settings) if with_examples else None,
             window_s=HOUR_S,
-            survive_power_cut=True,
             settle_s=0.0,
         )
         made = replace(made, **changes)

@@ -8,10 +8,10 @@ import pytest
 
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, digested
 from router.digest import question, scope
-from understudy.settings.memory import ExampleSettings
-from understudy.setup.admission import admission
+from understudy.settings.memory import MemorySettings
+from understudy.setup.examples import admission
 
-CHAIN = admission(ExampleSettings())
+CHAIN = admission(MemorySettings())
 SECRET = b"s" * 32
 
 

@@ -15,7 +15,7 @@ from store.learned.quality_floors import FloorRow, QualityFloors
 from store.sqlite.database import Database
 from tests.store.rows import choice_record, outcome_record
 
-SETTINGS = FloorSettings(0.05, judged_share=0.5, lag_requests=20)
+SETTINGS = FloorSettings(0.05, 0.05, judged_share=0.5, lag_requests=20)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_row_that_is_broken_or_of_another_promise_is_computed_anew(db: Databas
     later = FloorRow("a1", "gpt-4o", 1.0, 0.5, "holds", 5000, 2000, "{")
     assert QualityFloors(db).put(later).result(30)
     assert QualityFloors(db).put(caught(db, later)[0]).result(30)
-    _, other = caught(db, right, FloorSettings(0.1, judged_share=0.5, lag_requests=20))
+    _, other = caught(db, right, FloorSettings(0.1, 0.05, judged_share=0.5, lag_requests=20))
     assert other.state()["requests"] == 100
     assert other.state()["x"] == 0.1
 

@@ -28,8 +28,8 @@ PRICES = {"small": (0.15, 0.6), "large": (2.5, 10.0), "judge": (2.5, 10.0), "wri
 ROLES = {"small": "understudy", "large": "lead", "judge": "judge", "writer": "generator"}
 
 
-def settings(folder: Path, **replay: Any) -> dict[str, Any]:
-    """A gateway with the four simulated roles, as data."""
+def settings(folder: Path, **advanced: Any) -> dict[str, Any]:
+    """A gateway with the four simulated roles, as data. `advanced`: of replay."""
     return {
         "engines": {
             name: {
@@ -45,15 +45,15 @@ def settings(folder: Path, **replay: Any) -> dict[str, Any]:
         "models": {"m": {"engines": ["small", "large"], "policy": "few_shot"}},
         "memory": {
             "data_dir": str(folder),
-            "examples": {"embedding": {"cache_dir": str(MODELS), "deadline_ms": 60_000}},
+            "advanced": {"embedding_cache_dir": str(MODELS), "embedding_deadline_ms": 60_000},
         },
-        "replay": {"judge": "judge", "generator": "writer", "temperature": 0} | replay,
+        "replay": {"judge": "judge", "advanced": {"generator": "writer", "temperature": 0} | advanced},
     }
 
 
-def config(folder: Path, **replay: Any) -> Config:
+def config(folder: Path, **advanced: Any) -> Config:
     """The same, checked."""
-    return parse_config(settings(folder, **replay))
+    return parse_config(settings(folder, **advanced))
 
 
 def right(fact: Fact) -> str:

@@ -11,6 +11,7 @@ from engines.openai_http import OpenAIHTTP
 from store.jobs.exclusive import alone
 from store.jobs.replay_jobs import ReplayJobs
 from store.sqlite.database import Database
+from tests.knobs import timeouts
 from tests.learning.replay.replaying import runner
 
 
@@ -20,7 +21,7 @@ async def main(folder: Path, url: str) -> None:
         jobs = ReplayJobs(db)
         jobs.interrupt_dead().result()
         (run,) = jobs.runs()
-        engine = OpenAIHTTP(EngineInfo("lead", "lead", Price(2.5, 10.0)), url)
+        engine = OpenAIHTTP(EngineInfo("lead", "lead", Price(2.5, 10.0)), url, timeouts=timeouts())
         print("begins", flush=True)
         ended = await runner(jobs, engine, told=lambda line: print(line, flush=True)).run(run.id)
         await engine.aclose()

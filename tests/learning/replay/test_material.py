@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from engines.engine import Engine
 from learning.bank.demonstrations import as_chat
-from learning.replay.material import Material, NotReplayable, request
+from learning.replay.material import Material, request
 from router.digest import NO_INSTRUCTIONS, asked_under, instructions, scope, scope_of
 from simulation.engine import SimulatedEngine
-from store import Store
 from store.admission import Admission
 from store.examples.twins import TwinRule
+from store.store import Memory
+from tests.knobs import admission_settings
 from tests.learning.replay.replaying import lead
 from tests.store.rows import new_example
 
@@ -41,7 +40,7 @@ def test_a_question_is_put_under_the_very_instructions_it_came_under() -> None:
 
 
 def test_instructions_that_hold_a_secret_or_a_person_are_not_kept() -> None:
-    rules = Admission()
+    rules = Admission(admission_settings())
     assert rules.may_keep_instructions('[["You are the help desk of a large organisation."],null]')
     assert not rules.may_keep_instructions(
         '[["Use the password hunter2: sk-proj-Zk3vQ9xT7mLpR2wYb8NfHc4JdUeG6sAo."],null]'
@@ -51,10 +50,15 @@ def test_instructions_that_hold_a_secret_or_a_person_are_not_kept() -> None:
 
 
 def test_engines_are_those_of_the_model_that_an_example_came_by(tmp_path: Path) -> None:
-    store = Store.open(tmp_path)
+    store = Memory.open(tmp_path)
     engines: dict[str, Engine] = {name: named(name) for name in ("s1", "l1", "s2", "l2", "gen")}
     material = Material(
-        store, engines, [("s1", "l1"), ("s2", "l2")], Admission(), TwinRule(), generator="gen"
+        store,
+        engines,
+        [("s1", "l1"), ("s2", "l2")],
+        Admission(admission_settings()),
+        TwinRule(),
+        generator="gen",
     )
 
     def who(source: str) -> tuple[str, str | None, str]:
@@ -69,21 +73,15 @@ def test_engines_are_those_of_the_model_that_an_example_came_by(tmp_path: Path) 
     assert who("l2") == ("l2", "s2", "gen")
     assert who("s1") == ("l1", "s1", "gen")
     assert who("an import") == ("l1", "s1", "gen"), "from elsewhere: the first model's"
-    nobody = Material(store, engines, [], Admission(), TwinRule())
+    nobody = Material(store, engines, [], Admission(admission_settings()), TwinRule())
     assert nobody.engines_for(store.examples.page("a1")[0]) is None
-    alone = Material(store, engines, [], Admission(), TwinRule(), engine="l1")
+    alone = Material(store, engines, [], Admission(admission_settings()), TwinRule(), engine="l1")
     found = alone.engines_for(store.examples.page("a1")[0])
     assert found is not None
     assert (found.small, found.generator.info.name) == (None, "l1")
     plain = store.examples.add(new_example(5, scope=scope_of(NO_INSTRUCTIONS))).result()
-    assert material.subject("a1", plain.id).instructions == NO_INSTRUCTIONS
-    for subject, why in (
-        ((nobody, plain.id), "no_engine"),
-        ((material, 99), "gone"),
-        ((material, store.examples.page("a1")[0].id), "instructions_not_kept"),
-    ):
-        with pytest.raises(NotReplayable, match=why):
-            subject[0].subject("a1", subject[1])
+    assert material.instructions(plain) == NO_INSTRUCTIONS
+    assert material.instructions(store.examples.page("a1")[0]) is None
     store.close()
 
 

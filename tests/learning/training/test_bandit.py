@@ -71,7 +71,7 @@ def test_too_few_rows_never_replace_what_works() -> None:
     trained = train(rows(2, 40, from_s=300), settings=SETTINGS, incumbent=old, knobs=KNOBS)
     assert not trained.accepted
     with pytest.raises(NothingToLearn):
-        train([], settings=SETTINGS)
+        train([], settings=SETTINGS, knobs=KNOBS)
 
 
 def record(**changes: Any) -> ChoiceRecord:

@@ -53,7 +53,7 @@ class Bench:
     @property
     def learner(self) -> Learner:
         if self.made is None:
-            more = {"pace": Pace(min_new_outcomes=3)} | self.settings
+            more = {"pace": Pace(min_new_outcomes=3, max_outcomes=20_000)} | self.settings
             self.made = Learner(
                 self.store.outcomes,
                 self.store.artifacts,

@@ -16,7 +16,6 @@ from store import Store
 from store.records import ChoiceRecord
 from tests.router.examples.scoring import unit
 from tests.store.rows import choice_record, new_example
-from understudy.settings.memory import AnswerVectorSettings
 from understudy.setup.learner import vectors_of
 
 CAPITALS = tuple(f"{name}by" for name in "abcdefghijkl")
@@ -62,7 +61,7 @@ def latest(tenant: str) -> ChoiceRecord:
 def test_a_tenant_is_taught_by_its_own_bank_only(store: Store) -> None:
     remember(store, "a", CAPITALS)
     remember(store, "b", CAPITALS[:2])
-    teach = lessons_of(store, "package", vectors_of(store, AnswerVectorSettings()))
+    teach = lessons_of(store, "package", vectors_of(store, answers=True))
     own, other = teach("a", latest("a")), teach("b", latest("b"))
     near = own[: 2 * len(CAPITALS)]
     assert all(lesson.same.sum() == 1 for lesson in near), "the other way to ask for the same capital"
@@ -73,10 +72,10 @@ def test_a_tenant_is_taught_by_its_own_bank_only(store: Store) -> None:
 
 def test_what_waits_in_quarantine_teaches_nothing(store: Store) -> None:
     remember(store, "a", CAPITALS, served_from_s=time.time() + 1000)
-    assert lessons_of(store, "package", vectors_of(store, AnswerVectorSettings()))("a", latest("a")) == []
+    assert lessons_of(store, "package", vectors_of(store, answers=True))("a", latest("a")) == []
 
 
 def test_an_embedder_that_is_not_there_teaches_nothing(store: Store, tmp_path: Path) -> None:
     remember(store, "a", CAPITALS[:2])
-    missing = lessons_of(store, f"folder:{tmp_path / 'none'}", vectors_of(store, AnswerVectorSettings()))
+    missing = lessons_of(store, f"folder:{tmp_path / 'none'}", vectors_of(store, answers=True))
     assert missing("a", latest("a")) == []

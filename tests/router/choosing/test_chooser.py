@@ -25,6 +25,7 @@ from router.choosing.chooser import (
 from router.choosing.features import Examples, Request
 from router.choosing.load import EngineState
 from router.plan import Choice
+from tests.knobs import chooser_knobs
 
 SMALL = EngineState("small", Price(0.5, 1.0), first_token_s=0.2, tokens_per_s=100)
 MIDDLE = EngineState("middle", Price(2.0, 4.0), first_token_s=0.3, tokens_per_s=80)
@@ -79,7 +80,7 @@ GOOD_SMALL = Known(
 def choose(
     situation: Situation, bandit: Known | None = GOOD_SMALL, seed: int = 0, knobs: Knobs | None = None
 ) -> Choice:
-    return Chooser(knobs).choose(situation, bandit, random.Random(seed))
+    return Chooser(knobs or chooser_knobs()).choose(situation, bandit, random.Random(seed))
 
 
 def offloaded(choice: Choice) -> float:
@@ -108,7 +109,7 @@ def test_probabilities_sum_to_one_and_none_is_too_small_to_evaluate() -> None:
 
 
 def test_the_logged_probability_is_the_frequency_of_the_draw() -> None:
-    rng, chooser, counts = random.Random(3), Chooser(), [0] * 5
+    rng, chooser, counts = random.Random(3), Chooser(chooser_knobs()), [0] * 5
     situation = replace(SITUATION, may_explore=True)
     bandit = Known(GOOD_SMALL.qualities, learned=4)
     for _ in range(4000):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from router.choosing.floor import FloorSettings, Judged, QualityFloor, cap_in_force, rebuilt
 
-SETTINGS = FloorSettings(x=0.05, judged_share=0.2, lag_requests=50)
+SETTINGS = FloorSettings(x=0.05, alpha=0.05, judged_share=0.2, lag_requests=50)
 
 
 def simulated(
@@ -226,7 +226,7 @@ def test_a_judgement_under_which_the_bound_would_not_hold_is_refused(
 )
 def test_an_impossible_promise_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        FloorSettings(**({"x": 0.05} | wrong))  # type: ignore[arg-type]
+        FloorSettings(**({"x": 0.05, "alpha": 0.05, "judged_share": 0.1} | wrong))  # type: ignore[arg-type]
 
 
 def test_the_account_follows_from_the_log_alone() -> None:

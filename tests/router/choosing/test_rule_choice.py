@@ -14,6 +14,7 @@ from router.choosing.features import Examples, Request
 from router.choosing.load import EngineState
 from router.choosing.rule_choice import choice_by_rule
 from router.plan import Action, Choice
+from tests.knobs import chooser_knobs
 
 SMALL, LARGE = "small", "large"
 WITH, WITHOUT, REFERENCE = Action(SMALL, True), Action(SMALL, False), Action(LARGE, False)
@@ -23,7 +24,7 @@ def weighed(examples: int = 2) -> Choice:
     situation = Situation(
         Request("What?"), [EngineState(SMALL), EngineState(LARGE)], examples=Examples(count=examples)
     )
-    return Chooser().choose(situation, None, random.Random(1))
+    return Chooser(chooser_knobs()).choose(situation, None, random.Random(1))
 
 
 def follow(

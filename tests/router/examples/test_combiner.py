@@ -13,19 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.chat import ChatRequest
-from router.examples.combiner import (
-    HARM_BELIEVED,
-    Combination,
-    Knobs,
-    combine,
-    hot_first,
-    room_tokens,
-    with_gains,
-)
+from router.examples.combiner import HARM_BELIEVED, Combination, combine, room_tokens, with_gains
 from router.examples.set_quality import set_quality
 from router.plan import Candidate
 from router.prompt import example_tokens
 from store.records import Example, Vector
+from tests.knobs import combiner_knobs
 
 
 def candidate(
@@ -46,11 +39,11 @@ def put(
     candidates: list[Candidate], alone: float = 0.3, most: int = 5, budget: int = 10_000, **knobs: Any
 ) -> Combination:
     # What others distract from has tests of its own; the rest is about sums that are easily checked.
-    asked = Knobs(**({"min_gain": 0.01, "distraction": 0.0} | knobs))
+    asked = combiner_knobs(**({"min_gain": 0.01, "distraction": 0.0} | knobs))
     return combine(candidates, quality_alone=alone, most=most, budget_tokens=budget, knobs=asked)
 
 
-FREE = Knobs(min_gain=0.0, redundancy=0.0, distraction=0.0)
+FREE = combiner_knobs(min_gain=0.0, redundancy=0.0, distraction=0.0)
 
 
 def ids(combination: Combination) -> list[int]:
@@ -72,10 +65,10 @@ def test_no_example_is_the_answer_where_none_helps_enough() -> None:
 def test_among_strangers_only_a_real_promise_is_believed() -> None:
     small, large = [candidate(1, 0.018), candidate(2, 0.016)], [candidate(3, 0.4), candidate(4, 0.04)]
     unfamiliar = partial(combine, quality_alone=0.3, most=5, budget_tokens=10_000, familiar=False)
-    none = unfamiliar(small, knobs=Knobs(min_gain=0.01))
+    none = unfamiliar(small, knobs=combiner_knobs(min_gain=0.01))
     assert (ids(none), none.left_out) == ([], {1: "unfamiliar", 2: "unfamiliar"})
-    assert ids(unfamiliar(large, knobs=Knobs(min_gain=0.01, distraction=0.0))) == [4, 3]
-    assert ids(unfamiliar(small, knobs=Knobs(min_gain=0.01, unfamiliar_min_help=0.0))) == [2, 1]
+    assert ids(unfamiliar(large, knobs=combiner_knobs(min_gain=0.01, distraction=0.0))) == [4, 3]
+    assert ids(unfamiliar(small, knobs=combiner_knobs(min_gain=0.01, unfamiliar_min_help=0.0))) == [2, 1]
     assert ids(put(small, min_gain=0.01)) == [2, 1]
 
 
@@ -301,7 +294,7 @@ def test_looking_at_the_most_helpful_first_chooses_what_looking_at_all_of_them_d
     given_ = [
         candidate(i, gain, vector=direction(angles[i]), characters=40 + 7 * i) for i, gain in enumerate(gains)
     ]
-    knobs = Knobs(min_gain=min_gain, distraction=0.0, gain_per_ktok=price, redundant_from=0.8)
+    knobs = combiner_knobs(min_gain=min_gain, distraction=0.0, gain_per_ktok=price, redundant_from=0.8)
     left = {c.example.id: c for c in given_ if c.gain and c.gain > 0.0 and c.gain >= min_gain}
     held = min(1 - 1e-4, max(1e-4, alone))
     help_of = {
@@ -327,30 +320,3 @@ def test_looking_at_the_most_helpful_first_chooses_what_looking_at_all_of_them_d
     # Of two that add the same to the last digit either may be chosen.
     assert combined.quality_with == pytest.approx(1 - missed if expected else alone, abs=1e-4)
     assert combined.tokens <= budget
-
-
-def ids_of(chosen: tuple[Candidate, ...]) -> list[int]:
-    return [c.example.id for c in chosen]
-
-
-def test_hot_ones_stand_first_in_their_order_and_the_rest_by_age() -> None:
-    chosen = [candidate(n, 0.3) for n in (7, 3, 9, 4)]
-    assert ids_of(hot_first(chosen, {9: 0, 4: 1, 100: 2})) == [9, 4, 3, 7]
-    assert ids_of(hot_first(chosen, {})) == [3, 4, 7, 9]
-
-
-@given(st.sets(st.integers(1, 30), min_size=1, max_size=8), st.permutations(list(range(1, 31))))
-def test_whoever_shares_the_hottest_shares_the_beginning(chosen: set[int], order: list[int]) -> None:
-    places = {id: place for place, id in enumerate(order[:10])}
-    stands = ids_of(hot_first([candidate(n, 0.3) for n in sorted(chosen, reverse=True)], places))
-    assert sorted(stands) == sorted(chosen)
-    hot = [id for id in stands if id in places]
-    assert stands[: len(hot)] == sorted(hot, key=places.__getitem__)
-
-
-def test_the_combiner_orders_by_heat_only_where_the_order_is_stable() -> None:
-    given_ = [candidate(1, 0.4), candidate(2, 0.3), candidate(3, 0.2)]
-    for order, expected in (("stable", [3, 1, 2]), ("helpful_last", [3, 2, 1])):
-        knobs = Knobs(min_gain=0.0, redundancy=0.0, distraction=0.0, order=order)  # type: ignore[arg-type]
-        found = combine(given_, quality_alone=0.3, most=3, budget_tokens=10_000, knobs=knobs, hot={3: 0})
-        assert ids_of(found.chosen) == expected

@@ -14,10 +14,11 @@ import pytest
 from engines.chat import ChatRequest
 from router.embedding.retriever import Retriever
 from router.plan import Ask, Candidate, Plan
-from router.policies.few_shot import FewShot, Knobs
+from router.policies.few_shot import FewShot
 from router.policies.fixed import Fixed
 from router.prompt import with_examples
 from store.records import Example, Vector
+from tests.knobs import few_shot_knobs
 
 
 class GivenEmbedder:
@@ -79,7 +80,7 @@ async def decide(
 ) -> Plan:
     engines, embedder = ("small", "large"), GivenEmbedder()
     # A deadline of its own default is missed now and then where the machine is busy.
-    patient = Knobs(**({"retrieve_deadline_s": 30.0} | knobs))
+    patient = few_shot_knobs(**({"retrieve_deadline_s": 30.0} | knobs))
     policy = FewShot(engines, embedder, near, threads, patient, context_tokens=lambda: context_tokens)
     return await policy.decide(ask or Ask(chat(), "t"))
 
@@ -140,7 +141,7 @@ async def test_when_no_example_fits_the_large_engine_answers(threads: ThreadPool
 
 async def test_a_failing_embedder_is_gone_without(threads: ThreadPoolExecutor) -> None:
     policy = FewShot(
-        ("small", "large"), GivenEmbedder(RuntimeError()), GivenNeighbours(1.0), threads, Knobs(m=1)
+        ("small", "large"), GivenEmbedder(RuntimeError()), GivenNeighbours(1.0), threads, few_shot_knobs(m=1)
     )
     plan = await policy.decide(Ask(chat(), "t"))
     assert plan.attempts[0].engine == "large" and plan.bypassed == ("embed:RuntimeError",)
@@ -154,7 +155,11 @@ async def test_a_failing_index_is_gone_without(threads: ThreadPoolExecutor) -> N
 
 async def test_a_client_that_leaves_is_not_mistaken_for_a_failure(threads: ThreadPoolExecutor) -> None:
     policy = FewShot(
-        ("small", "large"), GivenEmbedder(asyncio.CancelledError()), GivenNeighbours(), threads, Knobs()
+        ("small", "large"),
+        GivenEmbedder(asyncio.CancelledError()),
+        GivenNeighbours(),
+        threads,
+        few_shot_knobs(),
     )  # type: ignore[arg-type]
     with pytest.raises(asyncio.CancelledError):
         await policy.decide(Ask(chat(), "t"))

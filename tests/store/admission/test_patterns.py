@@ -11,9 +11,9 @@ import pytest
 
 from store.admission.credentials import credentials
 from store.admission.instructions import instructions
-from store.admission.pair import AdmissionSettings
 from store.admission.patterns import Pattern, touches_word
 from store.admission.private_data import private_data
+from tests.knobs import admission_settings
 
 SIZE = 100_000
 NASTY = (
@@ -96,5 +96,5 @@ def test_a_piece_of_a_longer_word_is_told() -> None:
 
 
 def test_the_defaults_refuse_secrets_and_redact_private_data() -> None:
-    settings = AdmissionSettings()
+    settings = admission_settings()
     assert (settings.secrets, settings.private_data, settings.instructions) == ("refuse", "redact", "refuse")

@@ -49,8 +49,12 @@ def configured(tmp_path: Path, server: Upstream, **private: Any) -> Path:
             "large": {"base_url": server.url, "price": {"output_usd_per_mtok": 10}},
         },
         "models": {"m": {"engines": ["small", "large"], "policy": "few_shot"}},
-        "memory": {"data_dir": str(tmp_path / "data"), "examples": {"embedding": {"cache_dir": str(MODELS)}}},
-        "private": {"tenants": ["acme"], "epsilon": 8, "releases": 2, "cells": 1, "words": 6, "planes": 2}
+        "memory": {"data_dir": str(tmp_path / "data"), "advanced": {"embedding_cache_dir": str(MODELS)}},
+        "private": {
+            "tenants": ["acme"],
+            "epsilon": 8,
+            "advanced": {"releases": 2, "cells": 1, "words": 6, "planes": 2},
+        }
         | private,
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
@@ -133,7 +137,7 @@ async def test_without_money_privacy_is_told_but_nothing_is_asked_and_writing_go
     tmp_path: Path, server: Upstream
 ) -> None:
     await asyncio.to_thread(filled, tmp_path)
-    config = configured(tmp_path, server, releases=1)
+    config = configured(tmp_path, server, advanced={"releases": 1})
     poor = await told(config, "build", "--tenant", "acme", "--budget-usd", "0.000001")
     assert poor.exit_code == 0 and "0 examples kept" in poor.output and "money ran out" in poor.output
     assert not server.asked

@@ -23,7 +23,7 @@ UPSTREAM = {"upstream": {"base_url": "http://127.0.0.1:1/v1"}}
         ({}, ["nowhere to send requests", "upstream.base_url"]),
         (UPSTREAM | {"listen": {"port": "abc"}}, ["listen.port is 'abc'", "integer"]),
         (UPSTREAM | {"listen": {"port": 70000}}, ["listen.port is 70000", "65535"]),
-        (UPSTREAM | {"lisen": {}}, ["lisen: no such setting", "config.example.yaml"]),
+        (UPSTREAM | {"lisen": {}}, ["lisen: no such setting", "did you mean listen?"]),
         (
             {"upstream": {"base_url": "ftp://x"}},
             ["upstream.base_url is 'ftp://x'", "https://api.openai.com/v1"],
@@ -104,7 +104,9 @@ def test_check_prints_effective_settings_with_secrets_masked(
 ) -> None:
     monkeypatch.setenv("KEY", "sk-canary")
     path = tmp_path / "c.yaml"
-    path.write_text("upstream: {base_url: 'http://h/v1/', api_key: '${KEY}', headers: {x-token: '${KEY}'}}\n")
+    path.write_text(
+        "upstream: {base_url: 'http://h/v1/', api_key: '${KEY}', advanced: {headers: {x-token: '${KEY}'}}}\n"
+    )
     result = CliRunner().invoke(check, [str(path)])
     assert (
         result.exit_code == 0
@@ -160,7 +162,7 @@ class TestOptionsInsteadOfAFile:
     def test_the_timeout_holds_for_every_phase(self) -> None:
         upstream = config_of_options({"upstream": "http://h/v1", "upstream_timeout": 2.0}).upstream
         assert upstream is not None
-        timeouts = upstream.timeouts
+        timeouts = upstream.advanced
         assert (timeouts.connect_s, timeouts.first_chunk_s, timeouts.gap_s) == (2, 2, 2)
 
     def test_a_file_and_its_settings_as_options_exclude_each_other(self, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from understudy.settings.file import ConfigError, parse_config
 from understudy.settings.group import Settings
-from understudy.settings.learning import InContextSettings, JudgingSettings
+from understudy.settings.learning import JudgingSettings
+from understudy.settings.models import InContextSettings
 
 ENGINES = {
     "small": {"kind": "simulated", "role": "understudy", "price": {"output_usd_per_mtok": 1}},
@@ -18,8 +19,15 @@ ENGINES = {
 }
 
 
-def configured(in_context: dict[str, Any], **more: Any) -> dict[str, Any]:
-    model = {"engines": ["small", "large"], "policy": "in_context", "in_context": in_context}
+def configured(
+    in_context: dict[str, Any], advanced: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    model = {
+        "engines": ["small", "large"],
+        "policy": "in_context",
+        "in_context": in_context,
+        "advanced": advanced or {},
+    }
     return {"engines": ENGINES, "models": {"m": model}, "memory": {}} | more
 
 
@@ -27,16 +35,16 @@ def configured(in_context: dict[str, Any], **more: Any) -> dict[str, Any]:
     ("data", "told"),
     [
         (configured({"preference": 1.5}), ["preference is 1.5"]),
-        (configured({"key_preferences": {"key_1": 2}}), ["'key_1'", "0 (cheapest) to 1 (best)"]),
-        (configured({"exploration": {"epsilon": 0.9}}), ["epsilon is 0.9"]),
-        (configured({"examples": {"order": "random"}}), ["order", "'random'", "helpful_last"]),
-        (configured({"quality_floor": {"max_loss": 0.02}}), ["max_loss", "judging"]),
+        (configured({}, {"key_preferences": {"key_1": 2}}), ["'key_1'", "0 (cheapest) to 1 (best)"]),
+        (configured({}, {"epsilon": 0.9}), ["epsilon is 0.9"]),
+        (configured({}, {"example_order": "random"}), ["example_order", "'random'", "helpful_last"]),
+        (configured({"max_loss": 0.02}), ["max_loss", "judging"]),
         (configured({}, judging={"engine": "nobody"}), ["judging", "'nobody'"]),
         (
             configured({}, judging={"engine": "judge", "share_offloaded": 0, "share_reference": 0}),
             ["leave `judging` out"],
         ),
-        (configured({"examples": {"most": 3}}), ["most: no such setting"]),
+        (configured({"most": 3}), ["most: no such setting"]),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_value_and_what_would_be_right(
@@ -48,10 +56,8 @@ def test_a_wrong_setting_is_named_with_its_value_and_what_would_be_right(
 
 
 def test_a_floor_with_a_judge_is_taken() -> None:
-    config = parse_config(
-        configured({"quality_floor": {"max_loss": 0.02}}, judging={"engine": "judge", "share_offloaded": 0.1})
-    )
-    assert config.models["m"].in_context.quality_floor.max_loss == 0.02
+    config = parse_config(configured({"max_loss": 0.02}, judging={"engine": "judge", "share_offloaded": 0.1}))
+    assert config.models["m"].in_context.max_loss == 0.02
     assert isinstance(config.judging, JudgingSettings)
 
 

@@ -8,14 +8,15 @@ import pytest
 
 from router.dials import Dials
 from router.embedding.retriever import Retriever
-from router.policies.few_shot import FewShot, Knobs
+from router.policies.few_shot import FewShot
+from tests.knobs import few_shot_knobs
 from understudy.setup.few_shot import FewShotParts, enough
 
 
 @pytest.fixture
 def parts() -> tuple[FewShotParts, Any, Any]:
     policy, retriever = object.__new__(FewShot), object.__new__(Retriever)
-    return FewShotParts(policy, retriever, Knobs(theta=0.8, m=3, max_examples=5)), policy, retriever
+    return FewShotParts(policy, retriever, few_shot_knobs(theta=0.8, m=3, max_examples=5)), policy, retriever
 
 
 def test_a_lower_theta_is_looked_down_to(parts: tuple[FewShotParts, Any, Any]) -> None:

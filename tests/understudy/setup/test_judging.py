@@ -10,10 +10,10 @@ import pytest
 from engines.engine import Engine
 from gateway.metrics import Metrics
 from learning.outcomes.judging import Judging
-from store import Store
+from store.store import Memory as Store
 from tests.learning.outcomes.test_judging import Broken
 from understudy.settings.file import parse_config
-from understudy.setup.judging import judging
+from understudy.setup.outcomes import judging
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def made(store: Store, workers: int, **settings: float) -> Judging:
                 "judge": {"kind": "simulated", "role": "judge"},
             },
             "models": {"m": {"engines": ["small", "large"]}},
-            "memory": {"data_dir": str(store.folder)},
-            "judging": {"engine": "judge", **settings},
+            "memory": {"data_dir": str(store.db.path.parent)},
+            "judging": {"engine": "judge", "max_usd_per_day": 8, "advanced": settings},
         }
     )
     assert config.judging is not None
@@ -44,7 +44,7 @@ def made(store: Store, workers: int, **settings: float) -> Judging:
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_all_workers_together_stay_within_the_money(store: Store, workers: int) -> None:
-    each = [made(store, workers, max_usd_per_day=8, max_usd_per_hour=2) for _ in range(workers)]
+    each = [made(store, workers, max_usd_per_hour=2) for _ in range(workers)]
     reserved = 0.0
     for one in each:
         while one.spend.reserve(0.5):

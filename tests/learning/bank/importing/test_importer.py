@@ -14,8 +14,8 @@ from store.examples.bank import ExampleBank
 from store.examples.imports import ImportCursors
 from store.records import Admitted, Restored
 from store.sqlite.database import Database
-from understudy.settings.memory import ExampleSettings
-from understudy.setup.admission import admission
+from understudy.settings.memory import MemorySettings
+from understudy.setup.examples import admission
 
 
 class Watched:
@@ -50,7 +50,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
 
 def importer(db: Database, bank: Watched) -> Importer:
     options = Options(None, "default")
-    return Importer(bank, ImportCursors(db), b"s" * 32, admission(ExampleSettings()), options, Silent())
+    return Importer(bank, ImportCursors(db), b"s" * 32, admission(MemorySettings()), options, Silent())
 
 
 def pairs(path: Path, count: int, answer: str = "Yes.") -> str:

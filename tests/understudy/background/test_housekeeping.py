@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from understudy.processes.housekeeping import Chore, Housekeeper
+from understudy.background.housekeeping import Chore, Housekeeper
 
 
 def test_a_failing_chore_keeps_neither_itself_nor_the_others_from_coming_round() -> None:

@@ -12,7 +12,7 @@ from tests.flow.line import Line, line, upstream
 
 
 def config(url: str, folder: Path) -> dict[str, object]:
-    engine = {"base_url": url, "retries": {"attempts": 1}}
+    engine = {"base_url": url, "advanced": {"attempts": 1}}
     return {
         "engines": {"small": {**engine, "model": "s"}, "large": {**engine, "model": "l"}},
         "models": {"gpt-4o": {"engines": ["small", "large"]}},

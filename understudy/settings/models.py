@@ -1,0 +1,121 @@
+"""Settings of a model name that clients ask for: who may answer it, by which policy, with which examples."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from understudy.settings.group import Settings
+
+
+class FewShotSettings(Settings):
+    """The few_shot rule: enough similar past requests make a request familiar."""
+
+    theta: float = Field(
+        0.8, ge=-1, le=1, description="Cosine similarity from which a past request counts as near."
+    )
+    m: int = Field(
+        3, ge=1, le=50, description="Near neighbours needed to hand the request to the small engine."
+    )
+    max_examples: int = Field(5, ge=1, le=50, description="Most examples sent along.")
+    same_names: bool = Field(
+        False,
+        description="Whether neighbours must name the same things: right for questions about facts, wrong for tasks.",
+    )
+
+
+class InContextSettings(Settings):
+    """The policy that learns: examples by expected help, engines by expected reward."""
+
+    preference: float = Field(
+        0.5, ge=0, le=1, description="The dial: 0 is cheapest, 1 is best; a request may send its own."
+    )
+    max_examples: int = Field(8, ge=0, le=8, description="Most examples sent along; 0 sends none.")
+    max_loss: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Most quality lost against always asking the reference, such as 0.02; null for no limit. "
+        "Needs `judging`.",
+    )
+    opted_out_keys: tuple[str, ...] = Field(
+        (), description="Ids of keys whose requests are never used to explore."
+    )
+
+
+class ModelAdvanced(Settings):
+    """Less common settings of a model name."""
+
+    continue_broken: bool = Field(
+        True, description="Whether a stream that breaks off is carried on by another engine that can."
+    )
+    with_tools: bool = Field(False, description="Whether requests that carry tools may get examples.")
+    max_example_tokens: int = Field(
+        2000, ge=1, description="Token budget of all examples together (estimated)."
+    )
+    example_order: Literal["helpful_last", "stable"] = Field(
+        "helpful_last",
+        description="Most helpful next to the question, or always the same order, for engines that cache prefixes.",
+    )
+    key_preferences: dict[str, float] = Field({}, description="Key id to its own in_context.preference.")
+    outcomes_needed: int = Field(
+        200,
+        ge=1,
+        description="Outcomes a tenant needs before what was learnt takes over from the few_shot rule.",
+    )
+    scorer_deadline_ms: float = Field(
+        10, gt=0, description="Longest wait for scores; after it the nearest examples are sent."
+    )
+    adapt_count: bool = Field(True, description="Whether to learn how many examples pay, per engine.")
+    label_share: float = Field(
+        0.05,
+        ge=0,
+        le=0.5,
+        description="Share of offloaded requests in which an example is dropped or swapped to learn what it is worth.",
+    )
+    epsilon: float = Field(
+        0.02, ge=0, le=0.5, description="Exploration: least probability that all actions together share."
+    )
+    gamma: float = Field(
+        10, gt=0, description="Exploration (SquareCB): the higher, the less is tried that looks worse."
+    )
+    key_share: float = Field(
+        0.1, ge=0, le=1, description="Exploration: most of a key's requests used for it, over an hour."
+    )
+    load_threshold: float = Field(
+        0.7, ge=0, description="Utilisation of an engine up to which load changes nothing (1: full)."
+    )
+    load_strength: float = Field(
+        0.5, ge=0, description="Reward an engine loses per unit of utilisation above it; 0 ignores load."
+    )
+    floor_confidence: float = Field(
+        0.95, gt=0.5, lt=1, description="Confidence of the bound behind max_loss, at all times together."
+    )
+
+    @field_validator("key_preferences")
+    @classmethod
+    def _are_dials(cls, preferences: dict[str, float]) -> dict[str, float]:
+        for key, preference in preferences.items():
+            if not 0 <= preference <= 1:
+                raise ValueError(f"the dial of {key!r} is {preference}; it must be 0 (cheapest) to 1 (best)")
+        return preferences
+
+
+class ModelSettings(Settings):
+    """A model name clients ask for, and who may answer it."""
+
+    engines: tuple[str, ...] = Field(
+        min_length=1, description="Engines from small to large; the last is the reference."
+    )
+    policy: Literal["in_context", "few_shot", "fixed"] = Field(
+        "fixed",
+        description="in_context learns; few_shot is the rule it starts with; fixed: always the last engine.",
+    )
+    few_shot: FewShotSettings = Field(FewShotSettings(), description="The few_shot rule.")
+    in_context: InContextSettings = Field(InContextSettings(), description="The in_context policy.")
+    remember: bool = Field(True, description="Whether the reference engine's answers become examples.")
+    larger_context: str | None = Field(
+        None, description="Engine that gets a request too long for the chosen one."
+    )
+    advanced: ModelAdvanced = Field(ModelAdvanced(), description="Less common settings.")

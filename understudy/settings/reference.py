@@ -1,0 +1,80 @@
+"""Writes `docs/reference/settings.md`, every setting with its default: `python -m understudy.settings.reference`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, get_args
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, SecretStr
+
+from understudy.settings.config import Config
+from understudy.settings.names import Named, settings_of
+
+_FILE = Path("docs/reference/settings.md")
+_HEAD = """\
+# Settings
+
+Every setting with its default. `*` stands for a name of your choice. `config.example.yaml` shows the common ones as a file;
+those under `advanced` are for when something has been measured and needs another value. Values in bold are required where
+their block is used. Written by `python -m understudy.settings.reference`.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    lines = [_HEAD]
+    for section, settings in groupby(_each_once(), key=lambda setting: setting.name.partition(".")[0]):
+        lines += [f"## {section}", "", Config.model_fields[section].description or "", ""]
+        lines += ["| setting | default | values | what it does |", "|---|---|---|---|"]
+        lines += [*map(_row, settings), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _each_once() -> Iterator[Named]:
+    """Kinds of engines share settings, and each has a `kind` of its own."""
+    seen: set[str] = set()
+    for setting in settings_of(Config):
+        if setting.name not in seen:
+            seen.add(setting.name)
+            yield setting
+
+
+def _row(setting: Named) -> str:
+    field = setting.field
+    default = (
+        "**required**" if field.is_required() else f"`{json.dumps(field.get_default(), default=_plain)}`"
+    )
+    said = field.description or "openai, vllm, vllm-local or simulated."
+    if setting.name == "engines.*.kind":
+        default = '`"openai"`'
+    return f"| `{setting.name}` | {default} | {_values(setting)} | {said.replace('|', chr(92) + '|')} |"
+
+
+def _values(setting: Named) -> str:
+    """What it may be, as far as its type and bounds say: `0 to 1`, `above 0`, the words of a choice."""
+    if setting.name == "engines.*.kind":
+        return ""
+    words = [word for word in get_args(setting.field.annotation) if isinstance(word, str)]
+    if words:
+        return ", ".join(words)
+    bounds: dict[type, Any] = {type(one): one for one in setting.field.metadata}
+    low = f"{bounds[Ge].ge}" if Ge in bounds else f"above {bounds[Gt].gt}" if Gt in bounds else ""
+    high = f"{bounds[Le].le}" if Le in bounds else f"below {bounds[Lt].lt}" if Lt in bounds else ""
+    if low and high:
+        return f"{low} to {high}"
+    return low if low.startswith("above") else f"{low} or more" if low else ""
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return str(value) if isinstance(value, Path | SecretStr) else list(value)  # type: ignore[call-overload]
+
+
+if __name__ == "__main__":
+    _FILE.parent.mkdir(parents=True, exist_ok=True)
+    _FILE.write_text(reference(), encoding="utf-8")

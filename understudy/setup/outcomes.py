@@ -1,0 +1,85 @@
+"""From the settings to what tells how good answers were: feedback, and a judge at work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from engines.engine import Engine
+from gateway.metrics import Metrics
+from learning.outcomes.feedback_intake import FeedbackIntake
+from learning.outcomes.judging import Judging
+from learning.outcomes.judging_limits import JudgingLimits
+from learning.outcomes.judging_metrics import JudgingMetrics
+from learning.outcomes.known_quality import KnownQuality, OnOutcomes
+from learning.outcomes.target import Targets
+from understudy.settings.knobs import knobs_of
+from understudy.settings.learning import JudgingSettings
+
+if TYPE_CHECKING:
+    from learning.bank.example_store import ExampleStore
+    from store import Store
+    from understudy.memory import Memory
+    from understudy.settings.config import Config
+
+_TAKEN_FOR_S = 7 * 86_400.0
+"""How long after its request feedback is taken."""
+
+
+def feedback_intake(
+    memory: Memory,
+    corrections: ExampleStore | None,
+    *,
+    known: OnOutcomes | None = None,
+    window_s: float = _TAKEN_FOR_S,
+    settle_s: float = 2.0,
+) -> FeedbackIntake:
+    """Takes feedback over `memory`. `corrections` is where corrections become examples; None where none are kept.
+
+    `settle_s`: how long the recorder may be behind the answers it records. Feedback is forced to the disk before it is
+    acknowledged: a power cut loses none.
+    """
+    store = memory.store
+    return FeedbackIntake(
+        answers=Targets(store.decisions.choices, memory.requests, settle_s=settle_s),
+        log=store.outcomes.feedback,
+        examples=store.examples,
+        judgements=store.examples.ledger,
+        example_of=store.examples.by_request,
+        corrections=corrections,
+        secret=store.secret,
+        window_s=window_s,
+        on_outcomes=known,
+        sync=store.sync,
+    )
+
+
+def judging(
+    settings: JudgingSettings, config: Config, store: Store, engines: Mapping[str, Engine], metrics: Metrics
+) -> Judging:
+    """A judge over an open store. Each worker judges for itself, and has its share of the money."""
+    workers, per_hour = config.listen.workers, settings.advanced.max_usd_per_hour
+    limits = knobs_of(
+        JudgingLimits,
+        settings,
+        settings.advanced,
+        max_usd_per_day=settings.max_usd_per_day / workers,
+        max_usd_per_hour=None if per_hour is None else per_hour / workers,
+    )
+    return Judging(
+        engines,
+        {name: model.engines for name, model in config.models.items()},
+        settings.engine,
+        store.outcomes,
+        JudgingMetrics(metrics.registry),
+        limits,
+        qualities=store.examples.ledger,
+        known=known_quality(store, config),
+        opted_out_keys=settings.advanced.opted_out_keys,
+    )
+
+
+def known_quality(store: Store, config: Config) -> KnownQuality:
+    """What corrects the gains of examples once the quality of an answer is known, over an open store."""
+    prices = {name: engine.price.output_usd_per_mtok for name, engine in config.engines.items()}
+    return KnownQuality(store.outcomes, store.examples.ledger, store.examples, prices)
