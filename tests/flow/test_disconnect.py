@@ -109,8 +109,8 @@ def narrow(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """One request at a time, two more may wait."""
     path: Path = tmp_path_factory.mktemp("narrow") / "config.yaml"
     path.write_text(
-        f"engines:\n  only:\n    base_url: {_upstream.url}\n    max_in_flight: 1\n    max_queued: 2\n"
-        "    retries: {attempts: 1}\nmodels:\n  m: {engines: [only]}\nlisten: {grace_s: 1}\n"
+        f"engines:\n  only:\n    base_url: {_upstream.url}\n    max_in_flight: 1\n"
+        "    advanced: {attempts: 1, max_queued: 2}\nmodels:\n  m: {engines: [only]}\nlisten: {grace_s: 1}\n"
     )
     with running("--config", str(path)) as process:
         yield process

@@ -20,11 +20,11 @@ listen: {{port: 0, workers: {workers}, grace_s: 2}}
 engines:
   small: {{kind: simulated, role: understudy, ttft_ms: 0, token_ms: 0, facts: 100, price: {{output_usd_per_mtok: 1}}}}
   sim: {{kind: simulated, role: lead, ttft_ms: 0, token_ms: 0, facts: 100, price: {{output_usd_per_mtok: 10}}}}
-models: {{sim: {{engines: [small, sim], policy: in_context, in_context: {{outcomes_needed: 1}}}}}}
+models: {{sim: {{engines: [small, sim], policy: in_context, advanced: {{outcomes_needed: 1}}}}}}
 memory:
   data_dir: {data}
-  examples: {{embedding: {{cache_dir: {models}, deadline_ms: 10000}}, retrieve_deadline_ms: 10000}}
-learning: {{every_s: 0.2, min_new_outcomes: 1, train_scorer: false, enabled: {enabled}}}
+  advanced: {{embedding_cache_dir: {models}, embedding_deadline_ms: 10000, retrieve_deadline_ms: 10000}}
+learning: {{enabled: {enabled}, advanced: {{every_s: 0.2, min_new_outcomes: 1, train_scorer: false}}}}
 """
 
 

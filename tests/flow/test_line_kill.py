@@ -25,7 +25,7 @@ models:
   gpt-4o: {{engines: [small, large], policy: few_shot}}
 memory:
   data_dir: {data}
-  examples: {{embedding: {{cache_dir: {models}, deadline_ms: 5000}}}}
+  advanced: {{embedding_cache_dir: {models}, embedding_deadline_ms: 5000}}
 """
 
 
