@@ -44,6 +44,7 @@ class Removed:
 
 
 _UNKNOWABLE = "no figure that an operator sees would tell a better value"
+_BY_USE = "the examples used most are kept warm: list the engines in replay.advanced.kv_plan.engines, set `most` there"
 _BY_OTHERS = "the run's budget already bounds it"
 
 FORMER: dict[str, Moved | Fixed | Removed] = {
@@ -181,11 +182,17 @@ FORMER: dict[str, Moved | Fixed | Removed] = {
     "replay.again_after_h": Fixed(168, _UNKNOWABLE),
     "replay.most_steps": Fixed(2000, _BY_OTHERS),
     "replay.expand.enabled": Moved("replay.advanced.expand"),
-    "replay.expand.variations": Moved("replay.advanced.variations"),
+    "replay.expand.variations": Fixed(3, _UNKNOWABLE),
     "replay.expand.thin_below": Fixed(0.8, _UNKNOWABLE),
     "replay.expand.duplicate_above": Fixed(0.95, _UNKNOWABLE),
     "replay.expand.drift_below": Fixed(0.4, _UNKNOWABLE),
-    "replay.near_misses": Moved("replay.advanced.near_misses"),
+    "replay.near_misses": Removed("similar questions are answered from memory by proof alone"),
+    "replay.kv_plan.engines.*.kv_mib": Removed(_BY_USE),
+    "replay.kv_plan.engines.*.bytes_per_token": Removed(_BY_USE),
+    "replay.kv_plan.engines.*.model_dir": Removed(_BY_USE),
+    "replay.kv_plan.engines.*.block_tokens": Removed(_BY_USE),
+    "replay.kv_plan.engines.*.load_ms_per_ktok": Removed(_BY_USE),
+    "replay.kv_plan.engines.*.load_ms": Removed(_BY_USE),
     "replay.kv_plan.engines": Moved("replay.advanced.kv_plan.engines"),
     "replay.kv_plan.every_s": Moved("replay.advanced.kv_plan.every_s"),
     "replay.kv_plan.warm": Moved("replay.advanced.kv_plan.warm"),
