@@ -1,18 +1,25 @@
-"""Several engines in turn, each of them real: until a first chunk is here, and never after."""
+"""Several engines in turn, each of them real; and who may carry on a stream that breaks off.
+
+Whole answers that are carried on are in tests/flow/test_line_continuation.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from engines.attempts import Attempts, Try, continuable
+from engines.chat import ChatRequest
+from engines.engine import EngineRequest
 from engines.errors import ConnectFailed, StreamBroken, TimedOut
-from engines.failover import Failover, Try
 from engines.openai_http import Timeouts
-from tests.engines.asking import closed_port, guarded, read, request
+from tests.engines.asking import closed_port, engine, guarded, read, request
 from tests.flow.upstream import Call, Upstream
 from tests.knobs import limits
 
@@ -32,8 +39,6 @@ def second() -> Iterator[Upstream]:
 @asynccontextmanager
 async def tries(*ports: int, timeouts: Timeouts | None = None) -> AsyncIterator[list[Try]]:
     """One guarded engine per port, named by its place."""
-    from contextlib import AsyncExitStack
-
     async with AsyncExitStack() as stack:
         made = []
         for place, port in enumerate(ports):
@@ -46,10 +51,10 @@ async def tries(*ports: int, timeouts: Timeouts | None = None) -> AsyncIterator[
 async def test_the_first_that_answers_is_the_one(upstream: Upstream, second: Upstream) -> None:
     upstream.plays(lambda call: call.answer(b"first"))
     async with tries(upstream.port, second.port) as both:
-        failover = Failover(both)
-        async with failover as reply:
+        attempts = Attempts(both)
+        async with attempts as reply:
             assert await read(reply) == b"first" and reply.engine == "engine0"
-    assert failover.index == 0 and failover.failures == [] and not second.calls
+    assert attempts.index == 0 and attempts.failures == [] and not second.calls
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
@@ -58,15 +63,15 @@ async def test_the_next_is_asked_with_its_own_request(
 ) -> None:
     upstream.plays(lambda call: call.answer(b"busy", status))
     async with tries(upstream.port, second.port) as both:
-        failover = Failover(both)
-        async with failover as reply:
+        attempts = Attempts(both)
+        async with attempts as reply:
             assert await read(reply) == b"second" and reply.engine == "engine1"
-    assert failover.index == 1 and failover.failures == ["engine0"]
+    assert attempts.index == 1 and attempts.failures == ["engine0"]
     assert second.calls[0].body == b'{"to":1}'
 
 
 async def test_a_dead_engine_is_passed_over(second: Upstream) -> None:
-    async with tries(closed_port(), second.port) as both, Failover(both) as reply:
+    async with tries(closed_port(), second.port) as both, Attempts(both) as reply:
         assert await read(reply) == b"second"
 
 
@@ -76,7 +81,7 @@ async def test_a_slow_engine_is_passed_over(upstream: Upstream, second: Upstream
 
     upstream.plays(silent)
     async with tries(upstream.port, second.port, timeouts=Timeouts(2, 0.2, 2, 10)) as both:
-        async with Failover(both) as reply:
+        async with Attempts(both) as reply:
             assert await read(reply) == b"second"
     assert await asyncio.to_thread(upstream.call().was_left)
 
@@ -91,10 +96,10 @@ async def test_a_stream_that_begins_with_an_error_is_passed_over(
 
     upstream.plays(overloaded)
     async with tries(upstream.port, second.port) as both:
-        failover = Failover(both)
-        async with failover as reply:
+        attempts = Attempts(both)
+        async with attempts as reply:
             assert await read(reply) == b"second"
-    assert failover.failures == ["engine0"]
+    assert attempts.failures == ["engine0"]
 
 
 async def test_nothing_is_tried_once_a_chunk_is_out(upstream: Upstream, second: Upstream) -> None:
@@ -103,7 +108,7 @@ async def test_nothing_is_tried_once_a_chunk_is_out(upstream: Upstream, second: 
         call.chunk(b"data: 1\n\n")
 
     upstream.plays(cut)
-    async with tries(upstream.port, second.port) as both, Failover(both) as reply:
+    async with tries(upstream.port, second.port) as both, Attempts(both) as reply:
         with pytest.raises(StreamBroken):
             await read(reply)
     assert not second.calls
@@ -114,7 +119,7 @@ async def test_a_request_that_is_wrong_is_wrong_everywhere(
     upstream: Upstream, second: Upstream, status: int
 ) -> None:
     upstream.plays(lambda call: call.answer(b"wrong", status))
-    async with tries(upstream.port, second.port) as both, Failover(both) as reply:
+    async with tries(upstream.port, second.port) as both, Attempts(both) as reply:
         assert (reply.status, await read(reply)) == (status, b"wrong")
     assert not second.calls
 
@@ -126,11 +131,11 @@ async def test_when_all_fail_the_first_error_answer_is_passed_on(
     upstream.plays(lambda call: call.answer(b"<h1>busy</h1>", 503, headers))
     second.plays(lambda call: call.answer(b"also busy", 500))
     async with tries(closed_port(), upstream.port, second.port) as all_three:
-        failover = Failover(all_three)
-        async with failover as reply:
+        attempts = Attempts(all_three)
+        async with attempts as reply:
             assert (reply.status, await read(reply)) == (503, b"<h1>busy</h1>")
             assert reply.headers["Retry-After"] == "9"
-    assert failover.index == 1 and failover.failures == ["engine0", "engine1", "engine2"]
+    assert attempts.index == 1 and attempts.failures == ["engine0", "engine1", "engine2"]
 
 
 async def test_a_stream_that_began_with_an_error_is_passed_on_when_all_fail(upstream: Upstream) -> None:
@@ -140,7 +145,7 @@ async def test_a_stream_that_began_with_an_error_is_passed_on_when_all_fail(upst
         assert call.hung_up()
 
     upstream.plays(overloaded)
-    async with tries(upstream.port, closed_port()) as both, Failover(both) as reply:
+    async with tries(upstream.port, closed_port()) as both, Attempts(both) as reply:
         assert await read(reply) == b'data: {"error":{"message":"overloaded"}}\n\n'
 
 
@@ -148,13 +153,13 @@ async def test_without_any_answer_the_first_reason_is_raised(upstream: Upstream)
     upstream.plays(lambda call: call.reset())
     async with tries(closed_port(), upstream.port) as both:
         with pytest.raises(ConnectFailed, match="Connection refused"):
-            async with Failover(both):
+            async with Attempts(both):
                 pass
 
 
 async def test_a_huge_error_answer_is_held_in_part_and_promises_no_more(upstream: Upstream) -> None:
     upstream.plays(lambda call: call.answer(b"x" * 2_000_000, 503))
-    async with tries(upstream.port, closed_port()) as both, Failover(both) as reply:
+    async with tries(upstream.port, closed_port()) as both, Attempts(both) as reply:
         body = await read(reply)
         assert 256 * 1024 < len(body) < 1_000_000
         assert "Content-Length" not in reply.headers
@@ -163,16 +168,16 @@ async def test_a_huge_error_answer_is_held_in_part_and_promises_no_more(upstream
 async def test_a_request_too_long_goes_to_the_larger_engine(upstream: Upstream, second: Upstream) -> None:
     upstream.plays(lambda call: call.answer(TOO_LONG, 400))
     async with tries(upstream.port, second.port) as (small, large):
-        failover = Failover([small], larger=large)
-        async with failover as reply:
+        attempts = Attempts([small], larger=large)
+        async with attempts as reply:
             assert await read(reply) == b"second"
-        assert failover.index == 1
+        assert attempts.index == 1
 
 
 async def test_another_400_goes_straight_back_even_so(upstream: Upstream, second: Upstream) -> None:
     body = b'{"error":{"message":"content policy","code":"content_filter"}}'
     upstream.plays(lambda call: call.answer(body, 400))
-    async with tries(upstream.port, second.port) as (small, large), Failover([small], larger=large) as reply:
+    async with tries(upstream.port, second.port) as (small, large), Attempts([small], larger=large) as reply:
         assert (reply.status, await read(reply)) == (400, body)
         assert reply.headers["Content-Length"] == str(len(body))
     assert not second.calls
@@ -182,7 +187,7 @@ async def test_a_larger_engine_that_is_dead_leaves_the_first_answer(upstream: Up
     upstream.plays(lambda call: call.answer(TOO_LONG, 400))
     async with (
         tries(upstream.port, closed_port()) as (small, large),
-        Failover([small], larger=large) as reply,
+        Attempts([small], larger=large) as reply,
     ):
         assert (reply.status, await read(reply)) == (400, TOO_LONG)
 
@@ -195,7 +200,7 @@ async def test_leaving_closes_whoever_answers(upstream: Upstream, second: Upstre
 
     second.plays(endless)
     async with tries(closed_port(), second.port) as both:
-        async with Failover(both) as reply:
+        async with Attempts(both) as reply:
             await anext(reply.chunks)
         assert await asyncio.to_thread(second.call().was_left)
         assert [attempt.engine.load().in_flight for attempt in both] == [0, 0]
@@ -208,7 +213,7 @@ async def test_timeouts_keep_their_name_through_it(upstream: Upstream) -> None:
     upstream.plays(silent)
     async with tries(upstream.port, timeouts=Timeouts(2, 0.2, 2, 10)) as one:
         with pytest.raises(TimedOut) as late:
-            async with Failover(one):
+            async with Attempts(one):
                 pass
     assert late.value.phase == "first chunk" and late.value.status == 504
 
@@ -218,10 +223,10 @@ async def test_what_examples_made_too_long_goes_to_the_next_as_it_came(
 ) -> None:
     upstream.plays(lambda call: call.answer(TOO_LONG, 400))
     async with tries(upstream.port, second.port) as (small, large):
-        failover = Failover([replace(small, lengthened=True), large])
-        async with failover as reply:
+        attempts = Attempts([replace(small, lengthened=True), large])
+        async with attempts as reply:
             assert await read(reply) == b"second"
-        assert failover.index == 1 and failover.failures == ["engine0"]
+        assert attempts.index == 1 and attempts.failures == ["engine0"]
 
 
 async def test_a_request_that_came_too_long_or_is_wrong_is_not_asked_of_another(
@@ -234,7 +239,7 @@ async def test_a_request_that_came_too_long_or_is_wrong_is_not_asked_of_another(
 
         upstream.plays(refuses)
         async with tries(upstream.port, second.port) as (small, large):
-            async with Failover([replace(small, lengthened=lengthened), large]) as reply:
+            async with Attempts([replace(small, lengthened=lengthened), large]) as reply:
                 assert (reply.status, await read(reply)) == (400, refusal)
     assert not second.calls
 
@@ -243,5 +248,116 @@ async def test_too_long_for_everybody_is_the_first_refusal(upstream: Upstream, s
     upstream.plays(lambda call: call.answer(TOO_LONG, 400))
     second.plays(lambda call: call.answer(b"broken", 500))
     async with tries(upstream.port, second.port) as (small, large):
-        async with Failover([replace(small, lengthened=True), large]) as reply:
+        async with Attempts([replace(small, lengthened=True), large]) as reply:
             assert (reply.status, await read(reply)) == (400, TOO_LONG)
+
+
+BEGUN = (
+    b'data: {"id": "1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Forty"}}]}\n\n'
+)
+
+
+def chat(**fields: Any) -> ChatRequest:
+    fields = {"messages": [{"role": "user", "content": "Q?"}], "stream": True} | fields
+    return ChatRequest(
+        json.dumps(fields).encode(),
+        fields,
+        "",
+        fields["messages"],
+        stream=fields["stream"],
+        include_usage=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "can"),
+    [
+        ({}, True),
+        ({"n": 1, "tools": [], "logprobs": False, "response_format": {"type": "text"}}, True),
+        ({"stream": False}, False),
+        ({"n": 2}, False),
+        ({"logprobs": True}, False),
+        ({"guided_json": {}}, True),
+        ({"guided_json": {"type": "object"}}, False),
+        ({"modalities": ["text", "audio"]}, False),
+        ({"add_generation_prompt": False}, False),
+        ({"messages": []}, False),
+    ],
+)
+def test_only_one_choice_of_plain_text_can_be_carried_on(fields: dict[str, Any], can: bool) -> None:
+    assert continuable(chat(**fields)) is can
+
+
+def breaks(call: Call) -> None:
+    call.begin()
+    call.chunk(BEGUN)
+
+
+@asynccontextmanager
+async def carried_on(upstream: Upstream, *, limit_bytes: int = 2**20) -> AsyncIterator[Attempts]:
+    """Attempts that may carry on, by an engine that does not say it could go on."""
+    async with engine(upstream.port) as one:
+        only = Try(one, EngineRequest("POST", "/chat/completions", request().headers, b"{}", chat()))
+        yield Attempts([only], carry_on=True, limit_bytes=limit_bytes)
+
+
+async def said(upstream: Upstream, *, limit_bytes: int = 2**20) -> list[bytes]:
+    """What a client is sent of an answer that breaks off."""
+    got: list[bytes] = []
+    async with carried_on(upstream, limit_bytes=limit_bytes) as attempts, attempts:
+        chunks = attempts.chunks()
+        with pytest.raises(StreamBroken):
+            while True:
+                got.append(await anext(chunks))
+        assert not attempts.carried_on
+    return got
+
+
+async def test_an_engine_that_does_not_declare_it_is_not_asked_to_go_on(upstream: Upstream) -> None:
+    upstream.plays(breaks)
+    assert await said(upstream) == [BEGUN]
+    assert len(upstream.calls) == 1
+
+
+async def test_a_stream_whose_beginning_was_let_go_is_not_carried_on(upstream: Upstream) -> None:
+    def silent(call: Call) -> None:
+        call.begin()
+        call.chunk(BEGUN.replace(b"Forty", b""))
+
+    upstream.plays(silent)
+    await said(upstream, limit_bytes=10)
+    assert len(upstream.calls) == 1
+
+
+async def test_a_whole_answer_passes_unchanged(upstream: Upstream) -> None:
+    whole = BEGUN + b"data: [DONE]\n\n"
+
+    def says(call: Call) -> None:
+        call.begin()
+        call.chunk(whole[:50])
+        call.chunk(whole[50:])
+        call.end()
+
+    upstream.plays(says)
+    async with carried_on(upstream) as attempts, attempts:
+        assert b"".join([chunk async for chunk in attempts.chunks()]) == whole
+
+
+async def test_a_stream_of_whole_events_that_ends_without_its_terminal_event_is_broken(
+    upstream: Upstream,
+) -> None:
+    def ends(call: Call) -> None:
+        call.begin()
+        call.chunk(BEGUN)
+        call.end()
+
+    upstream.plays(ends)
+    async with engine(upstream.port) as one, Attempts([Try(one, request())]) as reply:
+        assert reply.first is None
+    async with engine(upstream.port) as one:
+        attempts = Attempts([Try(one, request())])
+        async with attempts:
+            chunks = attempts.chunks()
+            assert await anext(chunks) == BEGUN
+            with pytest.raises(StreamBroken, match="terminal event"):
+                await anext(chunks)

@@ -21,11 +21,9 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from router.embedding.embedder import Embedder
-from store.admission.cutting import EMBEDDED_CHARACTERS
+from store import Store
 from store.examples.tenant_index import new_usearch_index
-from store.store import Memory
-from tests.flow.line import MODELS, Asked, Got, Line, completion
+from tests.flow.line import Asked, Got, Line, completion
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import Stage, stage
 from tests.store.rows import new_example
@@ -266,7 +264,7 @@ def test_the_histories_did_reuse_what_was_their_own(world: tuple[World, asyncio.
 
 
 def test_many_tenants_with_one_and_the_same_vector_get_their_own_example_only(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path, dimensions=8, embedding_version="v")
+    store = Store.open(tmp_path, dimensions=8, embedding_version="v")
     try:
         vector = np.eye(1, 8, dtype=np.float32)[0]
         tenants = [f"{i:032x}" for i in range(200)]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from learning.training.published import LearnedFollower
+
 from router.choosing import features
 from router.choosing.bandit import Lesson, Option, Scene
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from learning.training.published import LearnedFollower
 
 from learning.outcomes.judging import Judging
-from learning.training.published import LearnedFollower
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
 from simulation.stream import Stream
 from simulation.world import World

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from learning.training.published import LearnedFollower
 
 from learning.training.learner import Learner
-from learning.training.published import LearnedFollower
 from store.records import ArtifactRecord
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
 from understudy.settings.file import parse_config

@@ -10,12 +10,12 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.door import Door
+from gateway.door import EntryHandler
 from gateway.handlers.handler import Handler
-from gateway.journey import Journey
-from gateway.keys import Anybody
-from gateway.server import ServerLimits, serve
-from understudy.processes.listening import bind
+from gateway.keys import NoAuthentication
+from gateway.server import serve
+from router.finished import Ended
+from understudy.processes.run import bind
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -56,11 +56,13 @@ async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def door(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Journey]]]:
-    """The port of a door before `handler`, and the journeys that have ended."""
-    ended: list[Journey] = []
+async def door(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Ended]]]:
+    """The port of an entry handler before `handler`, and the requests that have ended."""
+    ended: list[Ended] = []
     began: list[None] = []
-    through = Door(OneHandler(handler), Anybody(), began=lambda: began.append(None), ended=ended.append)
+    through = EntryHandler(
+        OneHandler(handler), NoAuthentication(), began=lambda: began.append(None), ended=ended.append
+    )
     async with served(through, **listen) as port:
         yield port, ended
     assert len(began) == len(ended)

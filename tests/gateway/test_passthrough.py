@@ -10,9 +10,9 @@ import pytest
 
 from engines.engine import EngineInfo
 from engines.openai_http import OpenAIHTTP, Timeouts
-from gateway.journey import Journey, Outcome
-from gateway.keys import Anybody
+from gateway.keys import NoAuthentication
 from gateway.passthrough import Passthrough
+from router.finished import Ended, Outcome
 from tests.flow.upstream import Upstream
 from tests.gateway.serving import door, exchange, get
 
@@ -28,11 +28,11 @@ def upstream() -> Iterator[Upstream]:
 
 
 @asynccontextmanager
-async def passing(upstream: Upstream) -> AsyncIterator[tuple[int, list[Journey]]]:
+async def passing(upstream: Upstream) -> AsyncIterator[tuple[int, list[Ended]]]:
     engine = OpenAIHTTP(EngineInfo("up"), upstream.url, timeouts=Timeouts(2, 5, 5, 20))
     try:
         async with door(
-            Passthrough(engine, Anybody(), max_body_bytes=LIMIT_BYTES), max_json_bytes=10_000
+            Passthrough(engine, NoAuthentication(), max_body_bytes=LIMIT_BYTES), max_json_mib=0.01
         ) as opened:
             yield opened
     finally:
@@ -53,7 +53,7 @@ async def test_a_body_of_any_size_within_the_limit_arrives(upstream: Upstream, s
     call = upstream.call().received()
     assert len(call.body) == size and call.target == b"/v1/files?x"
     assert (ended[0].outcome, ended[0].engine) == (Outcome.ANSWERED, "up")
-    assert b"x-understudy-decision-id: " + ended[0].id.encode() in answer
+    assert b"x-understudy-decision-id: " + ended[0].arrival.id.encode() in answer
     assert b"x-understudy-overhead-ms: " in answer
 
 

@@ -8,47 +8,48 @@ from typing import Any
 
 import pytest
 
-from admin.hands import NotDone, Verdict
-from store.store import Memory
+from admin.actions import NotDone, OperatorFeedback
+from store import Store
 from tests.admin.site import ENGINES
-from understudy.operator_actions import OperatorActions
 from understudy.settings.file import parse_config
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Memory]:
-    opened = Memory.open(tmp_path)
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path)
     yield opened
     opened.close()
 
 
-def made(store: Memory, **changes: Any) -> OperatorActions:
-    memory = {"data_dir": str(store.db.path.parent), **changes.pop("memory", {})}
-    return OperatorActions(parse_config({**ENGINES, "memory": memory, **changes}), store)
+def made(store: Store, **changes: Any) -> AdminHands:
+    memory = {"data_dir": str(store.folder), **changes.pop("memory", {})}
+    return AdminHands(parse_config({**ENGINES, "memory": memory, **changes}), store)
 
 
-def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: Memory) -> None:
+def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: Store) -> None:
     bare = made(
         store,
         feedback={"enabled": False},
         memory={"examples": {"enabled": False}, "request_texts": {"enabled": False}},
         models={"demo": {"engines": ["small", "large"], "policy": "fixed"}},
-    ).actions()
-    assert bare.say is None and bare.embed is None and not bare.texts_kept
-    full = made(store).actions()
-    assert full.say is not None and full.ask is not None and full.embed is not None and full.texts_kept
+    ).hands()
+    assert bare.give_feedback is None and bare.embed is None and not bare.texts_kept
+    full = made(store).hands()
+    assert (
+        full.give_feedback is not None and full.ask is not None and full.embed is not None and full.texts_kept
+    )
 
 
-async def test_feedback_on_what_is_not_there_is_not_done_and_says_so(store: Memory) -> None:
+async def test_feedback_on_what_is_not_there_is_not_done_and_says_so(store: Store) -> None:
     hands = made(store)
-    say = hands.actions().say
+    say = hands.hands().give_feedback
     assert say is not None
     with pytest.raises(NotDone, match="No answer"):
-        await say(Verdict("a1", "req-404", "ann", thumb="up", comment="axolotl"))
+        await say(OperatorFeedback("a1", "req-404", "ann", thumb="up", comment="axolotl"))
     await hands.aclose()
 
 
-async def test_an_engine_that_does_not_exist_is_named_and_one_that_does_is_closed(store: Memory) -> None:
+async def test_an_engine_that_does_not_exist_is_named_and_one_that_does_is_closed(store: Store) -> None:
     hands = made(store)
     ask = hands.actions().ask
     assert ask is not None
@@ -59,7 +60,7 @@ async def test_an_engine_that_does_not_exist_is_named_and_one_that_does_is_close
     await hands.aclose()
 
 
-def test_texts_are_embedded_with_the_model_that_is_opened_on_demand(store: Memory) -> None:
+def test_texts_are_embedded_with_the_model_that_is_opened_on_demand(store: Store) -> None:
     from tests.flow.line import MODELS
 
     hands = made(store, memory={"advanced": {"embedding_cache_dir": str(MODELS)}}).actions()

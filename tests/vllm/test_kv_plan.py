@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from store.decisions.requests import DecisionLog
-from store.jobs.kv_plans import KvPlans
-from store.store import Memory as Store
+from store import Store
 from tests.store.rows import request_record
 from tests.vllm.conftest import STILL, Opener
 from tests.vllm.guide import Guide, until
@@ -21,18 +19,14 @@ BLOCK = 32
 
 
 def settings(*, warm: bool) -> dict[str, Any]:
-    # Float32 in two layers of two heads of 64 numbers each: keys and values.
-    room = {"kv_mib": 4, "bytes_per_token": 2048, "block_tokens": BLOCK}
     return {
         "admin": {"enabled": False},
         "replay": {
             "enabled": True,
             "judge": "large",
             "cron": "0 0 29 2 *",
-            "advanced": {
-                "calm_s": 0,
-                "kv_plan": {"engines": {"small": room}, "every_s": 0.5, "warm": warm},
-            },
+            "off_peak": {"calm_s": 0},
+            "kv_plan": {"engines": ["small"], "every_s": 0.5, "warm": warm},
         },
     }
 
@@ -46,7 +40,7 @@ def test_what_is_planned_is_cached_before_it_is_asked_for(open_guide: Opener, tm
         store = Store.open(tmp_path / f"gateway{number}" / "data")
         try:
             _used_yesterday(guide, store)
-            plans = KvPlans(store.db)
+            plans = store.jobs.kv_plans
             until(lambda: len(plans.examples("small")) == len(SUBJECTS), "a plan")  # noqa: B023 - called here
             if warm:
                 until(lambda: plans.plans()[0].warmed >= len(SUBJECTS), "everything warm")  # noqa: B023
@@ -71,7 +65,7 @@ def _used_yesterday(guide: Guide, store: Store) -> None:
         guide.teach(QUESTION.format(subject, subject), answer.strip())
     tenant = store.examples.tenants().popitem()[0]
     ids = [example.id for example in store.examples.page(tenant)]
-    log = DecisionLog(store.db)
+    log = store.decisions.requests
     for number in range(9):
         sent = tuple(ids if number < 3 else ids[:1])
         record = request_record(

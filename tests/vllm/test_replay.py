@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tiny_models.world import Fact
-from benchmarks.vllm_serving import Served
+from benchmarks.vllm.serving import Served
 from router.digest import NO_INSTRUCTIONS, scope_of
+from store import Store
 from store.people.secret import tenant_id
 from store.records import NewExample
-from store.store import Memory
 from tests.vllm.conftest import STILL
 from tests.vllm.guide import WORLD, guided, settings, until
 
@@ -92,7 +92,7 @@ def told(*words: str) -> str:
 
 def remembered(data: Path, fact: Fact, answer: str, phrasing: int) -> None:
     """A pair as the large model's answers are remembered, written beside the running gateway."""
-    store = Memory.open(data)
+    store = Store.open(data)
     try:
         asked = fact.question(phrasing)
         store.examples.add(
@@ -125,7 +125,7 @@ def test_a_wrong_example_is_found_replayed_and_mended(small: Served, large: Serv
             "model": "judge",
             "price": {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 4.0},
         }
-        config["replay"] = {"judge": "judge", "advanced": {"max_tokens": 24, "expand": False}}
+        config["replay"] = {"judge": "judge", "max_tokens": 24}
         with guided(tmp_path, config) as guide:
             for fact in towns[:-1]:
                 remembered(data, fact, fact.answer, 0)

@@ -20,9 +20,6 @@ from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, StreamBroken
-from gateway.answer import Answer, Kept
-from gateway.controls import NONE, Controls
-from gateway.journey import Journey, Outcome
 from learning.outcomes.comparison import Compared, example_qualities
 from learning.outcomes.judge import Vote, judgement
 from learning.outcomes.judging import Judging
@@ -30,6 +27,8 @@ from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import asked_again, sample, served_answer, ways_beside, why_not
 from learning.outcomes.spend import Spend
+from router.asked import Controls
+from router.finished import Finished, Outcome
 from router.plan import Attempt, Candidate, Plan
 from router.prompt import with_examples
 from simulation.engine import SimulatedEngine
@@ -40,7 +39,8 @@ from store.decisions.outcomes import Outcomes
 from store.examples.accounting import Ledger
 from store.records import Example, OutcomeRecord
 from store.sqlite.database import Database
-from tests.knobs import guard_of, judging_limits
+from tests.finished import finished as a_finished
+from tests.finished import whole
 
 ENGINES = ("small", "large")
 ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1, max_usd_per_day=100.0)
@@ -148,7 +148,12 @@ def a_chat(text: str, **fields: Any) -> ChatRequest:
     messages = [{"role": "user", "content": text}]
     made: dict[str, Any] = {"model": "m", "messages": messages, **fields}
     return ChatRequest(
-        json.dumps(made).encode(), made, "m", messages, stream=bool(fields.get("stream")), include_usage=False
+        json.dumps(made).encode(),
+        made,
+        "m",
+        made["messages"],
+        stream=bool(fields.get("stream")),
+        include_usage=False,
     )
 
 
@@ -165,34 +170,38 @@ def finished(
     engine: str = "small",
     examples: Sequence[Candidate] = (),
     plan: Plan | None = None,
-    controls: Controls = NONE,
+    controls: Controls | None = None,
     finish_reason: str = "stop",
     id: str = "r1",
     **fields: Any,
-) -> Journey:
-    """A journey as the door hands it over."""
+) -> Finished:
+    """A request as the pipeline hands it over."""
     chat = a_chat(text, **fields)
     shown = tuple(with_examples(chat.messages, examples)) if examples else None
     attempt = Attempt(engine, shown, tuple(examples))
     now = time.perf_counter()
-    journey = Journey(
-        id, now - 1, time.time(), "POST", "/v1/chat/completions", tenant="t", key_id="key", model="m"
-    )
-    journey.outcome, journey.status, journey.engine = Outcome.ANSWERED, 200, engine
-    journey.asked, journey.ended = now - 0.5, now
-    answer = Answer(
-        chat, controls, plan or Plan((attempt,), "p", "1", "because"), Kept(10**6), "/chat/completions"
-    )
-    answer.attempt, answer.status, answer.complete = attempt, 200, True
-    answer.content_type = "application/json"
     message = {"role": "assistant", "content": said}
     body = {
         "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
         "usage": {"prompt_tokens": 20, "completion_tokens": 8},
     }
-    answer.kept.feed(json.dumps(body).encode())
-    journey.answer = answer
-    return journey
+    return a_finished(
+        chat,
+        controls,
+        json.dumps(body).encode(),
+        read=False,
+        id=id,
+        tenant="t",
+        key_id="key",
+        model="m",
+        began=now - 1,
+        started_at_s=time.time(),
+        asked_at=now - 0.5,
+        ended_at=now,
+        engine=engine,
+        plan=plan or Plan((attempt,), "p", "1", "because"),
+        attempt=attempt,
+    )
 
 
 @pytest.fixture
@@ -213,9 +222,9 @@ class Stage:
     def metric(self, name: str, **labels: str) -> float:
         return self._registry.get_sample_value(name, labels) or 0.0
 
-    async def judge(self, *journeys: Journey) -> list[OutcomeRecord]:
-        for journey in journeys:
-            self.judging.take(journey)
+    async def judge(self, *requests: Finished) -> list[OutcomeRecord]:
+        for request in requests:
+            self.judging.take(request)
         await asyncio.wait_for(self.judging.join(), 60)
         return self.noted()
 
@@ -293,10 +302,10 @@ async def test_for_an_answer_of_the_reference_a_small_engine_is_asked_with_the_e
 async def test_what_is_drawn_from_more_possibilities_has_its_exact_probability(db: Database) -> None:
     fact = unknown()
     plan = by_reference(question(fact), example(fact))
-    journey = finished(question(fact), "It is so.", engine="large", plan=plan)
+    said = finished(question(fact), "It is so.", engine="large", plan=plan)
     rng, drawn = random.Random(5), []
     for _ in range(2000):
-        one = sample(journey, ENGINES, share=0.2, others=1, rng=rng)
+        one = sample(said, ENGINES, share=0.2, others=1, rng=rng)
         if one is not None:
             assert (one.probability, one.probability_of_others) == (0.2, 0.1)
             drawn.append(bool(one.others[0].examples))
@@ -321,8 +330,8 @@ def test_examples_that_were_planned_for_another_engine_are_shown_to_this_one_too
 
 def test_a_client_that_forbade_examples_gets_none_in_the_background_either() -> None:
     plan = by_reference("Q?", example(unknown()))
-    journey = finished("Q?", "A.", engine="large", plan=plan, controls=Controls(max_examples=0))
-    one = sample(journey, ENGINES, share=1.0, others=5, rng=random.Random(1))
+    said = finished("Q?", "A.", engine="large", plan=plan, controls=Controls(max_examples=0))
+    one = sample(said, ENGINES, share=1.0, others=5, rng=random.Random(1))
     assert one is not None and [w.examples for w in one.others] == [()]
     assert one.probability_of_others == 1.0
 
@@ -349,38 +358,27 @@ def test_neither_is_what_a_key_opted_out_of_what_broke_off_or_what_is_more_than_
     assert why_not(finished("Q?", "A."), ENGINES, {"key"}, max_bytes=10**6) == "opted_out_key"
     assert why_not(finished("Q?", "A."), ("large",), (), max_bytes=10**6) == "nothing_to_compare"
     assert why_not(finished("Q?", "A." * 100), ENGINES, (), max_bytes=100) == "too_large"
-    broken = finished("Q?", "A.")
-    broken.outcome = Outcome.ABORTED
+    broken = replace(finished("Q?", "A."), outcome=Outcome.ABORTED)
     assert why_not(broken, ENGINES, (), max_bytes=10**6) == "incomplete"
-    hit = finished("Q?", "A.")
-    assert hit.answer is not None
-    hit.answer.hit = b"{}"
+    hit = replace(finished("Q?", "A."), hit=b"{}")
     assert why_not(hit, ENGINES, (), max_bytes=10**6) == "no_engine"
-    picture = finished("Q?", "A.")
-    assert picture.answer is not None
     content = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "x"}}]
-    picture.answer.chat = replace(picture.answer.chat, messages=[{"role": "user", "content": content}])
+    picture = finished("Q?", "A.", messages=[{"role": "user", "content": content}])
     assert why_not(picture, ENGINES, (), max_bytes=10**6) == "not_plain_text"
 
 
 def test_an_answer_that_is_cut_refused_or_empty_cannot_be_compared() -> None:
     for reason, text in (("content_filter", "A."), ("stop", "  "), ("tool_calls", "A.")):
-        answer = finished("Q?", text, finish_reason=reason).answer
-        assert answer is not None and served_answer(answer) is None
-    answer = finished("Q?", "A.", finish_reason="length").answer
-    assert answer is not None and served_answer(answer) is not None
-    answer.kept.chunks[:] = [b"not json"]
-    assert served_answer(answer) is None
+        assert served_answer(finished("Q?", text, finish_reason=reason).body) is None
+    assert served_answer(finished("Q?", "A.", finish_reason="length").body) is not None
+    assert served_answer(whole(b"not json")) is None
 
 
 def test_a_streamed_answer_is_put_together_again() -> None:
-    answer = finished("Q?", "x").answer
-    assert answer is not None
-    answer.content_type = "text/event-stream; charset=utf-8"
     piece = '{"choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":%s}]}'
     pieces = [piece % ("Deep ", "null"), piece % ("blue.", '"stop"'), "[DONE]"]
-    answer.kept.chunks[:] = [f"data: {p}\n\n".encode() for p in pieces]
-    assembled = served_answer(answer)
+    streamed = "".join(f"data: {p}\n\n" for p in pieces).encode()
+    assembled = served_answer(whole(streamed, "text/event-stream; charset=utf-8"))
     assert assembled is not None and assembled.text() == "Deep blue."
 
 
@@ -581,21 +579,15 @@ async def test_closing_leaves_no_task_and_asks_no_more(db: Database) -> None:
     await stage.judging.aclose()
 
 
-async def test_taking_never_raises_whatever_the_journey_lacks(db: Database) -> None:
+async def test_taking_never_raises_whatever_the_request_lacks(db: Database) -> None:
     class Loaded(random.Random):
         def random(self) -> float:
             raise RuntimeError("no coin")
 
     async with judging(db, rng=Loaded()) as stage:
-        bare = finished("Q?", "A.")
-        bare.answer = None
-        stage.judging.take(bare)
-        planless = finished("Q?", "A.")
-        assert planless.answer is not None
-        planless.answer.plan = planless.answer.attempt = None
+        planless = replace(finished("Q?", "A."), plan=None, attempt=None)
         stage.judging.take(planless)
-        other = finished("Q?", "A.")
-        other.model = "not listed"
+        other = replace(finished("Q?", "A."), model="not listed")
         stage.judging.take(other)
         assert stage.metric("understudy_judging_dropped_total", reason="failed") == 0
         stage.judging.take(finished("Q?", "A."))

@@ -1,19 +1,20 @@
-"""A release counts people and not requests, is booked before it is known, and is refused when it would break the promise."""
+"""A release counts people and not requests, is booked before it is known, and is refused when it would exceed the budget."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from learning.private.build import NothingToTell, PrivateBuilder, PromiseSpent, spent
+from learning.private.build import BudgetExhausted, NothingToRelease, PrivateBuilder, spent
 from learning.private.tenants import make_private
-from store.examples.private_bank import BudgetMoved, PrivateBank
+from store import Store
+from store.examples.private_bank import BudgetMoved
 from store.records import Vector
-from store.store import Memory as Store
 from tests.store.rows import new_example
 from understudy.settings.file import ConfigError, parse_config
 from understudy.settings.private import PrivateAdvanced, PrivateSettings
@@ -50,17 +51,10 @@ def builder(
 ) -> PrivateBuilder:
     def sync() -> None:
         if synced is not None:
-            synced.append(len(PrivateBank(store.db).releases("a1")))
+            synced.append(len(store.examples.private.releases("a1")))
 
     common = {"the", "what", "about"}
-    return PrivateBuilder(
-        PrivateBank(store.db),
-        replace(mechanism(settings), least_words=1),
-        north,
-        common.__contains__,
-        2,
-        sync,
-    )
+    return PrivateBuilder(store.examples.private, mechanism(settings), north, common.__contains__, 2, sync)
 
 
 async def test_people_are_counted_and_not_how_often_they_ask(store: Store) -> None:
@@ -76,21 +70,21 @@ async def test_people_are_counted_and_not_how_often_they_ask(store: Store) -> No
     assert synced == [1], "on the disk before anybody learns of it"
 
 
-async def test_the_promise_is_kept_to_the_last_release_and_survives_deletion(store: Store) -> None:
+async def test_the_budget_is_kept_to_the_last_release_and_survives_deletion(store: Store) -> None:
     put_aside(store, "k/ann", "the parcel")
     for _ in range(SETTINGS.advanced.releases):
         assert (await builder(store).release("a1")).told == []
     store.forget_tenant("a1")
     put_aside(store, "k/ann", "the parcel")
-    with pytest.raises(PromiseSpent, match="2 releases spent epsilon 6"):
+    with pytest.raises(BudgetExhausted, match="2 releases spent epsilon 6"):
         await builder(store).release("a1")
-    assert spent(PrivateBank(store.db).releases("a1")).slip <= SETTINGS.advanced.delta / 2
+    assert spent(store.examples.private.releases("a1")).slip <= SETTINGS.delta / 2
 
 
 async def test_nothing_is_spent_on_nothing(store: Store) -> None:
-    with pytest.raises(NothingToTell):
+    with pytest.raises(NothingToRelease):
         await builder(store).release("a1")
-    assert PrivateBank(store.db).releases("a1") == []
+    assert store.examples.private.releases("a1") == []
 
 
 async def test_of_two_at_once_one_is_booked_and_the_other_tells_nothing(
@@ -108,12 +102,12 @@ async def test_of_two_at_once_one_is_booked_and_the_other_tells_nothing(
     monkeypatch.setattr(slow, "_bins", meanwhile)
     with pytest.raises(BudgetMoved):
         await slow.release("a1")
-    assert len(PrivateBank(store.db).releases("a1")) == 1
+    assert len(store.examples.private.releases("a1")) == 1
 
 
 def test_names_become_private_by_key_or_by_id(store: Store) -> None:
     make_private(store, ("acme",))
-    assert PrivateBank(store.db).tenants() == {"a1", store.keys.tenant_named("acme")}
+    assert store.examples.private.tenants() == {"a1", store.keys.tenant_named("acme")}
 
 
 def test_what_the_settings_lack_is_said() -> None:
@@ -126,3 +120,24 @@ def test_what_the_settings_lack_is_said() -> None:
     assert reference_of(config) == "e"
     with pytest.raises(CannotBuild, match="--engine"):
         reference_of(config.model_copy(update={"models": {}}))
+
+
+def test_a_private_tenant_without_the_extra_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("understudy.settings.private.find_spec", lambda name: None)
+    data = {"engines": {"e": {"kind": "simulated", "role": "lead"}}, "models": {"m": {"engines": ["e"]}}}
+    with pytest.raises(ConfigError, match=r"private\.tenants.*understudy-gateway\[privacy\]"):
+        parse_config(data | {"memory": {}, "private": {"tenants": ["acme"]}})
+    assert parse_config(data | {"memory": {}}).private.tenants == ()
+
+
+def test_without_a_private_tenant_nothing_of_it_is_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from understudy.memory import Memory; import understudy.build;"
+        "from understudy.settings.memory import MemorySettings; from understudy.settings.private import PrivateSettings;"
+        f"Memory.open(MemorySettings(data_dir=Path({str(tmp_path)!r}), examples={{'enabled': False}}),"
+        " private=PrivateSettings()).close();"
+        "assert not [name for name in sys.modules if name.startswith('learning.private')], 'imported'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])

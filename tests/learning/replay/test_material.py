@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from engines.engine import Engine
 from learning.bank.demonstrations import as_chat
-from learning.replay.material import Material, request
+from learning.replay.material import Material, NotReplayable, request
 from router.digest import NO_INSTRUCTIONS, asked_under, instructions, scope, scope_of
 from simulation.engine import SimulatedEngine
+from store import Store
 from store.admission import Admission
 from store.examples.twins import TwinRule
-from store.store import Memory
-from tests.knobs import admission_settings
 from tests.learning.replay.replaying import lead
 from tests.store.rows import new_example
 
@@ -50,7 +51,7 @@ def test_instructions_that_hold_a_secret_or_a_person_are_not_kept() -> None:
 
 
 def test_engines_are_those_of_the_model_that_an_example_came_by(tmp_path: Path) -> None:
-    store = Memory.open(tmp_path)
+    store = Store.open(tmp_path)
     engines: dict[str, Engine] = {name: named(name) for name in ("s1", "l1", "s2", "l2", "gen")}
     material = Material(
         store,
@@ -80,8 +81,14 @@ def test_engines_are_those_of_the_model_that_an_example_came_by(tmp_path: Path) 
     assert found is not None
     assert (found.small, found.generator.info.name) == (None, "l1")
     plain = store.examples.add(new_example(5, scope=scope_of(NO_INSTRUCTIONS))).result()
-    assert material.instructions(plain) == NO_INSTRUCTIONS
-    assert material.instructions(store.examples.page("a1")[0]) is None
+    assert material.subject("a1", plain.id).instructions == NO_INSTRUCTIONS
+    for subject, why in (
+        ((nobody, plain.id), "no_engine"),
+        ((material, 99), "gone"),
+        ((material, store.examples.page("a1")[0].id), "instructions_not_kept"),
+    ):
+        with pytest.raises(NotReplayable, match=why):
+            subject[0].subject("a1", subject[1])
     store.close()
 
 

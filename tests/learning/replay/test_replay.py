@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from learning.replay import verdicts as judging
-from learning.replay.replay import take_back_example, take_back_run
+from learning.outcomes.verdicts import Judge
+from learning.replay import expand
+from learning.replay.run import take_back_example, take_back_run
 from store.examples.versions import ExampleVersions
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import ReplayBudget
@@ -53,9 +54,9 @@ def now(store, examples: list[Example]) -> list[Example]:  # type: ignore[no-unt
 async def test_wrong_answers_are_mended_and_right_ones_stay(tmp_path: Path) -> None:
     some = facts(8)
     pairs = [(f, wrong(f) if n < 4 else right(f)) for n, f in enumerate(some)]
-    async with bank_of(tmp_path, pairs, expand=False) as (made, examples):
+    async with bank_of(tmp_path, pairs) as (made, examples):
         lines = await made.plan(LOTS)
-        assert [line.candidate.example_id for line in lines] == [e.id for e in examples], "highest gain first"
+        assert [line.example_id for line in lines] == [e.id for e in examples], "highest gain first"
         assert made.jobs.runs() == [], "planning asks nobody"
         run = await made.run(LOTS)
         assert (run.state, run.asked_by) == ("done", "command")
@@ -66,9 +67,7 @@ async def test_wrong_answers_are_mended_and_right_ones_stay(tmp_path: Path) -> N
         assert {s.result for s in made.jobs.steps(run.id)} <= {"replaced", "kept", "agreed"}
         (old,) = ExampleVersions(made.store.db).of(TENANT, examples[0].id)
         assert old.answer == examples[0].answer
-        assert [line.candidate.example_id for line in await made.plan(LOTS)] == [], (
-            "none is replayed again at once"
-        )
+        assert [line.example_id for line in await made.plan(LOTS)] == [], "none is replayed again at once"
         assert now(made.store, examples)[0].gain == 0, "what had gathered was the old answer's"
         assert made.jobs.asks.spent(run.id).usd == pytest.approx(
             sum(line.spent.usd for line in made.jobs.asks.spend(tenant=TENANT))
@@ -81,14 +80,14 @@ async def test_a_replay_that_made_the_bank_worse_is_taken_back_whole(
     some = facts(6)
     pairs = [(f, right(f)) for f in some]
 
-    async def adversarial(self, asking, key, messages, ours, other):  # type: ignore[no-untyped-def]
-        found = await honest(self, asking, key, messages, ours, other)
+    async def adversarial(self, ask, messages, ours, other, **how):  # type: ignore[no-untyped-def]
+        found = await honest(self, ask, messages, ours, other, **how)
         from dataclasses import replace
 
         return None if found is None else replace(found, score=3.0, tie=False, quality=1.0)
 
-    honest = judging.Judge.compare
-    monkeypatch.setattr(judging.Judge, "compare", adversarial)
+    honest = Judge.compare
+    monkeypatch.setattr(Judge, "compare", adversarial)
     # An engine that knows little takes the lead's place, and a judge that loves whatever is new.
     async with bank_of(tmp_path, pairs, engine="small", samples=2) as (made, examples):
         before = contents(made.store)
@@ -110,7 +109,7 @@ async def test_a_replay_that_made_the_bank_worse_is_taken_back_whole(
 
 async def test_what_a_person_changed_since_is_not_taken_back(tmp_path: Path) -> None:
     some = facts(3)
-    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand=False) as (
+    async with bank_of(tmp_path, [(f, wrong(f)) for f in some]) as (
         made,
         examples,
     ):
@@ -131,7 +130,7 @@ async def test_what_people_gave_or_pinned_and_what_cannot_be_asked_again_is_left
     tmp_path: Path,
 ) -> None:
     some = facts(4)
-    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand=False) as (
+    async with bank_of(tmp_path, [(f, wrong(f)) for f in some]) as (
         made,
         examples,
     ):
@@ -144,18 +143,19 @@ async def test_what_people_gave_or_pinned_and_what_cannot_be_asked_again_is_left
             )
         ).result()
         lines = await made.plan(LOTS)
-        assert [line.candidate.example_id for line in lines] == [examples[3].id]
+        assert [line.example_id for line in lines] == [examples[3].id]
         run = await made.run(LOTS)
         assert [e.answer for e in now(made.store, examples[:3])] == [e.answer for e in examples[:3]]
         assert run.state == "done"
 
 
 async def test_thin_neighbourhoods_get_companions_that_fit_and_go_with_what_they_came_from(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(expand, "VARIATIONS", 6)
     some = kin(8)
     pairs = [(f, right(f)) for f in some]
-    async with bank_of(tmp_path, pairs, used=0.1, variations=6) as (made, examples):
+    async with bank_of(tmp_path, pairs, used=0.1, expand=True) as (made, examples):
         store = made.store
         # Its neighbours have much to gain, itself nothing: a companion promises more than it does.
         store.examples.ledger.note_gain([e.id for e in examples[1:]], 5.0)
@@ -164,9 +164,9 @@ async def test_thin_neighbourhoods_get_companions_that_fit_and_go_with_what_they
         ).result()
         store.examples.flush_uses().result()  # type: ignore[union-attr]
         lines = await made.plan(LOTS)
-        first = next(line for line in lines if line.candidate.example_id == examples[0].id)
+        first = next(line for line in lines if line.example_id == examples[0].id)
         assert first.kind == "expand"
-        assert first.candidate.companion_gain > first.candidate.gain == 0
+        assert first.companion_gain > first.gain == 0
         run = await made.run(LOTS)
         written = ExampleVersions(store.db).written_by(run.id)
         assert written
@@ -197,7 +197,7 @@ async def test_no_tenant_s_text_is_ever_used_for_another(tmp_path: Path) -> None
         store = made.store
         theirs = [e.answer for e in examples[2:]]
         lines = await made.plan(LOTS, TENANT)
-        assert {line.candidate.tenant for line in lines} == {TENANT}
+        assert {line.tenant for line in lines} == {TENANT}
         run = await made.run(LOTS, TENANT)
         assert {s.plan.tenant for s in made.jobs.steps(run.id)} == {TENANT}
         assert store.db.read().execute("SELECT DISTINCT tenant FROM replay_asks").fetchall() == [(TENANT,)]
@@ -210,16 +210,15 @@ async def test_no_tenant_s_text_is_ever_used_for_another(tmp_path: Path) -> None
 
 async def test_a_run_that_ran_out_of_money_goes_on_with_more(tmp_path: Path) -> None:
     some = facts(6)
-    async with bank_of(tmp_path, [(f, wrong(f)) for f in some], expand=False) as (
+    async with bank_of(tmp_path, [(f, wrong(f)) for f in some]) as (
         made,
         examples,
     ):
         few = ReplayBudget(usd=0.012)
         made.jobs.want(TENANT, few, asked_by="admin").result()
-        wanted = made.wanted()
-        assert wanted is not None
+        (wanted,) = made.jobs.runs(states=("wanted",))
         planned = await made.plan(LOTS)
-        made.jobs.plan(wanted.id, [line.step() for line in planned]).result()
+        made.jobs.plan(wanted.id, planned).result()
         stopped = await made.take_up(wanted.id)
         assert stopped.state == "stopped"
         assert made.jobs.asks.spent(wanted.id).most_usd <= 0.012

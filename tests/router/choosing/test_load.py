@@ -1,13 +1,15 @@
-"""The bias of load: nothing when idle, smooth, and against the dear engine first."""
+"""An engine's report reaches the chooser unchanged; the bias of load: nothing when idle, smooth, the dear engine first."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.choosing.load import bias, pressure
-from tests.knobs import load_knobs
+from engines.engine import EngineInfo, EngineLoad, Price
+from router.choosing.load import bias, engine_state, pressure
 
 KNOBS = load_knobs(strength=0.6)
 USED = st.floats(0, 3)
@@ -38,3 +40,35 @@ def test_at_full_use_pressure_is_what_the_docstring_says() -> None:
 
 def test_the_dear_engine_is_left_first_and_the_cheap_one_pushes_back_last() -> None:
     assert bias(1.2, 1.0, KNOBS) < bias(1.2, 0.05, KNOBS) < 0.0
+
+
+INFO = EngineInfo("large", price=Price(2.5, 10.0))
+
+
+def test_an_engine_that_told_nothing_is_idle_of_unknown_pace_and_healthy() -> None:
+    state = engine_state(INFO, EngineLoad())
+    assert (state.name, state.price) == ("large", INFO.price)
+    assert (state.utilisation, state.first_token_s, state.tokens_per_s, state.healthy) == (0, 0, 0, True)
+
+
+def test_what_it_told_is_what_is_weighed() -> None:
+    load = EngineLoad(in_flight=6, queued=4, capacity=8, first_chunk_s=0.5, answer_s=2.5, open=False)
+    state = engine_state(INFO, load)
+    assert (state.utilisation, state.first_token_s, state.healthy) == (1.25, 0.5, False)
+    assert state.tokens_per_s == pytest.approx(256 / 2.0)
+
+
+def test_an_idle_engine_is_not_called_as_slow_as_a_busy_one() -> None:
+    state = engine_state(INFO, EngineLoad(first_chunk_s=3.0, idle_first_chunk_s=0.2, answer_s=4.0))
+    assert (state.first_token_s, state.idle_first_token_s) == (3.0, 0.2)
+    assert engine_state(INFO, EngineLoad()).idle_first_token_s is None
+
+
+seconds = st.none() | st.floats(0, 1e4)
+
+
+@given(seconds, seconds)
+def test_no_pace_is_negative_or_endless(first_chunk_s: float | None, answer_s: float | None) -> None:
+    state = engine_state(INFO, EngineLoad(first_chunk_s=first_chunk_s, answer_s=answer_s))
+    assert state.tokens_per_s >= 0 and math.isfinite(state.tokens_per_s)
+    assert state.first_token_s >= 0

@@ -19,13 +19,12 @@ from router.choosing import chooser
 from router.choosing.bandit import BanditBroken, Estimate, Lesson, Scene
 from router.choosing.chooser import Chooser
 from router.choosing.exploration_budget import ExplorationBudget
-from router.choosing.learned import Learned
 from router.examples.count import ExampleCounts
 from router.examples.count import Knobs as CountKnobs
 from router.examples.features import NAMES, RequestView
 from router.examples.scorer import ScorerBroken, ScorerLate, Scores
 from router.plan import Action, Ask, Candidate, Plan
-from router.policies.in_context import InContext
+from router.policies.in_context import InContext, LearnedModels
 from store.records import Example, Vector
 from tests.knobs import chooser_knobs, in_context_knobs, load_knobs
 
@@ -136,7 +135,9 @@ class Given:
 
     embedder: GivenEmbedder = field(default_factory=GivenEmbedder)
     near: GivenNeighbours = field(default_factory=GivenNeighbours)
-    learned: Learned = field(default_factory=lambda: Learned(scorer=GivenScorer(), version="scorer-1"))
+    learned: LearnedModels = field(
+        default_factory=lambda: LearnedModels(scorer=GivenScorer(), version="scorer-1")
+    )
     engines: Sequence[Engine] = field(default_factory=lambda: [Engine(SMALL), Engine(LARGE)])
     knobs: dict[str, Any] = field(default_factory=dict)
     chooser: chooser.Knobs = field(default_factory=chooser_knobs)
@@ -144,7 +145,7 @@ class Given:
     """Of a key's decisions that may explore."""
     seed: int = 1
 
-    def of(self, tenant: str) -> Learned:
+    def of(self, tenant: str) -> LearnedModels:
         return self.learned
 
     def policy(self, threads: ThreadPoolExecutor) -> InContext:
@@ -154,7 +155,7 @@ class Given:
             self.engines,
             self.embedder,
             self.near,
-            self,
+            self.of,
             Chooser(self.chooser),
             ExplorationBudget(self.share),
             threads,
@@ -195,8 +196,8 @@ def taken(plan: Plan) -> Action:
     return plan.choice.weighed[plan.choice.chosen].action
 
 
-def with_bandit(small: float, large: float, **more: Any) -> Learned:
-    return Learned(scorer=GivenScorer(), bandit=GivenBandit({SMALL: small, LARGE: large}), **more)
+def with_bandit(small: float, large: float, **more: Any) -> LearnedModels:
+    return LearnedModels(scorer=GivenScorer(), bandit=GivenBandit({SMALL: small, LARGE: large}), **more)
 
 
 # ---- the way of a request
@@ -223,7 +224,7 @@ async def test_what_was_scored_is_logged_best_first_with_the_scalars_of_each(dec
 
 
 async def test_where_no_example_helps_none_is_sent_and_the_reference_answers(decide: Decide) -> None:
-    plan = await decide(Given(learned=Learned(scorer=GivenScorer({0: -0.1}))))
+    plan = await decide(Given(learned=LearnedModels(scorer=GivenScorer({0: -0.1}))))
     assert (plan.attempts[0].engine, plan.reason) == (LARGE, "no_example_helps")
     assert plan.attempts[0].messages is None, "what stays with the large engine goes as it came"
     assert len(plan.neighbours) == 3 and plan.vector is not None
@@ -233,7 +234,7 @@ async def test_a_tenant_whose_requests_never_find_help_gets_no_example_for_a_dou
     threads: ThreadPoolExecutor,
 ) -> None:
     scorer = GivenScorer({0: 0.002})
-    policy = Given(learned=Learned(scorer=scorer)).policy(threads)
+    policy = Given(learned=LearnedModels(scorer=scorer)).policy(threads)
     for _ in range(60):
         await policy.decide(asked())
     scorer.gains = {0: 0.1}
@@ -244,7 +245,7 @@ async def test_a_tenant_whose_requests_never_find_help_gets_no_example_for_a_dou
 
 
 async def test_where_no_example_names_what_is_asked_small_promises_are_not_believed(decide: Decide) -> None:
-    plan = await decide(Given(learned=Learned(scorer=GivenScorer({0: 0.01, 1: 0.012}))))
+    plan = await decide(Given(learned=LearnedModels(scorer=GivenScorer({0: 0.01, 1: 0.012}))))
     assert (plan.attempts[0].engine, plan.reason) == (LARGE, "no_example_helps")
     assert plan.helped is not None and set(plan.helped.left_out.values()) == {
         "unfamiliar",
@@ -285,13 +286,13 @@ async def test_load_moves_the_choice_and_the_log_keeps_what_it_would_have_been(d
 
 async def test_an_engine_that_would_not_be_asked_is_not_chosen(decide: Decide) -> None:
     down = [Engine(SMALL, EngineLoad(open=False)), Engine(LARGE)]
-    for learned in (with_bandit(1.0, 0.1), Learned(scorer=GivenScorer())):
+    for learned in (with_bandit(1.0, 0.1), LearnedModels(scorer=GivenScorer())):
         assert (await decide(Given(engines=down, learned=learned))).attempts[0].engine == LARGE
 
 
 async def test_whoever_stands_in_comes_behind_the_choice_the_largest_first(decide: Decide) -> None:
     three = [Engine(SMALL), Engine("middle"), Engine(LARGE)]
-    learned = Learned(
+    learned = LearnedModels(
         scorer=GivenScorer(), bandit=GivenBandit({SMALL: 1.0, "middle": 0.1, LARGE: 1.0}), version="b"
     )
     plan = await decide(Given(engines=three, learned=learned))
@@ -322,7 +323,9 @@ async def test_a_broken_index_is_gone_without(decide: Decide) -> None:
 @pytest.mark.parametrize("error", [ScorerLate("late"), ScorerBroken("nan"), ZeroDivisionError()])
 async def test_without_scores_the_nearest_examples_are_sent(decide: Decide, error: Exception) -> None:
     plan = await decide(
-        Given(learned=Learned(scorer=GivenScorer(failure=error)), knobs={"max_examples": 2, "theta": 0.8})
+        Given(
+            learned=LearnedModels(scorer=GivenScorer(failure=error)), knobs={"max_examples": 2, "theta": 0.8}
+        )
     )
     assert (plan.attempts[0].engine, plan.reason) == (SMALL, "familiar")
     assert ids(plan) == [1, 0], "the nearest next to the question"
@@ -333,7 +336,7 @@ async def test_without_scores_the_nearest_examples_are_sent(decide: Decide, erro
 async def test_without_any_scorer_the_nearest_examples_are_sent_and_nothing_is_called_broken(
     decide: Decide,
 ) -> None:
-    plan = await decide(Given(learned=Learned(), knobs={"max_examples": 2}))
+    plan = await decide(Given(learned=LearnedModels(), knobs={"max_examples": 2}))
     assert (ids(plan), plan.bypassed, plan.policy_version) == ([1, 0], (), "none")
 
 
@@ -343,20 +346,20 @@ async def test_scores_of_the_wrong_number_are_gone_without(decide: Decide) -> No
             scores = super().score(request, candidates)
             return replace(scores, gains=scores.gains[:1])
 
-    plan = await decide(Given(learned=Learned(scorer=Short())))
+    plan = await decide(Given(learned=LearnedModels(scorer=Short())))
     assert plan.bypassed == ("score:ValueError",) and plan.attempts[0].engine == SMALL
     assert all(c.gain is None for c in plan.neighbours)
 
 
 async def test_a_broken_bandit_leaves_the_decision_to_the_rule(decide: Decide) -> None:
-    learned = Learned(scorer=GivenScorer(), bandit=GivenBandit({}, failure=BanditBroken("truncated")))
+    learned = LearnedModels(scorer=GivenScorer(), bandit=GivenBandit({}, failure=BanditBroken("truncated")))
     plan = await decide(Given(learned=learned))
     assert (plan.attempts[0].engine, plan.reason) == (SMALL, "familiar")
     assert plan.bypassed == ("bandit:BanditBroken",)
 
 
 async def test_a_bandit_that_fails_in_an_unheard_of_way_leaves_the_reference(decide: Decide) -> None:
-    learned = Learned(scorer=GivenScorer(), bandit=GivenBandit({}))
+    learned = LearnedModels(scorer=GivenScorer(), bandit=GivenBandit({}))
     plan = await decide(Given(learned=learned))
     assert [a.engine for a in plan.attempts] == [LARGE, SMALL]
     assert (plan.reason, plan.bypassed) == ("undecided", ("choose:KeyError",))
@@ -368,7 +371,7 @@ async def test_broken_counts_are_gone_without_the_examples(decide: Decide) -> No
         def ladder(self, engine: str, knobs: CountKnobs) -> Any:
             raise ArithmeticError
 
-    learned = Learned(scorer=GivenScorer(), counts=Odd())
+    learned = LearnedModels(scorer=GivenScorer(), counts=Odd())
     plan = await decide(Given(learned=learned, knobs={"counts": CountKnobs()}))
     assert plan.attempts[0].engine == LARGE and plan.bypassed == ("combine:ArithmeticError",)
 
@@ -384,9 +387,9 @@ async def test_what_takes_too_long_is_not_waited_for(threads: ThreadPoolExecutor
         hang.set()
 
 
-async def test_books_that_cannot_be_read_leave_the_reference(decide: Decide) -> None:
+async def test_models_that_cannot_be_read_leave_the_reference(decide: Decide) -> None:
     class Closed(Given):
-        def of(self, tenant: str) -> Learned:
+        def of(self, tenant: str) -> LearnedModels:
             raise OSError("gone")
 
     plan = await decide(Closed())
@@ -411,7 +414,8 @@ ALWAYS = {"least_probability": 0.3, "label_share": 1.0, "counts": CountKnobs(exp
 )
 async def test_nothing_is_tried_on_a_request_that_must_not_be(decide: Decide, given: Given, ask: Ask) -> None:
     given = replace(
-        given, learned=Learned(scorer=GivenScorer({0: 0.1, 1: 0.3}), counts=ExampleCounts(), version="v")
+        given,
+        learned=LearnedModels(scorer=GivenScorer({0: 0.1, 1: 0.3}), counts=ExampleCounts(), version="v"),
     )
     for seed in range(30):
         plan = await decide(replace(given, seed=seed), ask)
@@ -446,7 +450,7 @@ async def test_tools_and_pictures_go_to_the_reference_as_they_came(
 
 
 async def test_a_client_that_wants_no_examples_gets_none(decide: Decide) -> None:
-    for learned in (Learned(scorer=GivenScorer()), Learned(), with_bandit(0.9, 0.9)):
+    for learned in (LearnedModels(scorer=GivenScorer()), LearnedModels(), with_bandit(0.9, 0.9)):
         plan = await decide(Given(learned=learned, knobs=ALWAYS), asked(max_examples=0))
         assert not any(a.examples or a.messages for a in plan.attempts)
         assert not any(w.action.with_examples for w in plan.choice.weighed)
@@ -454,7 +458,7 @@ async def test_a_client_that_wants_no_examples_gets_none(decide: Decide) -> None
 
 async def test_a_clients_own_limit_holds_while_examples_are_tried_out(decide: Decide) -> None:
     knobs = {"label_share": 0.5, "counts": CountKnobs(explore_share=0.5)}
-    learned = Learned(scorer=GivenScorer(), counts=ExampleCounts())
+    learned = LearnedModels(scorer=GivenScorer(), counts=ExampleCounts())
     for seed in range(40):
         plan = await decide(Given(learned=learned, knobs=knobs, seed=seed), asked(max_examples=1))
         assert all(len(a.examples) <= 1 for a in plan.attempts)
@@ -485,7 +489,7 @@ async def test_an_example_left_out_or_exchanged_is_logged_with_its_probability(d
 
 
 async def test_a_number_of_examples_that_was_tried_is_logged(decide: Decide) -> None:
-    learned = Learned(scorer=GivenScorer(), counts=ExampleCounts())
+    learned = LearnedModels(scorer=GivenScorer(), counts=ExampleCounts())
     plan = await decide(Given(learned=learned, knobs={"counts": CountKnobs(explore_share=1.0)}))
     assert plan.helped.explored == "count" and plan.helped.most in (3, 8)
     assert plan.helped.probability == pytest.approx(0.5)
@@ -495,7 +499,7 @@ async def test_logged_probabilities_are_the_frequencies(decide: Decide) -> None:
     careless = chooser_knobs(least_probability=0.1, gamma_scale=0.05)
     for learned, knobs in (
         (with_bandit(0.7, 0.9), {}),
-        (Learned(scorer=GivenScorer()), {"least_probability": 0.15}),
+        (LearnedModels(scorer=GivenScorer()), {"least_probability": 0.15}),
     ):
         plans = [
             await decide(Given(learned=learned, knobs=knobs, chooser=careless, seed=seed))
@@ -531,8 +535,8 @@ async def test_examples_tried_on_a_request_that_goes_to_the_reference_cost_no_bu
 # ---- the quality floor
 
 
-@pytest.mark.parametrize("learned", [with_bandit(1.0, 1.0), Learned(scorer=GivenScorer())])
-async def test_no_more_than_the_floor_leaves_is_offloaded(decide: Decide, learned: Learned) -> None:
+@pytest.mark.parametrize("learned", [with_bandit(1.0, 1.0), LearnedModels(scorer=GivenScorer())])
+async def test_no_more_than_the_floor_leaves_is_offloaded(decide: Decide, learned: LearnedModels) -> None:
     given = Given(learned=replace(learned, offload_cap=0.2))
     plans = [await decide(replace(given, seed=seed)) for seed in range(400)]
     offloaded = sum(plan.attempts[0].engine != LARGE for plan in plans)

@@ -33,7 +33,7 @@ def filled(folder: Path) -> Path:
             pass
 
     asyncio.run(fill())
-    data = settings(folder / "data", expand=False)
+    data = settings(folder / "data")
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(data))
     return file

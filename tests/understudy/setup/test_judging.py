@@ -10,7 +10,7 @@ import pytest
 from engines.engine import Engine
 from gateway.metrics import Metrics
 from learning.outcomes.judging import Judging
-from store.store import Memory as Store
+from store import Store
 from tests.learning.outcomes.test_judging import Broken
 from understudy.settings.file import parse_config
 from understudy.setup.outcomes import judging
@@ -33,8 +33,8 @@ def made(store: Store, workers: int, **settings: float) -> Judging:
                 "judge": {"kind": "simulated", "role": "judge"},
             },
             "models": {"m": {"engines": ["small", "large"]}},
-            "memory": {"data_dir": str(store.db.path.parent)},
-            "judging": {"engine": "judge", "max_usd_per_day": 8, "advanced": settings},
+            "memory": {"data_dir": str(store.folder)},
+            "judging": {"engine": "judge", **settings},
         }
     )
     assert config.judging is not None

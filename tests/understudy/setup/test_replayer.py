@@ -1,46 +1,38 @@
-"""The gate's limit follows the log of requests, between the floor and the ceiling of the settings."""
+"""The replayer's process runs what the settings ask for: the gate, the schedule, and the warming of prefixes."""
 
 from __future__ import annotations
 
-from datetime import UTC
+from pathlib import Path
+from typing import Any
 
-import pytest
+from structlog.testing import capture_logs
 
-from learning.replay.off_peak_gate import Quiet
-from store.decisions.hourly_load import HOUR_S
-from store.decisions.requests import DecisionLog
-from store.sqlite.database import Database
-from tests.store.conftest import db
-from tests.store.rows import request_record
-from understudy.settings.replay import ReplayAdvanced
-from understudy.setup.replayer import Habits
-
-__all__ = ["db"]
-T = 500_000 * HOUR_S
+from tests.learning.replay.bank import settings
+from understudy.settings.file import parse_config
+from understudy.setup.replayer import replayer
 
 
-@pytest.mark.parametrize(
-    ("settings", "limit"),
-    [
-        (ReplayAdvanced(), 18),
-        (ReplayAdvanced(max_in_flight=7), 7),
-        (ReplayAdvanced(min_in_flight=40), 40),
-    ],
-)
-def test_the_limit_is_learnt_and_bounded(db: Database, settings: ReplayAdvanced, limit: int) -> None:
-    log = DecisionLog(db)
-    # Twelve in flight all day long, for three days; the first hour on record is not whole.
-    for hour in range(72):
-        at_s = T + hour * HOUR_S + 600
-        log.record(request_record(hour, started_at_s=at_s, total_ms=12 * HOUR_S * 1000.0)).result(30)
-    quiet = Quiet(settings.min_in_flight, 0)
-    week = Habits(db, settings, UTC, quiet).learn(T + 72 * HOUR_S + 1)
-    assert week.observed_hours == 71
-    assert week.quiet_in_flight == pytest.approx(12, rel=0.1)
-    assert quiet.limit == limit
+async def running(data: dict[str, Any]) -> list[str]:
+    """The names of what would run."""
+    async with replayer(parse_config(data)) as parts:
+        for part in parts:
+            part.close()
+        return [part.__qualname__ for part in parts]
 
 
-def test_without_a_log_the_floor_holds(db: Database) -> None:
-    quiet = Quiet(0, 0)
-    week = Habits(db, ReplayAdvanced(), UTC, quiet).learn(T)
-    assert (week.observed_hours, quiet.limit) == (0, 2)
+async def test_traffic_is_watched_and_what_is_due_is_taken_up(tmp_path: Path) -> None:
+    data = settings(tmp_path)
+    expected = ["OffPeakGate.watch", "UsualTraffic.keep_learning", "Replayer.run"]
+    assert await running(data) == expected
+    data["replay"] |= {"enabled": True, "kv_plan": {"engines": ["small"]}}
+    data["models"]["m"] |= {"policy": "in_context", "in_context": {"examples": {"order": "stable"}}}
+    assert await running(data) == [*expected, "PrefixWarmer.run"]
+
+
+async def test_without_a_judge_it_says_so_and_goes_on_watching(tmp_path: Path) -> None:
+    data = settings(tmp_path)
+    data["replay"].pop("judge")
+    with capture_logs() as logs:
+        assert await running(data) == ["OffPeakGate.watch", "UsualTraffic.keep_learning"]
+    (told,) = (log for log in logs if log["event"] == "cannot_replay")
+    assert "replay.judge" in told["reason"]
