@@ -11,6 +11,7 @@ import pytest
 from admin.actions import NotDone, OperatorFeedback
 from store import Store
 from tests.admin.site import ENGINES
+from understudy.operator_actions import AdminActions
 from understudy.settings.file import parse_config
 
 
@@ -21,9 +22,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def made(store: Store, **changes: Any) -> AdminHands:
+def made(store: Store, **changes: Any) -> AdminActions:
     memory = {"data_dir": str(store.folder), **changes.pop("memory", {})}
-    return AdminHands(parse_config({**ENGINES, "memory": memory, **changes}), store)
+    return AdminActions(parse_config({**ENGINES, "memory": memory, **changes}), store)
 
 
 def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: Store) -> None:
@@ -32,9 +33,9 @@ def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: St
         feedback={"enabled": False},
         memory={"examples": {"enabled": False}, "request_texts": {"enabled": False}},
         models={"demo": {"engines": ["small", "large"], "policy": "fixed"}},
-    ).hands()
+    ).actions()
     assert bare.give_feedback is None and bare.embed is None and not bare.texts_kept
-    full = made(store).hands()
+    full = made(store).actions()
     assert (
         full.give_feedback is not None and full.ask is not None and full.embed is not None and full.texts_kept
     )
@@ -42,7 +43,7 @@ def test_without_feedback_examples_or_texts_nothing_of_them_is_offered(store: St
 
 async def test_feedback_on_what_is_not_there_is_not_done_and_says_so(store: Store) -> None:
     hands = made(store)
-    say = hands.hands().give_feedback
+    say = hands.actions().give_feedback
     assert say is not None
     with pytest.raises(NotDone, match="No answer"):
         await say(OperatorFeedback("a1", "req-404", "ann", thumb="up", comment="axolotl"))

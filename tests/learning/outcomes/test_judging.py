@@ -41,6 +41,7 @@ from store.records import Example, OutcomeRecord
 from store.sqlite.database import Database
 from tests.finished import finished as a_finished
 from tests.finished import whole
+from tests.knobs import guard_of, judging_limits
 
 ENGINES = ("small", "large")
 ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1, max_usd_per_day=100.0)

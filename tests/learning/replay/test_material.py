@@ -14,6 +14,7 @@ from simulation.engine import SimulatedEngine
 from store import Store
 from store.admission import Admission
 from store.examples.twins import TwinRule
+from tests.knobs import admission_settings
 from tests.learning.replay.replaying import lead
 from tests.store.rows import new_example
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engines.engine import EngineInfo, EngineLoad, Price
 from router.choosing.load import bias, engine_state, pressure
+from tests.knobs import load_knobs
 
 KNOBS = load_knobs(strength=0.6)
 USED = st.floats(0, 3)
