@@ -27,8 +27,8 @@ from admin.pages import PAGES
 from admin.sources import Sources
 from benchmarks.admin_pages.content import Writing, content_paths, fill_content
 from benchmarks.options import options, write
+from store import Store
 from store.records import NewExample, OutcomeRecord, RequestRecord
-from store.store import Memory
 from understudy.processes.run import bind
 from understudy.settings.file import parse_config
 from understudy.setup.admin import admin
@@ -53,7 +53,7 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: int = 7) -> None:
+def fill(store: Store, requests: int, examples: int, tenants: int = 20, seed: int = 7) -> None:
     """A week of requests of several tenants: hits, offloaded and reference answers, failures, judgements, examples."""
     rng, now_s = np.random.default_rng(seed), time.time()
     keys = [store.keys.create(f"tenant {n}", "bench")[0] for n in range(tenants)]
@@ -89,7 +89,7 @@ def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: i
             key_id=key.id,
             reference_cost_usd=float(rng.random() * 0.02),
         )
-        writing.add(store.decisions.record(request))
+        writing.add(store.decisions.requests.record(request))
         if i % 20 == 0 and small:
             judged = OutcomeRecord(
                 *(request.id, key.tenant, request.started_at_s, "judge", "k", "small", (), True),
@@ -108,7 +108,7 @@ def fill(store: Memory, requests: int, examples: int, tenants: int = 20, seed: i
 
 def paths(sources: Sources) -> list[str]:
     """Every page, those of one thing too, and the longest periods."""
-    newest = sources.store.decisions.recent(1)[0]
+    newest = sources.store.decisions.requests.recent(1)[0]
     found = [page.path for page in PAGES if "{" not in page.path]
     found += ["/overview?span=day", "/overview?span=week", "/engines?span=week", "/tenants?span=month"]
     found += [f"/requests/{newest.id}", "/requests?engine=small"]
@@ -131,7 +131,7 @@ async def measured(folder: Path, requests: int, examples: int) -> dict[str, Any]
             while await asyncio.to_thread(sources.rollups.catch_up):
                 pass
             added_up_s = time.monotonic() - began
-            sources.users.put("bench", "operator", "no hash")
+            sources.store.operators.put("bench", "operator", "no hash")
             cookie = {f"understudy_admin_{port}": sources.sessions.open("bench")}
             runner = web.AppRunner(app.app, access_log=None)
             await runner.setup()

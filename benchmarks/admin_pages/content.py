@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import numpy as np
 
+from store import Store
 from store.decisions.texts import RequestTexts
 from store.records import ChoiceRecord, NewExample, OutcomeRecord, RequestRecord
-from store.store import Memory
 
 _WORDS = (
     *("list", "hidden", "files", "directory", "lake", "opera", "bees", "honey", "tower", "python"),
@@ -41,7 +41,7 @@ class Writing:
         self._waiting.clear()
 
 
-def fill_content(store: Memory, *, decisions: int, examples: int, seed: int = 7) -> None:
+def fill_content(store: Store, *, decisions: int, examples: int, seed: int = 7) -> None:
     """A text for every request that is there, and for the busiest tenant examples with vectors and weighed decisions."""
     rng = np.random.default_rng(seed)
     writing = Writing()
@@ -49,14 +49,14 @@ def fill_content(store: Memory, *, decisions: int, examples: int, seed: int = 7)
     def words(count: int) -> str:
         return " ".join(_WORDS[n] for n in rng.integers(len(_WORDS), size=count))
 
-    latest = store.decisions.recent(10**7)
+    latest = store.decisions.requests.recent(10**7)
     for record in latest:
         question = f"{words(9)}, {record.id[-6:]}?"
         texts = RequestTexts(
             *(record.tenant, record.id, "", record.started_at_s, question, words(20)),
             messages=({"role": "user", "text": question},),
         )
-        writing.add(store.texts.keep(texts))
+        writing.add(store.decisions.texts.keep(texts))
     tenant = latest[0].tenant
     vectors = rng.normal(size=(examples, _DIMENSIONS)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -68,7 +68,7 @@ def fill_content(store: Memory, *, decisions: int, examples: int, seed: int = 7)
         writing.add(store.examples.add(example))
     own = [record for record in latest if record.tenant == tenant and record.outcome == "answered"]
     for record in own[:decisions]:
-        writing.add(store.choices.record(_choice(record, rng)))
+        writing.add(store.decisions.choices.record(_choice(record, rng)))
         if rng.random() < 0.3:
             judged = OutcomeRecord(
                 *(record.id, tenant, record.started_at_s, "judge", "content", record.engine, (), True),
@@ -137,14 +137,14 @@ def _choice(record: RequestRecord, rng: np.random.Generator) -> ChoiceRecord:
     )
 
 
-def content_paths(store: Memory) -> list[str]:
+def content_paths(store: Store) -> list[str]:
     """Pages that search: by words that many texts have, by one that a single text has, and for what no request is like."""
-    tenant = store.decisions.recent(1)[0].tenant
+    tenant = store.decisions.requests.recent(1)[0].tenant
     own = store.examples.page(tenant, limit=1)
     of_one = [f"/examples/{own[0].id}"] if own else []
     return [
         "/requests?q=hidden+files",
-        "/requests?q=" + store.decisions.recent(1)[0].id[-6:],
+        "/requests?q=" + store.decisions.requests.recent(1)[0].id[-6:],
         "/requests?way=failed",
         "/requests?engine=nobody",
         f"/requests?tenant={quote(tenant)}&status=5",

@@ -81,7 +81,6 @@ def measure(source: str, folder: Path, runs: int, texts: int) -> dict[str, Any]:
             "version": model.version,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
             "onnxruntime": onnxruntime.__version__,
-            "provider": sessions["int8"].provider,
             "build_s": build_s,
             "ready_s": ready_s,
             "resident_mib": resident_mib,
@@ -166,9 +165,7 @@ def size_mib(path: Path) -> float:
 
 
 def show(figures: dict[str, Any]) -> None:
-    print(
-        f"{figures['version']}   onnxruntime {figures['onnxruntime']}, {figures['provider']}, {figures['machine']}\n"
-    )
+    print(f"{figures['version']}   onnxruntime {figures['onnxruntime']}, {figures['machine']}\n")
     print(
         f"build {figures['build_s']:.1f} s once; ready {figures['ready_s']:.2f} s; "
         f"resident {figures['resident_mib']:.0f} MiB"

@@ -54,7 +54,8 @@ def compare_solvers(tokens: Sequence[int], seed: int) -> list[dict[str, Any]]:
     found = []
     for share in (0.005, 0.02, 0.1, 0.3):
         capacity = int(share * sum(weights))
-        row: dict[str, Any] = {"memory": share, "blocks": capacity}
+        bound = _upper_bound(values, weights, capacity)
+        row: dict[str, Any] = {"memory": share, "blocks": capacity, "bound": bound}
         solvers: dict[str, Callable[[], list[int]]] = {
             "exact": lambda: kept_in_cache(
                 tokens,
@@ -84,6 +85,18 @@ def _by_use(uses: Any, weights: Sequence[int], capacity: int) -> list[int]:
             chosen.append(int(i))
             capacity -= weights[i]
     return chosen
+
+
+def _upper_bound(values: Sequence[float], weights: Sequence[int], capacity: int) -> float:
+    """What no choice can exceed: the value when the last example may be cut (Dantzig's bound)."""
+    total = 0.0
+    worthwhile = [i for i, value in enumerate(values) if value > 0 and weights[i] <= capacity]
+    for i in sorted(worthwhile, key=lambda i: -values[i] / weights[i]):
+        if weights[i] > capacity:
+            return total + values[i] * capacity / weights[i]
+        total += values[i]
+        capacity -= weights[i]
+    return total
 
 
 class PrefixCache:

@@ -7,7 +7,7 @@ import benchmarks.kv_plan.__main__ as benchmark
 
 def test_exact_is_never_beaten_and_the_bound_never_reached_over() -> None:
     for row in benchmark.compare_solvers([20 + n % 97 for n in range(300)], seed=2):
-        assert row["greedy"] <= row["exact"] + 1e-9 and row["most used"] <= row["exact"] + 1e-9
+        assert 0 < row["most used"] <= row["exact"] + 1e-9
         assert row["exact"] <= row["bound"] + 1e-9
 
 

@@ -22,13 +22,10 @@ import yaml
 from admin.passwords import hashed
 from simulation.stream import Stream
 from simulation.world import World
+from store import Store
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.learned.artifacts import Artifacts
-from store.people.operators import AdminUsers
-from store.people.secret import load_or_create_secret
-from store.people.sessions import AdminSessions
-from store.sqlite.database import Database
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
@@ -115,7 +112,7 @@ class Stage:
     gateway: Gateway
     admin_url: str
     data: Path
-    db: Database
+    store: Store
 
     def ask(self, question: str | list[dict[str, str]], model: str = "demo", **fields: Any) -> dict[str, Any]:
         """One chat completion, and its headers under "headers"."""
@@ -150,9 +147,9 @@ class Stage:
     def cookie(self, role: str) -> dict[str, Any]:
         """The cookie of somebody signed in with a role, as a browser keeps it."""
         name = f"a-{role}"
-        if AdminUsers(self.db).get(name) is None:
-            AdminUsers(self.db).put(name, role, "no hash")
-        token = AdminSessions(self.db, load_or_create_secret(self.data)).open(name)
+        if self.store.operators.get(name) is None:
+            self.store.operators.put(name, role, "no hash")
+        token = self.store.sessions().open(name)
         port = self.admin_url.rpartition(":")[2]
         return {"name": f"understudy_admin_{port}", "value": token, "url": self.admin_url}
 
@@ -171,17 +168,17 @@ def stage(folder: Path, requests: int = 40) -> Iterator[Stage]:
                 r'"url":"([^"]+)"', gateway.wait_for_log("admin_listening").split("admin_listening")[1]
             )
             assert found
-            db = Database.open(folder / "data" / "understudy.db")
+            store = Store.open(folder / "data")
             try:
-                AdminUsers(db).put("ann", "operator", hashed(PASSWORD))
-                made = Stage(gateway, found[1], folder / "data", db)
+                store.operators.put("ann", "operator", hashed(PASSWORD))
+                made = Stage(gateway, found[1], folder / "data", store)
                 made.settle()
                 play(made, requests)
-                replayed(ReplayJobs(db))
-                learnt(Artifacts(db, folder / "data" / "artifacts"))
+                replayed(store.jobs.replay)
+                learnt(store.artifacts)
                 yield made
             finally:
-                db.close()
+                store.close()
     finally:
         server.shutdown()
         server.server_close()

@@ -26,9 +26,9 @@ from learning.replay.off_peak import (
     poisson_quantile,
     usual_week,
 )
-from store.decisions.hourly_load import HOUR_S
+from store import Store
+from store.decisions.requests import HOUR_S
 from store.jobs.live_load import LiveLoad, live_load
-from store.store import Memory as Store
 from tests.store.rows import request_record
 from understudy.processes import load_report
 from understudy.processes.load_report import LoadReporter
@@ -246,7 +246,7 @@ def test_the_limit_is_learnt_from_the_log_and_bounded(
     for hour in range(72):
         at_s = T + hour * HOUR_S + 600
         record = request_record(hour, started_at_s=at_s, total_ms=12 * HOUR_S * 1000.0)
-        store.decisions.record(record).result(30)
+        store.decisions.requests.record(record).result(30)
     quiet = Quiet(2, 0)
     week = UsualTraffic(store, quiet, UTC, **bounds).learn(T + 72 * HOUR_S + 1)
     assert week.observed_hours == 71

@@ -22,8 +22,6 @@ from learning.replay.plan import (
     plan,
 )
 from router.embedding.embedder import Embedder
-from store.examples.gains import vectors_of
-from store.examples.vectors import from_blob
 from store.jobs.replay_records import NewStep, ReplayBudget, ReplayStep
 from tests.flow.line import MODELS
 from tests.learning.replay.bank import TENANT, WORLD, bank_of, facts, kin, pair, right, wrong
@@ -117,9 +115,7 @@ async def test_companions_gain_is_the_mean_of_related_neighbours(tmp_path: Path)
         indexes = made.store.indexes
         assert indexes is not None
         one = found[examples[0].id]
-        vector = from_blob(
-            vectors_of(made.store.db, TENANT, [one.example_id], indexes.version)[one.example_id]
-        )
+        vector = made.store.examples.vectors_of(TENANT, [one.example_id], indexes.version)[one.example_id]
         near = [(id, s) for id, s in indexes.nearest(TENANT, vector, 5) if id != one.example_id]
         related = [(s, found[id].gain) for id, s in near if s >= DRIFTED_BELOW]
         assert one.companion_gain == pytest.approx(companion_gain(related))

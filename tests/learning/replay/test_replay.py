@@ -9,7 +9,6 @@ import pytest
 from learning.outcomes.verdicts import Judge
 from learning.replay import expand
 from learning.replay.run import take_back_example, take_back_run
-from store.examples.versions import ExampleVersions
 from store.jobs.replay_jobs import AnotherReplayRuns, NotThatRun
 from store.jobs.replay_records import ReplayBudget
 from store.records import Example
@@ -25,6 +24,7 @@ from tests.learning.replay.bank import (
     settings,
     wrong,
 )
+from tests.store.behind import database
 from understudy.setup.replay import CannotReplay, opened
 
 LOTS = ReplayBudget(usd=10.0)
@@ -65,7 +65,7 @@ async def test_wrong_answers_are_mended_and_right_ones_stay(tmp_path: Path) -> N
         assert [e.answer for e in after[4:]] == [e.answer for e in examples[4:]]
         assert [e.source_engine for e in after[:4]] == ["large"] * 4
         assert {s.result for s in made.jobs.steps(run.id)} <= {"replaced", "kept", "agreed"}
-        (old,) = ExampleVersions(made.store.db).of(TENANT, examples[0].id)
+        (old,) = made.store.examples.versions.of(TENANT, examples[0].id)
         assert old.answer == examples[0].answer
         assert [line.example_id for line in await made.plan(LOTS)] == [], "none is replayed again at once"
         assert now(made.store, examples)[0].gain == 0, "what had gathered was the old answer's"
@@ -137,7 +137,7 @@ async def test_what_people_gave_or_pinned_and_what_cannot_be_asked_again_is_left
         bank = made.store.examples
         bank.update(TENANT, examples[0].id, kind="demonstration").result()
         bank.update(TENANT, examples[1].id, pinned=True).result()
-        made.store.db.write(
+        database(made.store).write(
             lambda c: c.execute(
                 "UPDATE examples SET scope = 'of unknown words' WHERE id = ?", (examples[2].id,)
             )
@@ -159,7 +159,7 @@ async def test_thin_neighbourhoods_get_companions_that_fit_and_go_with_what_they
         store = made.store
         # Its neighbours have much to gain, itself nothing: a companion promises more than it does.
         store.examples.ledger.note_gain([e.id for e in examples[1:]], 5.0)
-        store.db.write(
+        database(store).write(
             lambda c: c.execute("UPDATE example_accounts SET gain = 0 WHERE id = ?", (examples[0].id,))
         ).result()
         store.examples.flush_uses().result()  # type: ignore[union-attr]
@@ -168,12 +168,12 @@ async def test_thin_neighbourhoods_get_companions_that_fit_and_go_with_what_they
         assert first.kind == "expand"
         assert first.companion_gain > first.gain == 0
         run = await made.run(LOTS)
-        written = ExampleVersions(store.db).written_by(run.id)
+        written = store.examples.versions.written_by(run.id)
         assert written
         new = store.examples.by_ids(TENANT, written)
         assert all(quality(e) == 1.0 for e in new)
         assert {e.source_engine for e in new} == {"large"}
-        parents = [ExampleVersions(store.db).parent_of(TENANT, e.id) for e in new]
+        parents = [store.examples.versions.parent_of(TENANT, e.id) for e in new]
         assert set(parents) <= {e.id for e in examples}
         by_id = {e.id: e for e in examples}
         for child, parent in zip(new, parents, strict=True):
@@ -185,7 +185,7 @@ async def test_thin_neighbourhoods_get_companions_that_fit_and_go_with_what_they
         assert store.examples.by_ids(TENANT, mine) == []
         done = await take_back_run(store, run.id)
         assert done.removed == len(new) - len(mine)
-        assert ExampleVersions(store.db).written_by(run.id) == []
+        assert store.examples.versions.written_by(run.id) == []
 
 
 async def test_no_tenant_s_text_is_ever_used_for_another(tmp_path: Path) -> None:
@@ -200,7 +200,9 @@ async def test_no_tenant_s_text_is_ever_used_for_another(tmp_path: Path) -> None
         assert {line.tenant for line in lines} == {TENANT}
         run = await made.run(LOTS, TENANT)
         assert {s.plan.tenant for s in made.jobs.steps(run.id)} == {TENANT}
-        assert store.db.read().execute("SELECT DISTINCT tenant FROM replay_asks").fetchall() == [(TENANT,)]
+        assert database(store).read().execute("SELECT DISTINCT tenant FROM replay_asks").fetchall() == [
+            (TENANT,)
+        ]
         assert [e.answer for e in store.examples.by_ids(OTHER, [e.id for e in examples[2:]])] == theirs
         assert store.examples.totals(OTHER).examples == 2
         assert all(quality(e) == 1.0 for e in now(store, examples[:2]))

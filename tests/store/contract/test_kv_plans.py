@@ -10,7 +10,7 @@ from tests.store.rows import new_example
 
 
 def planned(id: int, tenant: str = "a1") -> KvPlanExample:
-    return KvPlanExample(id, tenant, 40, 2.5, 12.0)
+    return KvPlanExample(id, tenant, 40, 2.5)
 
 
 def test_a_plan_replaces_the_last_one_and_keeps_its_order(store: Store) -> None:

@@ -169,7 +169,7 @@ def test_an_example_of_one_store_is_found_by_another(open_store: Opening) -> Non
 def test_what_one_store_changes_another_hears_of(open_store: Opening) -> None:
     ours, theirs = open_store(), open_store()
     example = ours.examples.add(new_example(1)).result(30)
-    plan = KvPlanExample(example.id, "a1", 10, 1.0, 2.0)
+    plan = KvPlanExample(example.id, "a1", 10, 1.0)
     news: list[tuple[Callable[[], bool], Callable[[], object]]] = [
         (theirs.dials.changed, lambda: ours.dials.turn(TurnedDials("m", 1.0, "ann", m=3)).result(30)),
         (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from store.jobs.kv_plans import KvPlanExample, KvPlans
-from store.store import Memory as Store
+from store import Store
+from store.jobs.kv_plans import KvPlanExample
 from tests.store.rows import new_example
 from understudy.commands.kv_plan import kv_plan
 
@@ -26,7 +26,7 @@ def test_a_plan_is_shown_in_words_and_for_machines(tmp_path: Path) -> None:
     store.close()
     assert "no plan was made yet" in told(tmp_path)
     store = Store.open(tmp_path)
-    plans = KvPlans(store.db)
+    plans = store.jobs.kv_plans
     plans.put("small", [KvPlanExample(id, "a1", 40, 2.0)], {"of": 4}, time.time()).result(30)
     plans.note_warmed("small", tokens=50, cached_tokens=32, usd=0.25).result(30)
     store.close()

@@ -17,9 +17,10 @@ from engines.openai_http import OpenAIHTTP
 from learning.bank.warm.prefixes import KvMetrics, PrefixWarmer, most_used
 from learning.replay.asking import always
 from router.digest import NO_INSTRUCTIONS, scope_of
+from store import Store
 from store.jobs.kv_plans import KvPlans
-from store.store import Memory as Store
 from tests.flow.line import Asked, Upstream, completion, upstream
+from tests.store.behind import database
 from tests.store.rows import new_example, request_record
 
 NOW = 1_700_000_000.0
@@ -67,7 +68,7 @@ class Scene:
 
     @property
     def plans(self) -> KvPlans:
-        return KvPlans(self.store.db)
+        return self.store.jobs.kv_plans
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
         sent = (ids[number % 3], ids[0]) if number < 9 else (ids[3],)
         tenant = "a1" if number < 9 else "b2"
         record = request_record(number, tenant=tenant, started_at_s=NOW - 60, example_ids=sent)
-        store.decisions.record(record).result(30)
+        store.decisions.requests.record(record).result(30)
     engine = OpenAIHTTP(EngineInfo("small", "tiny", Price(1.0, 2.0)), server.url)
     registry = CollectorRegistry()
     warmer = PrefixWarmer(store, {"small": engine}, always, KvMetrics(registry), clock=lambda: NOW)
@@ -106,7 +107,7 @@ async def test_the_most_used_stands_first_and_is_warmed_last(scene: Scene, serve
     assert row.warmed_usd == pytest.approx(2 * (40 * 1.0 + 2.0) / 1e6)
     cost = scene.registry.get_sample_value("understudy_kv_warm_cost_usd_total", {"engine": "small"})
     assert cost == pytest.approx(row.warmed_usd)
-    lines = scene.store.replay.spend()
+    lines = scene.store.jobs.replay.spend()
     assert [(line.purpose, line.asks) for line in lines] == [("warm", 2)]
     assert lines[0].spent.usd == pytest.approx(row.warmed_usd)
 
@@ -160,6 +161,8 @@ async def test_an_engine_that_fails_leaves_the_plan(scene: Scene, server: Upstre
 async def test_what_was_asked_under_unknown_instructions_is_planned_and_not_warmed(
     scene: Scene, server: Upstream
 ) -> None:
-    scene.store.db.write(lambda c: c.execute("UPDATE examples SET scope = 'of unknown words'")).result(30)
+    database(scene.store).write(lambda c: c.execute("UPDATE examples SET scope = 'of unknown words'")).result(
+        30
+    )
     assert len(await scene.warmer.step("small")) == 2
     assert not server.asked
