@@ -29,7 +29,7 @@ from router.choosing.chooser import Chooser, Situation
 from router.choosing.exploration_budget import ExplorationBudget
 from router.choosing.features import Examples, Request, spread
 from router.choosing.load import EngineState
-from router.choosing.rule_choice import following
+from router.choosing.rule_choice import choice_by_rule
 from router.plan import Action, Candidate, Choice
 from router.prompt import example_tokens
 
@@ -239,7 +239,7 @@ class Gateway:
         familiar = sum(c.similarity >= THETA for c in seen.near) >= M
         # Without examples there is nothing that the rule could send along: only what is drawn against it is offloaded.
         to_small = familiar and bool(chosen)
-        return following(
+        return choice_by_rule(
             choice,
             Action(SMALL.name, True) if to_small else Action(LARGE.name, False),
             reference=LARGE.name,

@@ -15,7 +15,7 @@ from benchmarks.echolm.engines import Engine, Model
 from benchmarks.echolm.examples import Bank
 from benchmarks.echolm.routers import Decision, Router, small_fits
 from benchmarks.echolm.world import Query, cut, points
-from router.choosing.engine_state import engine_state
+from router.choosing.load import engine_state
 
 JUDGED = 0.25
 """Share of requests whose two answers are compared in the background; the other engine's work for it is not simulated."""
