@@ -51,7 +51,7 @@ def test_the_command_draws_every_tenants_map(tmp_path: Path) -> None:
     store.close()
     done = CliRunner().invoke(draw_map, ["--data", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    assert done.output.splitlines() == ["a1: 12 examples on the map", "b2: 12 examples on the map"]
+    assert done.stdout.splitlines() == ["a1: 12 examples on the map", "b2: 12 examples on the map"]
 
 
 def test_what_goes_wrong_while_drawing_is_told_and_ends_nothing(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.journey import Journey
+from router.finished import Finished
 from understudy.parts import Parts
 
-JOURNEY = cast(Journey, object())
+FINISHED = cast(Finished, object())
 
 
 def noted(notes: list[Any], what: str) -> Any:
@@ -34,10 +34,10 @@ async def test_parts_start_in_order_and_stop_last_first() -> None:
 async def test_the_last_part_is_told_first() -> None:
     notes: list[Any] = []
     parts = Parts()
-    parts.add("recorder", ended=noted(notes, "recorder"))
+    parts.add("recorder", finished=noted(notes, "recorder"))
     parts.add("silent")
-    parts.add("judging", ended=noted(notes, "judging"))
-    parts.ended(JOURNEY)
+    parts.add("judging", finished=noted(notes, "judging"))
+    parts.finished(FINISHED)
     assert notes == ["judging", "recorder"]
 
 

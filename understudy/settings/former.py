@@ -193,7 +193,9 @@ FORMER: dict[str, Moved | Fixed | Removed] = {
     "replay.kv_plan.engines.*.block_tokens": Removed(_BY_USE),
     "replay.kv_plan.engines.*.load_ms_per_ktok": Removed(_BY_USE),
     "replay.kv_plan.engines.*.load_ms": Removed(_BY_USE),
-    "replay.kv_plan.engines": Moved("replay.advanced.kv_plan.engines"),
+    "replay.kv_plan.engines": Removed(
+        "which engines keep prefixes warm is now a list of names in replay.advanced.kv_plan.engines"
+    ),
     "replay.kv_plan.every_s": Moved("replay.advanced.kv_plan.every_s"),
     "replay.kv_plan.warm": Moved("replay.advanced.kv_plan.warm"),
     "admin.idle_min": Moved("admin.advanced.idle_min"),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from understudy.processes.load_report import LoadReporter
 
 from gateway.journey import Journey
 from learning.replay import off_peak
@@ -31,7 +32,6 @@ from store.decisions.requests import HOUR_S
 from store.jobs.live_load import LiveLoad, live_load
 from tests.store.rows import request_record
 from understudy.processes import load_report
-from understudy.processes.load_report import LoadReporter
 
 JOURNEY = Journey("id", 0.0, 0.0, "POST", "/v1/chat/completions")
 MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp()) // 3600

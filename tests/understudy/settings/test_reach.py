@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from admin.actions import NotDone
 from store import Store
 from understudy.__main__ import main
-from understudy.operator_actions import OperatorActions
+from understudy.operator_actions import AdminActions
 from understudy.settings.file import ConfigError, parse_config
 from understudy.settings.reach import out_of_reach
 
@@ -44,15 +44,15 @@ def configured(asked: list[str], replay: dict[str, Any], folder: str = "data", *
             "judging.engine",
             configured(["far"], {"enabled": True}, judging={"engine": "here", "share_offloaded": 0.1}),
         ),
-        ("replay.engine", configured(["far"], JUDGED | {"engine": "here"})),
-        ("replay.generator", configured(["far"], JUDGED | {"generator": "here"})),
+        ("replay.advanced.engine", configured(["far"], JUDGED | {"advanced": {"engine": "here"}})),
+        ("replay.advanced.generator", configured(["far"], JUDGED | {"advanced": {"generator": "here"}})),
         ("models.guide.engines", configured(["far", "here"], JUDGED)),
-        ("models.guide.engines", configured(["here", "far"], JUDGED | {"expand": True})),
+        ("models.guide.engines", configured(["here", "far"], JUDGED | {"advanced": {"expand": True}})),
         (
             "replay.advanced.kv_plan.engines",
             configured(
                 ["far"],
-                JUDGED | {"kv_plan": {"engines": ["here"]}},
+                JUDGED | {"advanced": {"kv_plan": {"engines": ["here"]}}},
                 engines={"here": LOCAL | PRICED, "far": FAR | PRICED},
                 models={"guide": IN_ORDER},
             ),
@@ -71,7 +71,7 @@ def test_replay_by_itself_with_an_engine_it_cannot_ask_is_refused_by_key_and_val
 
 def test_what_replay_does_not_ask_may_live_in_the_worker() -> None:
     small = configured(["here", "far"], JUDGED)
-    elsewhere = configured(["far", "here"], JUDGED | {"engine": "far"})
+    elsewhere = configured(["far", "here"], JUDGED | {"advanced": {"engine": "far"}})
     off = configured(["here"], {})
     for data in (small, elsewhere, off):
         parse_config(data)
@@ -93,7 +93,7 @@ def test_commands_that_would_ask_it_say_so_and_begin_nothing(tmp_path: Path) -> 
 async def test_the_admin_pages_say_so_too(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     try:
-        ask = OperatorActions(parse_config(configured(["here"], {}, str(tmp_path))), store).actions().ask
+        ask = AdminActions(parse_config(configured(["here"], {}, str(tmp_path))), store).actions().ask
         assert ask is not None
         with pytest.raises(NotDone, match="only the serving worker can ask"):
             await ask("here", [{"role": "user", "content": "Q?"}])

@@ -35,11 +35,14 @@ def configured(replay: dict[str, Any], **more: Any) -> dict[str, Any]:
         (configured({"time_zone": "Europe"}), ["no time zone"]),
         (configured({"advanced": {"samples": 0}}), ["replay.advanced.samples is 0"]),
         (configured({"judge": "nobody"}), ["replay.judge", "'nobody'", "large, small"]),
-        (configured({"kv_plan": {"engines": ["none"]}}), ["replay.kv_plan.engines", "'none'"]),
+        (
+            configured({"advanced": {"kv_plan": {"engines": ["none"]}}}),
+            ["replay.advanced.kv_plan.engines", "'none'"],
+        ),
         (configured({"enabled": True}), ["replay.judge", "judging"]),
         (
-            configured({"kv_plan": {"engines": ["small"]}}),
-            ["replay.kv_plan.engines", "small", "order stable"],
+            configured({"advanced": {"kv_plan": {"engines": ["small"]}}}),
+            ["replay.advanced.kv_plan.engines", "small", "order stable"],
         ),
         (configured({"enabled": True, "judge": "large"}, memory=None), ["set `memory`"]),
         (configured({"enabled": True, "judge": "large"}, memory={}), ["data_dir", "name a folder"]),
@@ -59,11 +62,11 @@ def test_a_plan_that_nobody_would_make_is_told() -> None:
         "policy": "in_context",
         "advanced": {"example_order": "stable"},
     }
-    data = configured({"kv_plan": {"engines": ["small"]}}, models={"m": model})
+    data = configured({"advanced": {"kv_plan": {"engines": ["small"]}}}, models={"m": model})
     with pytest.raises(ConfigError, match="nobody would make the plan"):
         parse_config(data)
     data["replay"] |= {"enabled": True, "judge": "large"}
-    assert parse_config(data).replay.kv_plan.engines == ("small",)
+    assert parse_config(data).replay.advanced.kv_plan.engines == ("small",)
 
 
 def test_replay_is_off_unless_it_is_asked_for() -> None:

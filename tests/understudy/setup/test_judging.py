@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def made(store: Store, workers: int, **settings: float) -> Judging:
+def made(store: Store, workers: int, **advanced: float) -> Judging:
     config = parse_config(
         {
             "listen": {"workers": workers},
@@ -34,7 +34,7 @@ def made(store: Store, workers: int, **settings: float) -> Judging:
             },
             "models": {"m": {"engines": ["small", "large"]}},
             "memory": {"data_dir": str(store.folder)},
-            "judging": {"engine": "judge", **settings},
+            "judging": {"engine": "judge", "advanced": advanced},
         }
     )
     assert config.judging is not None

@@ -24,8 +24,9 @@ async def test_traffic_is_watched_and_what_is_due_is_taken_up(tmp_path: Path) ->
     data = settings(tmp_path)
     expected = ["OffPeakGate.watch", "UsualTraffic.keep_learning", "Replayer.run"]
     assert await running(data) == expected
-    data["replay"] |= {"enabled": True, "kv_plan": {"engines": ["small"]}}
-    data["models"]["m"] |= {"policy": "in_context", "in_context": {"examples": {"order": "stable"}}}
+    data["replay"]["enabled"] = True
+    data["replay"].setdefault("advanced", {})["kv_plan"] = {"engines": ["small"]}
+    data["models"]["m"] |= {"policy": "in_context", "advanced": {"example_order": "stable"}}
     assert await running(data) == [*expected, "PrefixWarmer.run"]
 
 
