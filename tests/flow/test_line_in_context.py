@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from learning.training.published import LearnedFollower
 
+from learning.training.artifact_follower import ArtifactFollower
 from router.choosing import features
 from router.choosing.bandit import Lesson, Option, Scene
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
@@ -47,7 +47,7 @@ class Stage:
 
     async def ready(self, tenant: str = "default") -> None:
         """Until the worker decides this tenant's requests with what is published."""
-        (follower,) = self.gate.gateway.parts.owned(LearnedFollower)
+        (follower,) = self.gate.gateway.parts.owned(ArtifactFollower)
         assert await asyncio.to_thread(follower.ready, tenant, "gpt-4o")
 
     async def publish(self, kind: str, data: bytes, tenant: str = "default") -> None:

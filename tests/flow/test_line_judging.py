@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from learning.training.published import LearnedFollower
 
 from learning.outcomes.judging import Judging
+from learning.training.artifact_follower import ArtifactFollower
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
 from simulation.stream import Stream
 from simulation.world import World
@@ -180,7 +180,7 @@ class Promise:
             await judging_of(self.gate).join()
         await self.gate.settled()
         await asyncio.to_thread(self.parts.floors)
-        (follower,) = self.gate.gateway.parts.owned(LearnedFollower)
+        (follower,) = self.gate.gateway.parts.owned(ArtifactFollower)
         async with asyncio.timeout(PATIENCE_S):
             while follower.of("default", "gpt-4o").offload_cap != self.row().cap:
                 await asyncio.sleep(0.02)
@@ -212,7 +212,7 @@ async def promised(data: Path, max_loss: float) -> AsyncIterator[Promise]:
             untaught = VowpalBandit(BanditSettings()).save()
             publish = store_of(gate).artifacts.publish
             await asyncio.to_thread(publish, "bandit", "default", "gpt-4o", untaught, metrics={})
-            (follower,) = gate.gateway.parts.owned(LearnedFollower)
+            (follower,) = gate.gateway.parts.owned(ArtifactFollower)
             assert await asyncio.to_thread(follower.ready, "default", "gpt-4o")
             with learning(parse_config(config), lambda: False) as parts:
                 made = Promise(gate, parts)

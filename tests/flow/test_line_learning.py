@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from learning.training.published import LearnedFollower
 
+from learning.training.artifact_follower import ArtifactFollower
 from learning.training.learner import Learner
 from store.records import ArtifactRecord
 from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
@@ -96,7 +96,7 @@ class Loop:
 
     async def ready(self) -> None:
         """Until the worker decides with what is published."""
-        (follower,) = self.gate.gateway.parts.owned(LearnedFollower)
+        (follower,) = self.gate.gateway.parts.owned(ArtifactFollower)
         assert await asyncio.to_thread(follower.ready, "default", "gpt-4o")
 
     async def _post(self, path: str, body: Any, headers: dict[str, str]) -> Got:
