@@ -48,6 +48,7 @@ TESTED_BY = {
     "learning/bank/example_store.py": "flow/test_line_demonstrations.py",
     "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
     "store/admission/cutting.py": "store/admission/test_chain.py",
+    "store/admission/pair.py": "store/admission/test_chain.py",
     # Through the facade, as every database must pass it.
     "store/examples/contributors.py": "store/contract/test_contributors.py",
     "store/examples/places.py": "store/contract/test_places.py",
