@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import importlib.metadata
 import re
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -46,6 +48,7 @@ TESTED_BY = {
     "learning/bank/example_store.py": "flow/test_line_demonstrations.py",
     "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
     "store/admission/cutting.py": "store/admission/test_chain.py",
+    "store/admission/pair.py": "store/admission/test_chain.py",
     # Through the facade, as every database must pass it.
     "store/examples/contributors.py": "store/contract/test_contributors.py",
     "store/examples/places.py": "store/contract/test_places.py",
@@ -76,6 +79,23 @@ def test_no_installed_distribution_ships_one_of_our_package_names() -> None:
 def test_every_tool_looks_at_every_package() -> None:
     """The wheel's list in pyproject.toml is the one that counts."""
     assert set(PROJECT["mypy"]["packages"]) == set(PROJECT["importlinter"]["root_packages"]) == set(ROOMS)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for the type checker count, too: who needs another's name cannot be read without it."""
+    graph = grimp.build_graph(*ROOMS, cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        graphlib.TopologicalSorter(imported).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_the_largest_package_holds_less_than_a_fifth_of_the_code() -> None:
+    lines = dict.fromkeys(ROOMS, 0)
+    for path in SOURCES:
+        lines[path.relative_to(ROOT).parts[0]] += len(path.read_text(encoding="utf-8").splitlines())
+    assert max(lines.values()) < sum(lines.values()) / 5, lines
 
 
 def test_only_the_gateway_and_the_admin_pages_serve_http() -> None:

@@ -92,7 +92,7 @@ async def test_a_wish_beyond_the_limit_is_not_waited_for(upstream: Upstream) -> 
 
 async def test_waits_are_jittered_over_their_whole_range(upstream: Upstream) -> None:
     """Full jitter: clients that failed together spread from nothing to the limit."""
-    async with guarded(upstream.port, Limits(attempts=5, first_wait_s=0.2, max_wait_s=5)) as guard:
+    async with guarded(upstream.port, limits(attempts=5, first_wait_s=0.2, max_wait_s=5)) as guard:
         waits = [guard.retry_in_s(4, ConnectFailed("nobody there")) or 0.0 for _ in range(2000)]
     assert min(waits) < 0.1 and max(waits) > 1.4 and max(waits) <= 0.2 * 2**3
 

@@ -21,9 +21,11 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from router.embedding.embedder import Embedder
 from store import Store
+from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.examples.tenant_index import new_usearch_index
-from tests.flow.line import Asked, Got, Line, completion
+from tests.flow.line import MODELS, Asked, Got, Line, completion
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import Stage, stage
 from tests.store.rows import new_example

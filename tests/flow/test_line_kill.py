@@ -39,6 +39,17 @@ def stored(data: Path) -> tuple[set[str], int]:
     return examples, answers
 
 
+async def _listening(log: asyncio.StreamReader) -> str:
+    """Where it listens, once its log says so."""
+    lines: list[str] = []
+    async with asyncio.timeout(START_S):
+        while line := (await log.readline()).decode():
+            lines.append(line)
+            if url := line.partition('"url":"')[2].partition('"')[0]:
+                return url
+    raise AssertionError("".join(lines))
+
+
 async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
     """Start, ask for a while, note what `settled` vouches for, ask on, and be killed at a random moment."""
     process = await asyncio.create_subprocess_exec(
@@ -54,9 +65,7 @@ async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
     )
     assert process.stderr is not None
     try:
-        line = (await asyncio.wait_for(process.stderr.readline(), START_S)).decode()
-        url = line.partition('"url":"')[2].partition('"')[0]
-        assert url, line
+        url = await _listening(process.stderr)
         async with aiohttp.ClientSession() as session:
             answered = [
                 await ask(session, url, f"Question {number}-{i} about nothing in particular?")

@@ -13,9 +13,9 @@ from engines.errors import RequestError
 from gateway.door import EntryHandler
 from gateway.handlers.handler import Handler
 from gateway.keys import NoAuthentication
-from gateway.server import serve
+from gateway.server import ServerLimits, serve
 from router.finished import Ended
-from understudy.processes.run import bind
+from understudy.processes.listening import bind
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

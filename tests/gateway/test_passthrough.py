@@ -32,7 +32,7 @@ async def passing(upstream: Upstream) -> AsyncIterator[tuple[int, list[Ended]]]:
     engine = OpenAIHTTP(EngineInfo("up"), upstream.url, timeouts=Timeouts(2, 5, 5, 20))
     try:
         async with door(
-            Passthrough(engine, NoAuthentication(), max_body_bytes=LIMIT_BYTES), max_json_mib=0.01
+            Passthrough(engine, NoAuthentication(), max_body_bytes=LIMIT_BYTES), max_json_bytes=10_000
         ) as opened:
             yield opened
     finally:

@@ -25,8 +25,10 @@ def settings(*, warm: bool) -> dict[str, Any]:
             "enabled": True,
             "judge": "large",
             "cron": "0 0 29 2 *",
-            "off_peak": {"calm_s": 0},
-            "kv_plan": {"engines": ["small"], "every_s": 0.5, "warm": warm},
+            "advanced": {
+                "calm_s": 0,
+                "kv_plan": {"engines": ["small"], "every_s": 0.5, "warm": warm},
+            },
         },
     }
 

@@ -125,7 +125,7 @@ def test_a_wrong_example_is_found_replayed_and_mended(small: Served, large: Serv
             "model": "judge",
             "price": {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 4.0},
         }
-        config["replay"] = {"judge": "judge", "max_tokens": 24}
+        config["replay"] = {"judge": "judge", "advanced": {"max_tokens": 24}}
         with guided(tmp_path, config) as guide:
             for fact in towns[:-1]:
                 remembered(data, fact, fact.answer, 0)

@@ -18,6 +18,7 @@ from store.decisions.texts import RequestTextLog, RequestTexts, SentExample, dig
 from store.sqlite.database import Database
 from tests.finished import finished
 from tests.gateway.keepers.test_choice import CANDIDATES, WITH, plan
+from tests.knobs import admission_settings
 
 SAID = b'{"id":"c","choices":[{"index":0,"message":{"content":"Write to ann@acme.com."},"finish_reason":"stop"}]}'
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -117,7 +118,7 @@ def test_a_secret_anywhere_in_the_conversation_keeps_all_of_it_out(
 
 
 def test_the_installations_own_rule_decides_about_private_data(log: RequestTextLog) -> None:
-    strict = AdmissionSettings(private_data="refuse")
+    strict = admission_settings(private_data="refuse")
     assert keep(log, asked("I am ann@acme.com."), admission=strict) == "private_data"
 
 
