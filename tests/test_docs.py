@@ -20,7 +20,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 REFERENCE = ROOT / "docs" / "reference"
 NOT_SERVED = ("tests", "benchmarks", "loadtest")
 """Packages whose headers, series and events are none of the gateway's."""
-ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py")) + ["benchmarks", "tests"]
+ROOMS = sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} | {"benchmarks", "tests"})
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -66,6 +66,13 @@ def test_the_code_names_pages_that_exist() -> None:
 def test_every_path_that_is_named_exists(page: Path) -> None:
     """Whole paths from the repository's root; a folder's ends with a slash."""
     assert not {name for name in paths_named(page) if not (ROOT / name).exists()}
+
+
+def test_every_step_of_the_walks_names_a_function_that_exists() -> None:
+    page = (ROOT / "docs" / "explanation" / "three-walks.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| \d+ \| `([\w/]+\.py)` \| `([\w.]+)` \|", page, re.MULTILINE)
+    assert len(steps) == len(re.findall(r"^\| \d+ ", page, re.MULTILINE))
+    assert not [step for step in steps if not defines(ROOT / step[0], step[1])]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
@@ -187,6 +194,21 @@ def trees() -> tuple[ast.Module, ...]:
     files = [file for package in packages for file in package.rglob("*.py")]
     assert files
     return tuple(ast.parse(file.read_text(encoding="utf-8")) for file in files)
+
+
+def defines(file: Path, dotted_name: str) -> bool:
+    """Whether a file has this function, class or method."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    for name in dotted_name.split("."):
+        found = [
+            node
+            for node in body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name
+        ]
+        if not found:
+            return False
+        body = found[0].body
+    return True
 
 
 def nodes() -> Iterator[ast.AST]:
