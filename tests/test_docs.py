@@ -91,20 +91,29 @@ def test_every_setting_that_is_named_exists(page: Path) -> None:
     assert not shown | former
 
 
-def test_every_command_and_option_is_in_the_reference() -> None:
-    page = (REFERENCE / "commands.md").read_text(encoding="utf-8")
-    missing = set()
+def test_the_reference_has_every_command_with_its_options_and_no_others() -> None:
+    found = re.split(
+        r"^#{2,3} (understudy.*)\n", (REFERENCE / "commands.md").read_text(encoding="utf-8"), flags=re.M
+    )
+    sections = dict(zip(found[1::2], found[2::2], strict=True))
+    shared = set(re.findall(r"`(--[\w-]+)`", sections["understudy load"]))
+    wrong = {f"{name}: no such command" for name in sections}
     for name, command in commands(program()):
-        if f"# {name}\n" not in page:
-            missing.add(name)
-        for option in command.params:
-            if (
-                isinstance(option, click.Option)
-                and option.name != "help"
-                and f"`{option.opts[0]}`" not in page
-            ):
-                missing.add(f"{name} {option.opts[0]}")
-    assert not missing
+        wrong.discard(f"{name}: no such command")
+        if name == "understudy load":
+            continue
+        has = options(command) - {"--help"}
+        rows = re.findall(r"^\| (`-.*?) \|", sections.get(name, ""), re.MULTILINE)
+        told = set(re.findall(r"`(--[\w-]+)`", " ".join(rows)))
+        if name.startswith("understudy load "):
+            has -= shared - told
+        wrong |= {f"{name} {option}" for option in has ^ told}
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
+def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
+    assert not {line for line in commands_shown(page) if not is_known(line.split())}
 
 
 def test_every_header_is_in_the_reference() -> None:
@@ -312,6 +321,37 @@ def commands(group: click.Group, above: str = "understudy") -> Iterator[tuple[st
         yield f"{above} {name}", command
         if isinstance(command, click.Group):
             yield from commands(command, f"{above} {name}")
+
+
+def options(command: click.Command) -> set[str]:
+    """The long names of a command's options."""
+    params = [param for param in command.params if isinstance(param, click.Option)]
+    return {
+        name for param in params for name in (*param.opts, *param.secondary_opts) if name.startswith("--")
+    }
+
+
+def commands_shown(page: Path) -> Iterator[str]:
+    """`understudy ...` in a page's blocks of code, a line each, without what the shell does with it."""
+    for block in re.findall(
+        r"^ *```\w*\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    ):
+        for line in block.replace("\\\n", " ").splitlines():
+            found = re.match(r" *(?:\S*/)?understudy (\w[^#|>&]*)", line)
+            if found is not None and "OPTIONS" not in line:
+                yield found[1]
+
+
+def is_known(words: list[str]) -> bool:
+    """Whether there is such a command, with all the options that are given."""
+    command: click.Command | None = program()
+    given = {word.partition("=")[0] for word in words if word.startswith("--")}
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        below = command.get_command(click.Context(command), words[0])
+        if below is None:
+            break
+        command, words = below, words[1:]
+    return command is not program() and command is not None and given <= options(command) | {"--help"}
 
 
 def settings_and_groups() -> set[str]:
