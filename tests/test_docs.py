@@ -5,24 +5,35 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 import pytest
-from pydantic import BaseModel
+import yaml
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 REFERENCE = ROOT / "docs" / "reference"
 NOT_SERVED = ("tests", "benchmarks", "loadtest")
 """Packages whose headers, series and events are none of the gateway's."""
+ROOMS = sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} | {"benchmarks", "tests"})
 LEVELS = ("debug", "info", "warning", "error")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def describes_the_code(page: Path) -> bool:
+    """Decisions, experiments and the changelog tell of what was."""
+    return page.name != "CHANGELOG.md" and page.parent.name not in ("decisions", "experiments")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_relative_link_resolves(page: Path) -> None:
     broken = []
     for target in links(page):
@@ -51,20 +62,58 @@ def test_the_code_names_pages_that_exist() -> None:
     assert not missing
 
 
-def test_every_command_and_option_is_in_the_reference() -> None:
-    page = (REFERENCE / "commands.md").read_text(encoding="utf-8")
-    missing = set()
+@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
+def test_every_path_that_is_named_exists(page: Path) -> None:
+    """Whole paths from the repository's root; a folder's ends with a slash."""
+    assert not {name for name in paths_named(page) if not (ROOT / name).exists()}
+
+
+def test_every_step_of_the_walks_names_a_function_that_exists() -> None:
+    page = (ROOT / "docs" / "explanation" / "three-walks.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| \d+ \| `([\w/]+\.py)` \| `([\w.]+)` \|", page, re.MULTILINE)
+    assert len(steps) == len(re.findall(r"^\| \d+ ", page, re.MULTILINE))
+    assert not [step for step in steps if not defines(ROOT / step[0], step[1])]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
+def test_every_setting_that_is_named_exists(page: Path) -> None:
+    from understudy.settings.former import without_former
+
+    settings = settings_and_groups()
+    shown = {key for block in yaml_blocks(page) for key in dotted(block) if not known(key, settings)}
+    former = set()
+    for name in re.findall(r"`([a-z]+(?:\.[A-Za-z_*]+)+)(?:: [^`]*)?`", page.read_text(encoding="utf-8")):
+        nested: Any = 0
+        for part in reversed(name.replace("NAME", "any").split(".")):
+            nested = {part: nested}
+        if without_former(nested)[1]:
+            former.add(name)
+    assert not shown | former
+
+
+def test_the_reference_has_every_command_with_its_options_and_no_others() -> None:
+    found = re.split(
+        r"^#{2,3} (understudy.*)\n", (REFERENCE / "commands.md").read_text(encoding="utf-8"), flags=re.M
+    )
+    sections = dict(zip(found[1::2], found[2::2], strict=True))
+    shared = set(re.findall(r"`(--[\w-]+)`", sections["understudy load"]))
+    wrong = {f"{name}: no such command" for name in sections}
     for name, command in commands(program()):
-        if f"# {name}\n" not in page:
-            missing.add(name)
-        for option in command.params:
-            if (
-                isinstance(option, click.Option)
-                and option.name != "help"
-                and f"`{option.opts[0]}`" not in page
-            ):
-                missing.add(f"{name} {option.opts[0]}")
-    assert not missing
+        wrong.discard(f"{name}: no such command")
+        if name == "understudy load":
+            continue
+        has = options(command) - {"--help"}
+        rows = re.findall(r"^\| (`-.*?) \|", sections.get(name, ""), re.MULTILINE)
+        told = set(re.findall(r"`(--[\w-]+)`", " ".join(rows)))
+        if name.startswith("understudy load "):
+            has -= shared - told
+        wrong |= {f"{name} {option}" for option in has ^ told}
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if describes_the_code(page)], ids=named)
+def test_every_command_that_is_shown_can_be_given(page: Path) -> None:
+    assert not {line for line in commands_shown(page) if not is_known(line.split())}
 
 
 def test_every_header_is_in_the_reference() -> None:
@@ -95,14 +144,15 @@ def test_every_log_event_is_in_the_reference() -> None:
     assert not events
 
 
-def test_every_setting_is_in_the_reference() -> None:
-    from understudy.settings.config import Config
-
-    page = (REFERENCE / "settings.md").read_text(encoding="utf-8")
-    assert not {key for key in setting_names(Config) if f"`{key}`" not in page}
-
-
 # ---- pages
+
+
+def paths_named(page: Path) -> set[str]:
+    """What reads like a path of a file or folder in one of our rooms."""
+    rooms = "|".join(ROOMS)
+    text = page.read_text(encoding="utf-8")
+    found = re.findall(rf"(?<![\w./-])(?:{rooms})/[\w./-]*[\w/]", text)
+    return {name for name in found if name.endswith((".py", "/", ".yaml", ".html", ".css", ".js", ".sql"))}
 
 
 def prose(page: Path) -> str:
@@ -146,6 +196,21 @@ def trees() -> tuple[ast.Module, ...]:
     files = [file for package in packages for file in package.rglob("*.py")]
     assert files
     return tuple(ast.parse(file.read_text(encoding="utf-8")) for file in files)
+
+
+def defines(file: Path, dotted_name: str) -> bool:
+    """Whether a file has this function, class or method."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    for name in dotted_name.split("."):
+        found = [
+            node
+            for node in body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name
+        ]
+        if not found:
+            return False
+        body = found[0].body
+    return True
 
 
 def nodes() -> Iterator[ast.AST]:
@@ -213,11 +278,19 @@ def logged_events() -> set[str]:
     found = set()
     for node in nodes():
         match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="log"), attr=level), args=[event, *_]) if (
+                level in LEVELS
+            ):
+                found |= {text_of(each) for each in alternatives(event)}
             case ast.Call(func=function, args=[level, event, *_]) if (
                 "log" in name_of(function) or "tell" in name_of(function)
             ) and text_of(level) in LEVELS:
                 found.add(text_of(event))
     return {event for event in found if event}
+
+
+def alternatives(event: ast.expr) -> tuple[ast.expr, ...]:
+    return (event.body, event.orelse) if isinstance(event, ast.IfExp) else (event,)
 
 
 def program() -> click.Group:
@@ -243,21 +316,77 @@ def commands(group: click.Group, above: str = "understudy") -> Iterator[tuple[st
             yield from commands(command, f"{above} {name}")
 
 
-def setting_names(group: type[BaseModel]) -> set[str]:
-    """Every key of a group of settings and of those below it."""
-    found = set()
-    for name, field in group.model_fields.items():
-        below = list(groups_in(field.annotation))
-        if not below:
-            found.add(field.alias or name)
-        for each in below:
-            found |= setting_names(each)
-    return found
+def options(command: click.Command) -> set[str]:
+    """The long names of a command's options."""
+    params = [param for param in command.params if isinstance(param, click.Option)]
+    return {
+        name for param in params for name in (*param.opts, *param.secondary_opts) if name.startswith("--")
+    }
 
 
-def groups_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Groups of settings inside a type such as dict[str, A | B] or A | None."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for each in get_args(annotation):
-        yield from groups_in(each)
+def commands_shown(page: Path) -> Iterator[str]:
+    """`understudy ...` in a page's blocks of code, a line each, without what the shell does with it."""
+    for block in re.findall(
+        r"^ *```\w*\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    ):
+        for line in block.replace("\\\n", " ").splitlines():
+            found = re.match(r" *(?:\S*/)?understudy (\w[^#|>&]*)", line)
+            if found is not None and "OPTIONS" not in line:
+                yield found[1]
+
+
+def is_known(words: list[str]) -> bool:
+    """Whether there is such a command, with all the options that are given."""
+    command: click.Command | None = program()
+    given = {word.partition("=")[0] for word in words if word.startswith("--")}
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        below = command.get_command(click.Context(command), words[0])
+        if below is None:
+            break
+        command, words = below, words[1:]
+    return command is not program() and command is not None and given <= options(command) | {"--help"}
+
+
+def settings_and_groups() -> set[str]:
+    """Dotted names of every setting and of every group of them."""
+    from understudy.settings.config import Config
+    from understudy.settings.names import settings_of
+
+    names = {setting.name for setting in settings_of(Config)}
+    return names | {name.rsplit(".", n)[0] for name in names for n in range(1, name.count(".") + 1)}
+
+
+def known(key: str, settings: set[str]) -> bool:
+    """Whether a dotted key is a setting, a group, or lies within a setting that holds a mapping."""
+    parts = key.split(".")
+    if parts[0] in ("engines", "models") and len(parts) > 1:
+        parts[1] = "*"
+    name = ".".join(parts)
+    return name in settings or any(
+        name.startswith(f"{each}.")
+        for each in settings
+        if not each.endswith(".*") and is_plain(each, settings)
+    )
+
+
+def is_plain(name: str, settings: set[str]) -> bool:
+    return not any(other.startswith(f"{name}.") for other in settings)
+
+
+def yaml_blocks(page: Path) -> Iterator[dict[str, Any]]:
+    """The pieces of a configuration that a page shows."""
+    from understudy.settings.config import Config
+
+    for text in re.findall(
+        r"^ *```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    ):
+        block = yaml.safe_load(textwrap.dedent(text))
+        if isinstance(block, dict) and set(block) & set(Config.model_fields):
+            yield block
+
+
+def dotted(block: dict[str, Any], above: str = "") -> Iterator[str]:
+    for key, value in block.items():
+        yield f"{above}{key}"
+        if isinstance(value, dict):
+            yield from dotted(value, f"{above}{key}.")

@@ -54,7 +54,7 @@ class JudgingAdvanced(Settings):
 
 
 class JudgingSettings(Settings):
-    """Judging a sample of answers by an engine (see docs/judging.md)."""
+    """Judging a sample of answers by an engine (see docs/how-to/set-up-judging.md)."""
 
     engine: str = Field(description="Name of the engine that judges.")
     share_offloaded: float = Field(
