@@ -30,7 +30,7 @@ class KvPlanSettings(Settings):
     engines: tuple[str, ...] = Field(
         (), description="Engines with a prefix cache whose hot examples come first."
     )
-    most: int = Field(
+    kept_examples: int = Field(
         32, ge=1, description="Examples per engine: those it is sent most, uses decayed by 0.9 per hour."
     )
     every_s: float = Field(600, gt=0, description="How often the plan is made anew, in seconds.")

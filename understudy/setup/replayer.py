@@ -95,7 +95,7 @@ def _parts(
                 kept,
                 gate.may_go_on,
                 KvMetrics(registry),
-                most=plan.most,
+                most=plan.kept_examples,
                 warm=plan.warm,
                 every_s=plan.every_s,
             )
