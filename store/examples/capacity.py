@@ -12,15 +12,13 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from store.examples import rows as example_rows
 from store.records import Totals
 from store.sqlite.database import Database
-
-if TYPE_CHECKING:
-    from store.examples.bank import ExampleBank
 
 _BATCH = 500
 
@@ -64,8 +62,18 @@ def victims(items: Sequence[Item], excess_bytes: int) -> list[Item]:
     return chosen
 
 
+class Removable(Protocol):
+    """A bank whose examples can be counted and removed: store.examples.bank.ExampleBank, which builds on this file."""
+
+    def totals(self, tenant: str) -> Totals: ...
+
+    def write_removal(
+        self, job: Callable[[sqlite3.Connection], Any], *, scrub: bool = ...
+    ) -> Future[Any]: ...
+
+
 def make_room(
-    bank: ExampleBank,
+    bank: Removable,
     tenant: str,
     *,
     max_examples: int | None = None,

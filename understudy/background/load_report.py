@@ -18,7 +18,7 @@ _EVERY_S = 0.25
 
 
 class LoadReporter:
-    """Counts requests at the door. Owns its thread between `start` and `stop`."""
+    """Counts requests under way. Owns its thread between `start` and `stop`."""
 
     def __init__(self, data_folder: Path, every_s: float = _EVERY_S) -> None:
         self._data_folder = data_folder
@@ -45,7 +45,7 @@ class LoadReporter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the word back and wait for the thread to end."""
+        """Withdraw this worker's report and wait for the thread to end."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

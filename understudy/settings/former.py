@@ -44,7 +44,7 @@ class Removed:
 
 
 _UNKNOWABLE = "no figure that an operator sees would tell a better value"
-_BY_USE = "the examples used most are kept warm: list the engines in replay.advanced.kv_plan.engines, set `kept_examples` there"
+_BY_USE = "the examples used most are kept warm: see `engines` and `kept_examples` of replay.advanced.kv_plan"
 _BY_OTHERS = "the run's budget already bounds it"
 
 FORMER: dict[str, Moved | Fixed | Removed] = {

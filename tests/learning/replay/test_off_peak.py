@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from understudy.processes.load_report import LoadReporter
 
-from gateway.journey import Journey
 from learning.replay import off_peak
 from learning.replay.off_peak import (
     OffPeakGate,
@@ -31,9 +29,9 @@ from store import Store
 from store.decisions.requests import HOUR_S
 from store.jobs.live_load import LiveLoad, live_load
 from tests.store.rows import request_record
-from understudy.processes import load_report
+from understudy.background import load_report
+from understudy.background.load_report import LoadReporter
 
-JOURNEY = Journey("id", 0.0, 0.0, "POST", "/v1/chat/completions")
 MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp()) // 3600
 
 
@@ -213,7 +211,7 @@ async def test_a_real_workers_requests_close_and_open_it(tmp_path: Path) -> None
             async with asyncio.timeout(60):
                 while gate.open:
                     await asyncio.sleep(0.005)
-            worker.ended(JOURNEY)
+            worker.ended()
             await asyncio.wait_for(gate.may_go_on(), 60)
             watching.cancel()
     finally:
