@@ -105,7 +105,7 @@ def test_the_first_password_is_shown_once_on_the_terminal(tmp_path: Path) -> Non
     said = on_terminal(path, until="password  ")
     password = re.search(r"password  (\S+)", said)
     assert password and "operator" in said
-    again = on_terminal(path, until='"event":"admin_listening"')
+    again = on_terminal(path, until="serving the admin pages at ")
     assert "password" not in again
     assert ran("admin", "users", "--data", str(tmp_path / "data"))[1].split()[:2] == ["operator", "operator"]
 
