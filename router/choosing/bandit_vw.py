@@ -35,7 +35,7 @@ from router.choosing.bandit import (
     check_scene,
 )
 from router.choosing.example_fit import ExampleFit
-from router.choosing.landmarks import Landmarks, LandmarkSettings
+from router.choosing.landmarks import LandmarkKnobs, Landmarks
 
 if TYPE_CHECKING:
     import vowpal_wabbit_next as vw
@@ -61,7 +61,7 @@ class BanditSettings:
     power_t: float = 0.5
     """Exponent of the learning rate's decay; 0 keeps it constant, which follows drift and never converges."""
     l2: float = 0.0
-    landmarks: LandmarkSettings = field(default_factory=LandmarkSettings)
+    landmarks: LandmarkKnobs = field(default_factory=LandmarkKnobs)
 
 
 class VowpalBandit:
@@ -180,7 +180,7 @@ class VowpalBandit:
             raise BanditOutdated(f"features {header.get('features')!r}; {features.VERSION!r} is needed")
         try:
             plain = dict(header["settings"])
-            settings = BanditSettings(**{**plain, "landmarks": LandmarkSettings(**plain["landmarks"])})
+            settings = BanditSettings(**{**plain, "landmarks": LandmarkKnobs(**plain["landmarks"])})
             if header["arguments"] != _arguments(settings):
                 raise BanditOutdated("made with other arguments of Vowpal Wabbit")
             split = int(header["arrays_bytes"])

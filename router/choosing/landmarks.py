@@ -29,7 +29,7 @@ _FAR = np.float32(3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class LandmarkSettings:
+class LandmarkKnobs:
     """How many landmarks, how far an outcome reaches, and how fast it fades."""
 
     most: int = 512
@@ -49,12 +49,12 @@ class LandmarkSettings:
 class Scaling:
     """Maps an embedding and text features to a point. Saved with the landmarks: points of two scalings do not compare."""
 
-    def __init__(self, settings: LandmarkSettings, dimensions: int, numbers: int) -> None:
+    def __init__(self, knobs: LandmarkKnobs, dimensions: int, numbers: int) -> None:
         self.dimensions = dimensions
         self.mean: Array = np.full(numbers, 0.3, np.float32)
         self.deviation: Array = np.full(numbers, 0.25, np.float32)
-        self._sharpness = np.float32(math.sqrt(settings.sharpness))
-        self._looks = np.float32(settings.looks)
+        self._sharpness = np.float32(math.sqrt(knobs.sharpness))
+        self._looks = np.float32(knobs.looks)
 
     def fit(self, numbers: Array) -> None:
         """Sets mean and deviation from `numbers`, [requests, numbers]."""
@@ -75,21 +75,21 @@ class Scaling:
 class Landmarks:
     """The table of landmarks with their outcomes. Not thread-safe: the bandit that owns it holds a lock."""
 
-    def __init__(self, dimensions: int, numbers: int, settings: LandmarkSettings) -> None:
-        self.scaling = Scaling(settings, dimensions, numbers)
-        self._settings = settings
+    def __init__(self, dimensions: int, numbers: int, knobs: LandmarkKnobs) -> None:
+        self.scaling = Scaling(knobs, dimensions, numbers)
+        self._knobs = knobs
         self._width = dimensions + numbers
         self._count = 0
-        self._centres = np.zeros((settings.most, self._width), np.float32)
-        self._squares = np.zeros((2, settings.most), np.float32)
+        self._centres = np.zeros((knobs.most, self._width), np.float32)
+        self._squares = np.zeros((2, knobs.most), np.float32)
         """Half the squared length of each centre, and of its text features alone."""
-        self._joined = np.zeros(settings.most, np.float32)
+        self._joined = np.zeros(knobs.most, np.float32)
         """Faded number of requests per landmark."""
         self._sums: dict[str, Array] = {}
         """Per action: [2, landmarks], faded sum of quality and faded number of outcomes."""
         self._wholes: dict[str, tuple[float, float]] = {}
         """Per action: both sums over all landmarks."""
-        self._fade = 0.5 ** (1.0 / settings.half_life_lessons)
+        self._fade = 0.5 ** (1.0 / knobs.half_life_lessons)
         self._scale = 1.0
         """Factor to apply to every stored sum: fading each of them at every lesson would touch every number."""
         self._usual = 0.0
@@ -109,7 +109,7 @@ class Landmarks:
 
     def expected(self, reach: Array, action: str, prior: float) -> float:
         """Expected quality of `action` at the point with weights `reach`; `prior` for an action without outcomes."""
-        few = self._settings.prior_outcomes
+        few = self._knobs.prior_outcomes
         kept = self._sums.get(action)
         if kept is None:
             return prior
@@ -130,7 +130,7 @@ class Landmarks:
         for action, quality in qualities.items():
             kept = self._sums.get(action)
             if kept is None:
-                kept = self._sums[action] = np.zeros((2, self._settings.most), np.float32)
+                kept = self._sums[action] = np.zeros((2, self._knobs.most), np.float32)
             kept[0, index] += quality * counted
             kept[1, index] += counted
             total, number = self._wholes.get(action, (0.0, 0.0))
@@ -151,10 +151,10 @@ class Landmarks:
         index = int(nearness.argmax())
         best = float(nearness[index])
         self._meet(best)
-        if self._count < self._settings.most and best < -_SAME:
+        if self._count < self._knobs.most and best < -_SAME:
             return self._add(place, counted)
         self._joined[index] += counted
-        share = max(self._settings.fastest_drift, counted / float(self._joined[index]))
+        share = max(self._knobs.fastest_drift, counted / float(self._joined[index]))
         self._centres[index] += np.float32(share) * (place - self._centres[index])
         self._measure(index)
         return index
@@ -174,7 +174,7 @@ class Landmarks:
 
     def _meet(self, best: float) -> None:
         # A tenth of the half-life is short enough to follow a change of topics, and long enough to be an average.
-        self._met = min(self._met + 1.0, max(1.0, self._settings.half_life_lessons / 10))
+        self._met = min(self._met + 1.0, max(1.0, self._knobs.half_life_lessons / 10))
         self._usual += (best - self._usual) / self._met
         self._usual_square += (best * best - self._usual_square) / self._met
 
@@ -217,7 +217,7 @@ class Landmarks:
         """Restores what `arrays` returned. Raises ValueError or KeyError for arrays that do not belong together."""
         centres, sums = arrays["centres"], arrays["sums"]
         n, numbers = len(centres), (self._width - self.scaling.dimensions,)
-        if n > self._settings.most or centres.shape != (n, self._width):
+        if n > self._knobs.most or centres.shape != (n, self._width):
             raise ValueError("the landmarks have another shape")
         if arrays["mean"].shape != numbers or arrays["deviation"].shape != numbers:
             raise ValueError("the scaling has another shape")
@@ -237,7 +237,7 @@ class Landmarks:
         self._joined[:n] = arrays["joined"]
         self._sums = {}
         for action, kept in zip(actions, sums, strict=True):
-            self._sums[action] = np.zeros((2, self._settings.most), np.float32)
+            self._sums[action] = np.zeros((2, self._knobs.most), np.float32)
             self._sums[action][:, :n] = kept
         self._add_up()
         self._scale = 1.0

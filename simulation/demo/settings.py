@@ -79,7 +79,6 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
     # The usual deadline suits a server. A laptop busy with the demo's other half would often be late, and a late embedding
     # is bypassed; where the numbers must repeat, it must never be.
     deadline_ms = 30_000 if settings.sequential else 500
-    embedding = {"deadline_ms": deadline_ms, "cache_dir": str(settings.model_cache)}
     return {
         "listen": {"host": "127.0.0.1", "port": settings.port, "grace_s": 2},
         "engines": {
@@ -89,11 +88,15 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
         "models": {MODEL: {"engines": [SMALL, LARGE], "policy": policy, "few_shot": few_shot}},
         "memory": {
             "data_dir": str(memory_folder(data_dir)),
-            "examples": {"embedding": embedding, "retrieve_deadline_ms": deadline_ms},
+            "advanced": {
+                "embedding_cache_dir": str(settings.model_cache),
+                "embedding_deadline_ms": deadline_ms,
+                "retrieve_deadline_ms": deadline_ms,
+            },
         },
         # A minute has to show what takes a day elsewhere.
-        "learning": {"every_s": 2, "min_new_outcomes": 50},
-        "feedback": {"per_minute": 100_000},
+        "learning": {"advanced": {"every_s": 2, "min_new_outcomes": 50}},
+        "feedback": {"advanced": {"per_minute": 100_000}},
         "log": {"requests": False},
         "admin": {"enabled": settings.admin_port is not None, "port": settings.admin_port or 0},
     }

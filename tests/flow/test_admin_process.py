@@ -100,14 +100,16 @@ def test_a_gateway_without_a_data_folder_has_no_pages(tmp_path: Path) -> None:
         assert "admin" not in gateway.log()
 
 
-def test_the_first_password_is_shown_once_on_the_terminal(tmp_path: Path) -> None:
-    path = config(tmp_path)
+def test_the_first_password_is_shown_once_on_the_terminal(tmp_path_factory: pytest.TempPathFactory) -> None:
+    # The terminal shows the folder's name, too: pytest would name it after this test.
+    folder = tmp_path_factory.mktemp("terminal")
+    path = config(folder)
     said = on_terminal(path, until="password  ")
     password = re.search(r"password  (\S+)", said)
     assert password and "operator" in said
-    again = on_terminal(path, until='"event":"admin_listening"')
+    again = on_terminal(path, until="serving the admin pages at ")
     assert "password" not in again
-    assert ran("admin", "users", "--data", str(tmp_path / "data"))[1].split()[:2] == ["operator", "operator"]
+    assert ran("admin", "users", "--data", str(folder / "data"))[1].split()[:2] == ["operator", "operator"]
 
 
 def on_terminal(path: str, until: str) -> str:

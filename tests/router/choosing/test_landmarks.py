@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from router.choosing.landmarks import Landmarks, LandmarkSettings
+from router.choosing.landmarks import LandmarkKnobs, Landmarks
 
 DIMENSIONS, NUMBERS = 8, 2
 
@@ -20,14 +20,14 @@ def place(table: Landmarks, vector: np.ndarray | None, looks: float = 0.3) -> np
 
 
 def test_an_action_nothing_is_known_of_is_as_believed() -> None:
-    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkSettings())
+    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkKnobs())
     reach, familiarity = table.near(place(table, unit(np.random.default_rng(0))))
     assert table.expected(reach, "a", 0.7) == 0.7
     assert familiarity == 0.0
 
 
 def test_outcomes_count_near_by_and_little_far_away() -> None:
-    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkSettings())
+    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkKnobs())
     here, there = np.eye(DIMENSIONS, dtype=np.float32)[:2]
     for _ in range(50):
         table.learn(place(table, here), {"a": 1.0}, 1.0)
@@ -37,7 +37,7 @@ def test_outcomes_count_near_by_and_little_far_away() -> None:
 
 
 def test_looks_alone_tell_requests_apart() -> None:
-    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkSettings(looks=1.0))
+    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkKnobs(looks=1.0))
     vector = np.eye(DIMENSIONS, dtype=np.float32)[0]
     for _ in range(50):
         table.learn(place(table, vector, 0.0), {"a": 1.0}, 1.0)
@@ -48,14 +48,14 @@ def test_looks_alone_tell_requests_apart() -> None:
 
 
 def test_there_are_never_more_landmarks_than_allowed() -> None:
-    table, rng = Landmarks(DIMENSIONS, NUMBERS, LandmarkSettings(most=16)), np.random.default_rng(0)
+    table, rng = Landmarks(DIMENSIONS, NUMBERS, LandmarkKnobs(most=16)), np.random.default_rng(0)
     for _ in range(500):
         table.learn(place(table, unit(rng)), {"a": 1.0}, 1.0)
     assert len(table.arrays()[0]["centres"]) == 16
 
 
 def test_old_outcomes_fade() -> None:
-    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkSettings(half_life_lessons=20))
+    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkKnobs(half_life_lessons=20))
     spot = place(table, np.eye(DIMENSIONS, dtype=np.float32)[0])
     for quality in (1.0, 0.0):
         for _ in range(100):
@@ -64,7 +64,7 @@ def test_old_outcomes_fade() -> None:
 
 
 def test_fading_for_very_long_keeps_numbers_finite() -> None:
-    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkSettings(half_life_lessons=1))
+    table = Landmarks(DIMENSIONS, NUMBERS, LandmarkKnobs(half_life_lessons=1))
     spot = place(table, np.eye(DIMENSIONS, dtype=np.float32)[0])
     for _ in range(2000):
         table.learn(spot, {"a": 0.25}, 1.0)
@@ -74,11 +74,11 @@ def test_fading_for_very_long_keeps_numbers_finite() -> None:
 
 
 def test_what_was_restored_says_the_same() -> None:
-    table, rng = Landmarks(DIMENSIONS, NUMBERS, LandmarkSettings(most=8)), np.random.default_rng(0)
+    table, rng = Landmarks(DIMENSIONS, NUMBERS, LandmarkKnobs(most=8)), np.random.default_rng(0)
     for index in range(40):
         table.learn(place(table, unit(rng)), {"ab"[index % 2]: rng.random()}, 1.0)
     arrays, actions = table.arrays()
-    again = Landmarks(DIMENSIONS, NUMBERS, LandmarkSettings(most=8))
+    again = Landmarks(DIMENSIONS, NUMBERS, LandmarkKnobs(most=8))
     again.restore(arrays, actions)
     asked = place(table, unit(rng))
     for action in "ab":
@@ -86,4 +86,4 @@ def test_what_was_restored_says_the_same() -> None:
             table.expected(table.near(asked)[0], action, 0.5), abs=1e-5
         )
     with pytest.raises(ValueError, match="another shape"):
-        Landmarks(DIMENSIONS + 1, NUMBERS, LandmarkSettings(most=8)).restore(arrays, actions)
+        Landmarks(DIMENSIONS + 1, NUMBERS, LandmarkKnobs(most=8)).restore(arrays, actions)
