@@ -73,11 +73,12 @@ test-vllm: $(if $(UNDERSTUDY_VLLM_SMALL),$(VENV)/installed,vllm-env tiny-models)
 screenshots: $(VENV)/installed ## Pictures of every admin page in both themes, in build/screenshots; needs Chromium
 	$(BIN)/python -m tests.browser.screenshots --out build/screenshots
 
-check: $(VENV)/installed     ## Lint, types, import contracts
+check: $(VENV)/installed     ## Lint, types, import contracts, rules of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_house.py
 
 format: $(VENV)/installed    ## Format the code
 	$(BIN)/ruff format .
