@@ -77,10 +77,6 @@ class Measured:
     """One request at a time."""
 
 
-CANDIDATES = 32
-"""Scored per request, more than by default: twenty look-alikes asked in the same words may be nearer than what helps."""
-
-
 def models() -> dict[str, Any]:
     """The served models of this study. Only `teacher` fills the bank."""
     both = {"engines": ["small", "large"], "remember": False}
