@@ -13,6 +13,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from benchmarks.admission.cases import Case, cases
 from benchmarks.admission.words import ORDINARY
 from benchmarks.options import options, write
 from benchmarks.recorded import ROOT, NoData, rows
-from store.admission import Admission, AdmissionSettings, Pair
+from store.admission import Admission, Pair
 from store.admission.credentials import credentials
 from store.admission.instructions import instructions
 from store.admission.private_data import private_data
+from understudy.settings.memory import MemorySettings
+from understudy.setup.examples import admission as admission_of
 
 Found = Callable[[str], list[tuple[int, int]]]
 RECORDED = {
@@ -181,7 +184,8 @@ def _recorded(data: Path, show_misses: bool) -> dict[str, Any]:
 
 
 def _cpu_ms(text: str, *, once: bool = False) -> float:
-    admission = Admission(AdmissionSettings(max_characters=10**9, secrets="redact"))
+    defaults = admission_of(MemorySettings()).settings
+    admission = Admission(replace(defaults, max_characters=10**9, secrets="redact"))
     pair = Pair(False, True, 200, True, False, True, text, "Yes, that is right.", "stop", 1, False)
     took = []
     for _ in range(1 if once else 5):

@@ -35,7 +35,7 @@ NEAREST = 20
 MOST, BUDGET_TOKENS = 5, 2000
 """Examples to send: the paper's five; and their tokens."""
 STALE_POINTS = 0.5
-COMBINER = CombinerKnobs()
+COMBINER = CombinerKnobs(order="helpful_last")
 
 
 class Scales(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from benchmarks.defaults import HALF_LIFE_S, default_chooser
 from benchmarks.echolm.engines import LARGE, SMALL
 from benchmarks.echolm.examples import (
     BUDGET_TOKENS,
@@ -151,7 +152,7 @@ class Gateway:
     parts: Parts = field(default_factory=Parts)
     bandit: VowpalBandit | None = None
     wants_outcomes: bool = True
-    _chooser: Chooser = field(default_factory=Chooser)
+    _chooser: Chooser = field(default_factory=default_chooser)
     _budget: ExplorationBudget = field(default_factory=ExplorationBudget)
     _rows: list[Row] = field(default_factory=list)
 
@@ -212,7 +213,7 @@ class Gateway:
         self._rows.append(Row(lesson, now_s))
         if len(self._rows) >= OUTCOMES_TO_LEARN:
             settings = BanditSettings(dimensions=DIMENSIONS)
-            self.bandit = fresh_bandit(self._rows, settings, TrainingKnobs(), now_s=now_s)
+            self.bandit = fresh_bandit(self._rows, settings, TrainingKnobs(HALF_LIFE_S), now_s=now_s)
 
     def answered(self, query: Query, decision: Decision) -> None:
         """The large engine's answers become examples."""

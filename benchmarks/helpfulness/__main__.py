@@ -16,13 +16,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.helpfulness.choosing import CANDIDATES, MOST, choose, drawn, opened, outcome, study_options
+from benchmarks.helpfulness.choosing import (
+    CANDIDATES,
+    DEFAULTS,
+    MOST,
+    choose,
+    drawn,
+    opened,
+    outcome,
+    study_options,
+)
 from benchmarks.helpfulness.world import (
     LEAD,
     SECONDS_APART,
@@ -278,7 +287,7 @@ def main() -> None:
         requests=asked.requests,
         seed=asked.seed,
         worlds=asked.worlds,
-        knobs=Knobs(min_gain=asked.min_gain, min_promise=asked.min_promise),
+        knobs=replace(DEFAULTS, min_gain=asked.min_gain, min_promise=asked.min_promise),
         cache=asked.cache / "models",
     )
     write(found, asked.json)

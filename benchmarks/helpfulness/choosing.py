@@ -21,6 +21,7 @@ from router.examples.scorer import Scorer
 from router.plan import Candidate
 
 CANDIDATES, MOST, BUDGET_TOKENS = 20, 5, 2000
+DEFAULTS = Knobs(order="helpful_last")
 NUMBERS, EXCHANGED = (1, 2, 3, 5), 0.3
 """Of what is learnt from: how many examples a request gets, drawn evenly; how often one of them is exchanged."""
 
@@ -30,8 +31,8 @@ def study_options(doc: str | None, requests: int) -> ArgumentParser:
     parser = options(doc, cache=True)
     parser.add_argument("--requests", type=int, default=requests, help="[%(default)s]")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--min-gain", type=float, default=Knobs().min_gain)
-    parser.add_argument("--min-promise", type=float, default=Knobs().min_promise)
+    parser.add_argument("--min-gain", type=float, default=DEFAULTS.min_gain)
+    parser.add_argument("--min-promise", type=float, default=DEFAULTS.min_promise)
     return parser
 
 

@@ -20,13 +20,22 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.helpfulness.choosing import CANDIDATES, MOST, choose, drawn, opened, outcome, study_options
+from benchmarks.helpfulness.choosing import (
+    CANDIDATES,
+    DEFAULTS,
+    MOST,
+    choose,
+    drawn,
+    opened,
+    outcome,
+    study_options,
+)
 from benchmarks.options import write
 from benchmarks.tables import markdown
 from benchmarks.tiny_models.world import PHRASINGS, Fact, World
@@ -327,7 +336,7 @@ def main() -> None:
         *asked.engines,
         requests=asked.requests,
         seed=asked.seed,
-        knobs=Knobs(min_gain=asked.min_gain, min_promise=asked.min_promise),
+        knobs=replace(DEFAULTS, min_gain=asked.min_gain, min_promise=asked.min_promise),
         cache=asked.cache / "models",
         tell=lambda line: print(line, flush=True),
     )

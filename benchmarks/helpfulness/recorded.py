@@ -37,7 +37,7 @@ from router.plan import Candidate
 from router.prompt import example_tokens
 
 PLENTY_TOKENS = 1_000_000
-FILLING = Knobs(min_gain=0.0, redundancy=0.0, distraction=0.0)
+FILLING = Knobs(order="helpful_last", min_gain=0.0, redundancy=0.0, distraction=0.0)
 """As many as asked for: what is compared is which, not how many."""
 NOW_S = 86_400.0
 CASES: dict[str, Callable[[Path, Path, int | None], Case]] = {"banking77": banking77, "nl2bash": nl2bash}

@@ -18,7 +18,9 @@ from router.plan import Candidate
 from router.prompt import with_examples
 from simulation import minds as simulated_minds
 from simulation.minds import Aptitude, knows, reply
+from simulation.reading import Pair
 from simulation.stream import Ask, Stream
+from simulation.topics import Fact
 from simulation.world import World, seeded
 from store.records import Example, Vector
 
@@ -143,9 +145,7 @@ def expected_quality(world: World, ask: Ask, examples: Sequence[Candidate]) -> f
     return sum(_chance(world, fact, pairs, mind) for fact in reading.facts) / len(reading.facts)
 
 
-def _chance(
-    world: World, fact: simulated_minds.Fact, pairs: Sequence[simulated_minds.Pair], mind: Aptitude
-) -> float:
+def _chance(world: World, fact: Fact, pairs: Sequence[Pair], mind: Aptitude) -> float:
     told, misleading, irrelevant, of_rule = simulated_minds._sort_out(world, fact, pairs)
     if told:
         right = told.casefold() == fact.value.casefold()

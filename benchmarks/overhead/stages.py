@@ -109,7 +109,7 @@ class Stages:
                 quality_alone=min(0.5, scores.quality_alone),
                 most=5,
                 budget_tokens=2000,
-                knobs=Knobs(min_gain=0.0),
+                knobs=Knobs(order="helpful_last", min_gain=0.0),
                 familiar=familiar,
             )
             for (near, scores), (gains, effects) in zip(scored, drawn, strict=True)

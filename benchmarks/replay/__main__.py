@@ -166,10 +166,9 @@ def main() -> None:
     parser.add_argument("--days", type=int, nargs=3, default=list(DAYS), help="requests of each day")
     parser.add_argument("--facts", type=int, default=3000)
     parser.add_argument("--judged", type=float, default=0.05, help="share of offloaded answers a judge sees")
-    parser.add_argument("--votes", type=int, default=2, help="verdicts per order")
     parser.add_argument("--samples", type=int, default=3)
     chosen = parser.parse_args()
-    settings = {"votes": chosen.votes, "samples": chosen.samples}
+    settings = {"samples": chosen.samples}
     found = []
     for seed in chosen.seeds:
         row = seed_of(seed, chosen.arms, chosen.usd, chosen.days, chosen.facts, chosen.judged, **settings)

@@ -52,7 +52,7 @@ MOST nearest within FLOOR as examples."""
 
 
 def config(folder: Path, model_cache: Path, world: World, **replay: Any) -> Config:
-    """The settings of the gateway whose bank this is."""
+    """The settings of the gateway whose bank this is; `replay`: its less common ones of replay."""
 
     def engine(role: str, price: str) -> dict[str, Any]:
         usd = dict(zip(("input_usd_per_mtok", "output_usd_per_mtok"), PRICES[price], strict=True))
@@ -76,9 +76,9 @@ def config(folder: Path, model_cache: Path, world: World, **replay: Any) -> Conf
             "models": {"m": {"engines": ["small", "large"], "policy": "few_shot"}},
             "memory": {
                 "data_dir": str(folder),
-                "examples": {"embedding": {"cache_dir": str(model_cache), "deadline_ms": 60_000}},
+                "advanced": {"embedding_cache_dir": str(model_cache), "embedding_deadline_ms": 60_000},
             },
-            "replay": {"judge": "judge", "generator": "writer", "most_steps": 20_000} | replay,
+            "replay": {"judge": "judge", "advanced": {"generator": "writer"} | replay},
         }
     )
 

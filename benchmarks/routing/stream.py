@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.defaults import default_chooser
 from benchmarks.routing.data import Recorded
 from engines.engine import Price
 from learning.training.bandit import Row, TrainingKnobs, fresh_bandit
 from router.choosing.bandit import Lesson, Option, Scene
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
-from router.choosing.chooser import Chooser, Situation
+from router.choosing.chooser import Situation
 from router.choosing.features import Request
 from router.choosing.load import EngineState
 from router.choosing.reward import reward, weights
@@ -68,7 +69,7 @@ class Stream:
     ) -> None:
         self.told = told
         self.bandit: VowpalBandit | None = None
-        self.chooser = Chooser()
+        self.chooser = default_chooser()
         self._recorded = recorded
         self._rng = random.Random(seed)
         self._dial = dial

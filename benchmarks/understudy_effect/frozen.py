@@ -6,7 +6,6 @@ other phrasings. Of the facts the bank says nothing about, it is measured what i
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -78,16 +77,10 @@ class Measured:
     """One request at a time."""
 
 
-CANDIDATES = 32
-"""Scored per request, more than by default: twenty look-alikes asked in the same words may be nearer than what helps."""
-
-
 def models() -> dict[str, Any]:
     """The served models of this study. Only `teacher` fills the bank."""
     both = {"engines": ["small", "large"], "remember": False}
     nearest = {"theta": -1.0, "m": 1}
-    guide = copy.deepcopy(STILL)
-    guide["in_context"]["examples"]["candidates"] = CANDIDATES
     return {
         "teacher": both | {"policy": "fixed", "remember": True},
         "large-only": {"engines": ["large"], "policy": "fixed", "remember": False},
@@ -95,7 +88,7 @@ def models() -> dict[str, Any]:
         "nearest-1": both | {"policy": "few_shot", "few_shot": nearest | {"max_examples": 1}},
         "nearest-5": both | {"policy": "few_shot", "few_shot": nearest | {"max_examples": EXAMPLES}},
         "fskd": both | {"policy": "few_shot"},
-        "guide": both | guide,
+        "guide": both | STILL,
     }
 
 
@@ -106,7 +99,7 @@ def configuration(data: Path, small: Served, large: Served) -> dict[str, Any]:
     return made | {
         "models": models(),
         "learning": {"enabled": False},
-        "feedback": {"per_minute": 100_000},
+        "feedback": {"advanced": {"per_minute": 100_000}},
         "log": {"requests": False},
     }
 

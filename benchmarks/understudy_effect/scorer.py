@@ -26,10 +26,7 @@ from benchmarks.vllm.serving import Served
 from tests.vllm.guide import guided
 
 REQUESTS = 1000
-_TRIED = {
-    "exploration": {"key_share": 1.0},
-    "examples": {"scorer_deadline_ms": 10_000, "label_share": 0.5},
-}
+_TRIED = {"key_share": 1.0, "scorer_deadline_ms": 10_000, "label_share": 0.5}
 """Half of the offloaded requests drop their example or swap it for another near one: else nobody could tell what helps."""
 
 
@@ -50,7 +47,7 @@ def trained(folder: Path, small: Served, large: Served, seed: int) -> tuple[byte
     place = folder / "logged"
     place.mkdir()
     config = configuration(place / "data", small, large)
-    config["models"]["guide"] |= {"in_context": _TRIED}
+    config["models"]["guide"] |= {"advanced": _TRIED}
     drawn = plan(seed)
     with guided(place, config) as guide:
         guide.key = ""

@@ -33,7 +33,7 @@ BIN = 100
 """Requests per point of a curve."""
 SETTLED_REQUESTS = 500
 _PATIENT = {"scorer_deadline_ms": 10_000}
-_NOTHING_TRIED = {"exploration": {"epsilon": 0, "key_share": 0}, "examples": _PATIENT | {"label_share": 0}}
+_NOTHING_TRIED = _PATIENT | {"epsilon": 0, "key_share": 0, "label_share": 0}
 
 
 def policies() -> dict[str, dict[str, Any]]:
@@ -43,7 +43,7 @@ def policies() -> dict[str, dict[str, Any]]:
         LARGE: both | {"policy": "fixed"},
         SMALL: {"engines": ["small"], "policy": "fixed", "remember": False},
         FSKD: both | {"policy": "few_shot"},
-        BANDIT: both | {"policy": "in_context", "in_context": {"examples": _PATIENT}},
+        BANDIT: both | {"policy": "in_context", "advanced": _PATIENT},
     }
 
 
@@ -63,8 +63,8 @@ def played(
     config |= {
         "models": {"guide": model},
         # The scorer is trained by hand, in its own time.
-        "learning": {"enabled": learning, "every_s": 2, "train_scorer": False},
-        "feedback": {"per_minute": 100_000},
+        "learning": {"enabled": learning, "advanced": {"every_s": 2, "train_scorer": False}},
+        "feedback": {"advanced": {"per_minute": 100_000}},
         "log": {"requests": False},
     }
     with guided(place, config) as guide:
@@ -108,7 +108,7 @@ def study(
             "curve": curves(own),
         }
     # `place` is the bandit's from here on: it is the last of the policies.
-    still = policies()[BANDIT] | {"in_context": _NOTHING_TRIED}
+    still = policies()[BANDIT] | {"advanced": _NOTHING_TRIED}
     found[SETTLED] = {"after_warm_up": summary(played(place, small, large, still, settled, learning=False))}
     publish(place / "data", scorer)
     again = played(place, small, large, still, settled, learning=False)
