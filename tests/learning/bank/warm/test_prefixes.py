@@ -20,6 +20,7 @@ from router.digest import NO_INSTRUCTIONS, scope_of
 from store import Store
 from store.jobs.kv_plans import KvPlans
 from tests.flow.line import Asked, Upstream, completion, upstream
+from tests.knobs import timeouts
 from tests.store.behind import database
 from tests.store.rows import new_example, request_record
 
@@ -84,7 +85,7 @@ async def scene(tmp_path: Path, server: Upstream) -> AsyncIterator[Scene]:
         tenant = "a1" if number < 9 else "b2"
         record = request_record(number, tenant=tenant, started_at_s=NOW - 60, example_ids=sent)
         store.decisions.requests.record(record).result(30)
-    engine = OpenAIHTTP(EngineInfo("small", "tiny", Price(1.0, 2.0)), server.url)
+    engine = OpenAIHTTP(EngineInfo("small", "tiny", Price(1.0, 2.0)), server.url, timeouts=timeouts())
     registry = CollectorRegistry()
     warmer = PrefixWarmer(store, {"small": engine}, always, KvMetrics(registry), clock=lambda: NOW)
     yield Scene(store, warmer, ids, registry)
