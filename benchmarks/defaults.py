@@ -13,10 +13,11 @@ ACTIONS = 2
 HALF_LIFE_S = LearningAdvanced().half_life_h * 3600
 
 
-def default_chooser() -> chooser.Chooser:
-    """A chooser as a served model gets it."""
+def default_chooser(load_strength: float | None = None) -> chooser.Chooser:
+    """A chooser as a served model gets it, but for `load_strength` where it is given."""
     model = ModelAdvanced()
-    load = knobs_of(LoadKnobs, threshold=model.load_threshold, strength=model.load_strength)
+    strength = model.load_strength if load_strength is None else load_strength
+    load = knobs_of(LoadKnobs, threshold=model.load_threshold, strength=strength)
     knobs = knobs_of(
         chooser.Knobs, gamma_scale=model.gamma, least_probability=model.epsilon / ACTIONS, load=load
     )

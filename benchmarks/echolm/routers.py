@@ -36,6 +36,8 @@ from router.prompt import example_tokens
 
 THETA, M = 0.8, 3
 """Of the rule that decides until there is a bandit (LOGIC's case study)."""
+LOAD_STRENGTH = 0.6
+"""What docs/experiments/echolm.md was measured with: a little more than a served model has by default."""
 OUTCOMES_TO_LEARN = 200
 """Judged requests at which the bandit takes over from the rule."""
 _TEXTS = (
@@ -152,7 +154,7 @@ class Gateway:
     parts: Parts = field(default_factory=Parts)
     bandit: VowpalBandit | None = None
     wants_outcomes: bool = True
-    _chooser: Chooser = field(default_factory=default_chooser)
+    _chooser: Chooser = field(default_factory=lambda: default_chooser(LOAD_STRENGTH))
     _budget: ExplorationBudget = field(default_factory=ExplorationBudget)
     _rows: list[Row] = field(default_factory=list)
 

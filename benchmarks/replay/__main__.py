@@ -29,6 +29,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ from understudy.setup.replay import replay
 ARMS = ("none", "random", "newest", "most used", "gain", "expand")
 DAYS = (1500, 1500, 1500)
 GOOD = 0.9
+MOST_STEPS = 20_000
+"""Of a plan: more than there are examples, so that the money alone bounds what is done."""
 
 
 def order(arm: str, seed: int) -> Callable[[Example], float]:
@@ -129,7 +132,9 @@ def arm_of(
 
 async def _spent(stage: Stage, memory: Memory, config: Config, arm: str, usd: float) -> dict[str, Any]:
     made: dict[str, Engine] = engines(config, Tenants(memory.store.secret))
-    return await spend(replay(config, memory, made, CollectorRegistry()), memory, arm, stage.seed, usd)
+    ready = replay(config, memory, made, CollectorRegistry())
+    ready.planner = replace(ready.planner, most=MOST_STEPS)
+    return await spend(ready, memory, arm, stage.seed, usd)
 
 
 def seed_of(
