@@ -25,7 +25,7 @@ from router.finished import Finished
 log = structlog.get_logger(__name__)
 
 _QUEUED = 10_000
-_GATHER_S = 0.002
+_GATHER_S = 0.01
 _AT_ONCE_BYTES = 16 * 1024
 """Up to here assembling an answer costs the event loop less than a tenth of a millisecond."""
 

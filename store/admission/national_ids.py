@@ -33,6 +33,7 @@ from store.admission.patterns import Pattern, before, touches_word
 from store.admission.spans import Span
 
 _REACH = 48
+_FEWEST_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,8 @@ def _like_a_date(number: str) -> bool:
 
 def national_ids(text: str) -> Iterator[Span]:
     """Numbers of persons, of their papers and of their bank accounts."""
+    if sum(map(text.count, _D)) < _FEWEST_DIGITS:
+        return
     lowered = text.lower()
     for number in _NUMBERS:
         if number.words and not any(word in lowered for word in number.words):

@@ -7,12 +7,15 @@ import hmac
 import os
 import secrets
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 from store.errors import BadSecretFile
 
 _SECRET_BYTES = 32
 _FILE_NAME = "secret"
+_REMEMBERED_CHARACTERS = 512
+"""Longer texts are derived from anew each time: a client must not fill our memory with its own."""
 
 
 def load_or_create_secret(data_folder: Path) -> bytes:
@@ -52,6 +55,12 @@ def tenant_id(secret: bytes, text: str) -> str:
 
 def derive(secret: bytes, purpose: str, text: str) -> str:
     """HMAC-SHA256 of a text for one purpose, 64 hex characters; the same text gives another value for another purpose."""
+    short = len(text) <= _REMEMBERED_CHARACTERS
+    return _derived(secret, purpose, text) if short else _derived.__wrapped__(secret, purpose, text)
+
+
+@lru_cache(maxsize=4096)
+def _derived(secret: bytes, purpose: str, text: str) -> str:
     message = purpose.encode() + b"\0" + text.encode("utf-8", "surrogatepass")
     return hmac.digest(secret, message, "sha256").hex()
 

@@ -37,8 +37,10 @@ def ask(run: Gateway) -> str:
 def test_workers_share_memory_and_add_up_their_metrics(tmp_path: Path) -> None:
     with started(tmp_path) as run:
         ask(run)
-        run.wait_for(lambda: "hit" in ask(run), "the answer is remembered")
-        assert all("hit" in ask(run) for _ in range(12)), "whichever worker is asked"
+        stored = 'understudy_remembered_total{kind="exact",result="stored"}'
+        run.wait_for(lambda: run.figure(stored) == 1, "the answer is committed")
+        assert all("hit" in ask(run) for _ in range(13)), "whichever worker is asked"
+        assert run.figure(stored) == 1, "and no worker had to ask again"
         # What is counted is counted after the answer left; any worker answers for all.
         hits = 'understudy_request_seconds_count{outcome="hit"}'
         run.wait_for(lambda: run.figure(hits) >= 13, "all hits of both workers in one exposition")
