@@ -148,19 +148,20 @@ class Attempts:
     async def __aexit__(self, *_: object) -> None:
         await self._leave()
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self, tail: Tail | None = None) -> AsyncIterator[bytes]:
         """The answer's stream, and what follows where it breaks off and somebody carries it on.
 
-        Raises the EngineError it broke with, StreamBroken for one without a terminal event, or passes its error event on.
+        `tail`: must be fed each chunk before the next one is asked for. A stream that is to be carried on needs one.
+        Raises the EngineError it broke with, or passes its error event on.
         """
         reply = self._reply
         assert reply is not None
         whole = "Content-Length" in reply.headers
-        if not self._carry_on or reply.status != 200 or not reply.streams_events or whole:
-            return self._as_they_come(reply, reply.first, reply.rest)
+        if not self._carry_on or tail is None or reply.status != 200 or not reply.streams_events or whole:
+            return reply.chunks
         asked = [*self._tries, *([self._larger] if self._larger else [])][self.index]
         self._successors = [*self._tries[self.index + 1 :], asked]
-        return self._in_whole_events(reply, reply.first, reply.rest)
+        return self._in_whole_events(reply, reply.first, reply.rest, tail)
 
     # ---- before the first chunk
 
@@ -212,26 +213,10 @@ class Attempts:
 
     # ---- from the first chunk on
 
-    async def _as_they_come(
-        self, reply: EngineReply, first: bytes | None, rest: AsyncIterator[bytes]
-    ) -> AsyncIterator[bytes]:
-        tail = Tail() if reply.status < 400 and reply.streams_events else None
-        if first:
-            if tail is not None:
-                tail.feed(first)
-            yield first
-        async for chunk in rest:
-            if tail is not None:
-                tail.feed(chunk)
-            yield chunk
-        reply.drained_at = time.monotonic()
-        if tail is not None and tail.began and not tail.finished():
-            raise no_terminal_event(reply.engine)
-
     async def _in_whole_events(
-        self, reply: EngineReply, first: bytes | None, source: AsyncIterator[bytes]
+        self, reply: EngineReply, first: bytes | None, source: AsyncIterator[bytes], tail: Tail
     ) -> AsyncIterator[bytes]:
-        tail, cutter = Tail(), EventCutter()
+        cutter = EventCutter()
         given_up = False
         while True:
             broken: EngineError | None = None
@@ -245,7 +230,6 @@ class Attempts:
             if piece and not given_up:
                 piece, error_event = _split_at_failure(piece)
             if piece:
-                tail.feed(piece)
                 self._note(piece)
                 yield piece
             if chunk is not None and not error_event:
@@ -253,20 +237,18 @@ class Attempts:
             if broken is None and not error_event:
                 if not self.carried_on:
                     reply.drained_at = time.monotonic()
-                if tail.finished() or not tail.began:
+                if not tail.cut(delimited=reply.self_delimiting):
                     return
                 broken = no_terminal_event(reply.engine)
             successor = await self._take_over()
             if successor is not None:
                 comment, source = successor
                 cutter = EventCutter()
-                tail.feed(comment)
                 yield comment
             elif broken is not None:
                 raise broken
             else:
                 given_up = True
-                tail.feed(error_event)
                 yield error_event
 
     def _note(self, piece: bytes) -> None:

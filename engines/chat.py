@@ -26,6 +26,12 @@ class ChatRequest:
     include_usage: bool
     """The client asked for a usage chunk at the end of its stream."""
 
+    @property
+    def choices(self) -> int:
+        """How many answers are asked for."""
+        n = self.fields.get("n")
+        return n if isinstance(n, int) and n > 1 else 1
+
     def rewritten(
         self, *, model: str | None = None, messages: Sequence[Mapping[str, Any]] | None = None
     ) -> ChatRequest:

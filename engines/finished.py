@@ -26,7 +26,7 @@ class Assembled:
     completion: dict[str, Any]
     """The `chat.completion` object."""
     whole: bool
-    """Ended with its terminal event, and every part of it was understood: it may be replayed."""
+    """Each choice came to its end, and every part of it was understood: it may be replayed."""
 
     def choices(self) -> list[dict[str, Any]]:
         """The choices, each an object."""
@@ -120,10 +120,9 @@ def from_events(body: bytes) -> Assembled | None:
     """
     completion: dict[str, Any] | None = None
     choices: dict[int, dict[str, Any]] = {}
-    understood, ended = True, False
+    understood = True
     for data in events(body):
         if data == b"[DONE]":
-            ended = True
             continue
         try:
             chunk = orjson.loads(data)
@@ -144,7 +143,7 @@ def from_events(body: bytes) -> Assembled | None:
         return None
     completion["choices"] = [choices[index] for index in sorted(choices)]
     finished = bool(choices) and all(c["finish_reason"] for c in choices.values())
-    return Assembled(completion, whole=ended and finished and understood)
+    return Assembled(completion, whole=finished and understood)
 
 
 def _merge(choices: dict[int, dict[str, Any]], piece: Any) -> bool:

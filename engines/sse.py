@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from typing import Any
 
 import orjson
 
@@ -15,8 +17,13 @@ _OPENS_TERMINAL = re.compile(
     rb'(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
 )
 _ERROR_EVENT = re.compile(rb'^(?:event: ?error\r?\n)?data: ?\{ ?"error"', re.MULTILINE)
+_FIELD = re.compile(rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
+_FINISHED = re.compile(rb'"finish_reason": ?"')
 _TAIL_BYTES = 8192
 _OPENING_BYTES = 128
+_INFLATED_BYTES = 2**20
+_GZIP_OR_ZLIB = 47
+_INFLATABLE = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 def encode(data: bytes) -> bytes:
@@ -96,11 +103,19 @@ def events(body: bytes) -> Iterator[bytes]:
 
 
 class Tail:
-    """Tells whether a stream ended with a terminal event, from its last bytes only."""
+    """Tells whether a stream ended with a terminal event, from its last bytes only.
 
-    __slots__ = ("_kept", "_opening", "_size")
+    `choices`: how many the stream has. Each must have ended where no `[DONE]` says that all is over.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_choices", "_ended", "_holds_fields", "_kept", "_opening", "_size")
+
+    def __init__(self, choices: int = 1) -> None:
+        self._choices = choices
+        self._ended: set[int] = set()
+        """Choices that ended, where there are several: in what was let go."""
+        self._holds_fields = False
+        """Whether any line was seen that an event stream could hold."""
         self._kept: list[bytes] = []
         self._size = 0
         self._opening = b""
@@ -115,32 +130,50 @@ class Tail:
             self._kept = [tail]
             self._size = len(tail)
 
-    @property
-    def began(self) -> bool:
-        """Whether anything came at all."""
-        return bool(self._kept)
+    def done(self) -> bool:
+        """Whether the last that came is `[DONE]`."""
+        return _ends_with_done(self._trimmed()) and not self._opening
 
     def finished(self) -> bool:
-        """Whether the stream said that it was over: a terminal event, an error event, or a last choice that ended.
+        """Whether the stream said that it was over: a terminal event, an error event, or the end of its last choice.
 
         Only whole events count: text that quotes `[DONE]` ends nothing.
         """
         tail = self._trimmed()
         if self._opening:
             return tail.endswith((b"\n\n", b"\r\n\r\n")) and _OPENS_TERMINAL.match(self._opening) is not None
-        if tail.rstrip().endswith((b"\ndata: [DONE]", b"\ndata:[DONE]")):
+        if _ends_with_done(tail):
             return True
         for data in reversed(list(events(tail))):
             if data == b"[DONE]":
                 return True
-            said = _says(data)
-            if said is not None:
-                return said
+            event = _read(data)
+            if event is None:
+                return False
+            if event.get("error") or event.get("type") in _TERMINAL_TYPES:
+                return True
+            choices = event.get("choices")
+            if isinstance(choices, list) and choices:
+                return bool(_finished(choices)) and self._all_ended(tail)
         return False
+
+    def cut(self, *, delimited: bool) -> bool:
+        """Whether the stream ended too early; nothing at all is too early, too.
+
+        `delimited`: its transfer came to the end that it had declared. Then a body that holds nothing of an event stream
+        only calls itself one, and is whole.
+        """
+        return not self.finished() and (self._holds_fields or not self._size or not delimited)
+
+    def _all_ended(self, tail: bytes) -> bool:
+        return self._choices == 1 or len(self._ended | _ended_in(tail)) >= self._choices
 
     def _trimmed(self) -> bytes:
         whole = b"".join(self._kept)
         start = max(0, len(whole) - _TAIL_BYTES)
+        self._holds_fields = self._holds_fields or _FIELD.search(whole) is not None
+        if start and self._choices > 1:
+            self._ended |= _ended_in(whole)
         body = whole.rstrip(b"\r\n")
         boundary = max(body.rfind(b"\n\n"), body.rfind(b"\r\n\r\n"))
         if boundary >= start or len(whole) <= _TAIL_BYTES:
@@ -151,17 +184,69 @@ class Tail:
         return whole[start:]
 
 
-def _says(data: bytes) -> bool | None:
-    """Whether an event ends its stream; None when it says nothing of that, as a usage chunk does."""
+class InflatedTail(Tail):
+    """The same for a stream in gzip or deflate. What cannot be read, or inflates without measure, was not surely cut."""
+
+    __slots__ = ("_decoder", "_readable")
+
+    def __init__(self, choices: int = 1) -> None:
+        super().__init__(choices)
+        self._decoder = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._readable = True
+
+    def feed(self, chunk: bytes) -> None:
+        """Take note of a chunk: this one is inflated."""
+        if not self._readable:
+            return
+        try:
+            inflated = self._decoder.decompress(chunk, _INFLATED_BYTES)
+        except zlib.error:
+            inflated, self._readable = b"", False
+        if self._decoder.unconsumed_tail:
+            self._readable = False
+        if inflated:
+            super().feed(inflated)
+
+    def cut(self, *, delimited: bool) -> bool:
+        """See Tail."""
+        return self._readable and super().cut(delimited=delimited)
+
+
+def tail_of(headers: Mapping[str, str], choices: int = 1) -> Tail | None:
+    """The tail of an answer with these headers; None where it is no event stream, or one in an unknown encoding."""
+    if headers.get("Content-Type", "").partition(";")[0].strip().lower() != "text/event-stream":
+        return None
+    encoding = headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding == "identity":
+        return Tail(choices)
+    return InflatedTail(choices) if encoding in _INFLATABLE else None
+
+
+def _ends_with_done(tail: bytes) -> bool:
+    return (b"\n" + tail).rstrip().endswith((b"\ndata: [DONE]", b"\ndata:[DONE]"))
+
+
+def _read(data: bytes) -> dict[str, Any] | None:
+    """An event's JSON object; None where it is none."""
     try:
         event = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return False
-    if not isinstance(event, dict):
-        return False
-    if event.get("error") or event.get("type") in _TERMINAL_TYPES:
-        return True
-    choices = event.get("choices")
-    if not isinstance(choices, list) or not choices:
         return None
-    return any(isinstance(choice, dict) and choice.get("finish_reason") for choice in choices)
+    return event if isinstance(event, dict) else None
+
+
+def _finished(choices: list[Any]) -> set[int]:
+    """The indices of those that have a finish reason."""
+    ended = (c.get("index") for c in choices if isinstance(c, dict) and c.get("finish_reason"))
+    return {index if isinstance(index, int) else 0 for index in ended}
+
+
+def _ended_in(body: bytes) -> set[int]:
+    """The choices that end in these events."""
+    ended: set[int] = set()
+    for data in events(body):
+        event = _read(data) if _FINISHED.search(data) else None
+        choices = event.get("choices") if event is not None else None
+        if isinstance(choices, list):
+            ended |= _finished(choices)
+    return ended

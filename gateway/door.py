@@ -18,6 +18,7 @@ from gateway.journey import Journey, arrival
 from gateway.keys import Authenticator
 from gateway.own_response import engine_error_response, error_response
 from gateway.routes import Routes
+from gateway.send import ClientGone
 from gateway.websocket import wants_upgrade
 from router.finished import Ended, Outcome
 
@@ -69,14 +70,18 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         error = _Unreadable("The request body is not valid HTTP.", code="bad_http")
     elif isinstance(error, UnicodeEncodeError):
         error = RequestError("A request header is not valid UTF-8.", code="invalid_header")
-    journey.failed(ending(error, gone=request.transport is None))
+    journey.failed(ending(error, gone=request.transport is None, sent_all=journey.sent_all))
     if isinstance(error, RequestError):
         response = error_response(error.status, error.message, code=error.code, param=error.param)
         if isinstance(error, _Unreadable):
             response.force_close()
     elif isinstance(error, EngineError):
         response = engine_error_response(error)
-    elif journey.outcome is Outcome.ABORTED or not isinstance(error, Exception):
+    elif (
+        isinstance(error, ClientGone)
+        or journey.outcome is Outcome.ABORTED
+        or not isinstance(error, Exception)
+    ):
         raise error
     else:
         log.error("unexpected_error", request=journey.arrival.id, path=journey.arrival.path, error=error)

@@ -40,15 +40,16 @@ class Ending(NamedTuple):
 
     outcome: Outcome
     status: int
+    """0 where nothing was sent because of it: the reader has left."""
     error: str
     engine: str | None = None
     """Which engine failed; None where the error tells of none."""
 
 
-def ending(error: BaseException, *, gone: bool) -> Ending:
-    """How a request ends with this error; `gone`: its reader has left."""
+def ending(error: BaseException, *, gone: bool, sent_all: bool = False) -> Ending:
+    """How a request ends with this error; `gone`: its reader has left; `sent_all`: after the last event of its stream."""
     if isinstance(error, asyncio.CancelledError | ClientGone):
-        return Ending(Outcome.ABORTED, 0, "")
+        return Ending(Outcome.ANSWERED if sent_all else Outcome.ABORTED, 0, "")
     if isinstance(error, RequestError):
         return Ending(Outcome.REFUSED, error.status, error.code)
     if isinstance(error, EngineError):

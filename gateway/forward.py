@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 
@@ -44,14 +45,17 @@ async def forward(
     *,
     kept: ChunkBuffer | None = None,
     tail: Tail | None = None,
+    must_end: bool = False,
     bodiless: bool = False,
 ) -> EngineError | None:
     """Send `reply` on with `chunks` as its body; feed what is sent to `kept` and `tail`.
 
     Returns the error it broke off with after its head was out: the reader was told then, by an error event or a closed
-    connection. Raises EngineError for one that breaks before, and ClientGone. `tail`: a stream that begins must end with
-    a terminal event; one that does not is broken, however neatly its transfer ended.
+    connection. Raises EngineError for one that breaks before, and ClientGone. With a `tail` it is noted in the journey
+    whether a reader that left had been sent all of the stream. `must_end`: a stream without a terminal event is broken,
+    however neatly its transfer ended.
     """
+    tail_due = tail if must_end else None
     headers = reply.headers
     headers.setdefault("Server", SERVER)
     length = headers.get("Content-Length")
@@ -64,6 +68,9 @@ async def forward(
         body = b"".join([chunk async for chunk in reply.chunks])
         if kept is not None:
             kept.feed(body)
+        if tail_due is not None:
+            tail_due.feed(body)
+            _check(tail_due, reply)
         send.whole(reply.status, headers, body, reply.reason)
         return None
     try:
@@ -71,17 +78,30 @@ async def forward(
         async for chunk in chunks:
             if journey.first_chunk_at is None:
                 journey.first_chunk_at = time.perf_counter()
-            if tail is not None:
-                tail.feed(chunk)
             if kept is not None:
                 kept.feed(chunk)
             await write(chunk)
-        if tail is not None and tail.began and not tail.finished():
-            raise no_terminal_event(reply.engine)
+            if tail is not None:
+                # Only now: what could not be sent has told nobody that the stream is over.
+                tail.feed(chunk)
+        if tail_due is not None:
+            _check(tail_due, reply)
     except EngineError as error:
-        await send.break_off(error)
-        return error
-    except ConnectionError as error:
-        raise ClientGone from error
+        if length is not None or tail is None or not tail.done():
+            await send.break_off(error)
+            return error
+    except (ConnectionError, asyncio.CancelledError) as error:
+        if tail is not None and tail.finished():
+            journey.sent_all = True
+            reply.drained_at = reply.drained_at or time.monotonic()
+        if isinstance(error, ConnectionError):
+            raise ClientGone from error
+        raise
     await send.end()
     return None
+
+
+def _check(tail: Tail, reply: EngineReply) -> None:
+    """Raise StreamBroken for a stream that ended too early."""
+    if tail.cut(delimited=reply.self_delimiting):
+        raise no_terminal_event(reply.engine)

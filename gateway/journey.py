@@ -54,6 +54,8 @@ class Journey:
     """When our own head was ready to be sent."""
     first_chunk_at: float | None = None
     """When the first chunk of a stream was ready to be sent."""
+    sent_all: bool = False
+    """The reader left after the last event of its stream had been sent: that is no abort."""
     outcome: Outcome = Outcome.FAILED
     status: int = 0
     engine: str = ""
@@ -80,7 +82,7 @@ class Journey:
     def failed(self, end: Ending) -> None:
         """Note that the request failed."""
         self.outcome = end.outcome
-        if end.outcome is not Outcome.ABORTED:
+        if end.status:
             self.status, self.error = end.status, end.error
         if end.engine is not None:
             self.engine = end.engine

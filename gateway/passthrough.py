@@ -51,7 +51,7 @@ class Passthrough:
         *,
         kept: ChunkBuffer | None = None,
         cache_status: str | None = None,
-        ends_with_terminal: bool = False,
+        choices: int = 0,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
         journey.asked_at = time.perf_counter()
@@ -61,7 +61,7 @@ class Passthrough:
                 reply.headers.add("Cache-Status", cache_status)
             reply.headers["x-understudy-decision-id"] = journey.arrival.id
             reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
-            return await relay(request, reply, journey, kept=kept, ends_with_terminal=ends_with_terminal)
+            return await relay(request, reply, journey, kept=kept, choices=choices)
 
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:
         length = request.content_length

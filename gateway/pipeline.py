@@ -18,6 +18,7 @@ from engines.attempts import Attempts, CarriedOn, Try, continuable
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import RequestError
 from engines.finished import Body
+from engines.sse import tail_of
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
@@ -198,7 +199,10 @@ class Pipeline:
             so_far.began(reply, way, self._engines[way.engine].info.price)
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
-            broken = await forward(reply, attempts.chunks(), send, journey, kept=so_far.kept)
+            tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None
+            broken = await forward(
+                reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
+            )
         if broken is not None:
             so_far.outcome, so_far.error = Outcome.FAILED, broken.message
         else:
@@ -247,9 +251,9 @@ class _SoFar:
 
     def failed(self, error: BaseException, *, gone: bool) -> None:
         """No answer began, or its reader left."""
-        end = ending(error, gone=gone)
+        end = ending(error, gone=gone, sent_all=self.journey.sent_all)
         self.outcome = end.outcome
-        if end.outcome is not Outcome.ABORTED:
+        if end.status:
             self.status, self.error = end.status, end.error
         if end.engine is not None:
             self.engine = end.engine

@@ -7,7 +7,7 @@ from multidict import CIMultiDict
 
 from engines.engine import EngineReply
 from engines.errors import EngineError
-from engines.sse import Tail
+from engines.sse import tail_of
 from gateway.errors import error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
@@ -59,7 +59,8 @@ class Relay:
         response = self.response
         # Before the error event, which may find the connection closed: then there is no transport any more.
         transport = self._request.transport
-        if response.content_type == "text/event-stream" and response.content_length is None:
+        readable = "Content-Encoding" not in response.headers and response.content_length is None
+        if readable and response.content_type == "text/event-stream":
             try:
                 await response.write(error_event(error.message, error.code))
             except ConnectionError:
@@ -74,19 +75,24 @@ async def relay(
     journey: Journey,
     *,
     kept: ChunkBuffer | None = None,
-    ends_with_terminal: bool = False,
+    choices: int = 0,
 ) -> web.StreamResponse:
     """Send the reply to a request that never reached the pipeline. Raises as gateway.forward.forward does.
 
-    `ends_with_terminal`: streams of this endpoint that begin must end with a terminal event.
+    `choices`: how many answers a stream of this endpoint holds, which must end with a terminal event; 0 where it need not.
     """
     journey.engine, journey.status = reply.engine, reply.status
-    # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
-    tells = ends_with_terminal or not reply.self_delimiting
-    tail = Tail() if tells and reply.status < 400 and reply.streams_events else None
     send = Relay(request)
     broken = await forward(
-        reply, reply.chunks, send, journey, kept=kept, tail=tail, bodiless=request.method == "HEAD"
+        reply,
+        reply.chunks,
+        send,
+        journey,
+        kept=kept,
+        tail=tail_of(reply.headers, choices or 1) if reply.status < 400 else None,
+        # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
+        must_end=choices > 0 or not reply.self_delimiting,
+        bodiless=request.method == "HEAD",
     )
     if broken is not None:
         journey.outcome, journey.error = Outcome.FAILED, broken.message

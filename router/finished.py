@@ -27,7 +27,7 @@ class Outcome(Enum):
     FAILED = "failed"
     """No engine could answer, or its answer broke off."""
     ABORTED = "aborted"
-    """The client left before the end."""
+    """The client left before the last event of its stream was sent, or before the end of another answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

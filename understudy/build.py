@@ -227,7 +227,9 @@ class Gateway:
         exact = self.memory.exact if self.memory else None
         similar = self._semantic.answers if self._semantic else None
         # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
-        otherwise = ServedModel("", (UPSTREAM,), Fixed((UPSTREAM,), reason="not_listed"), remember=False)
+        # It is asked once: with nobody else to carry on, it would be paid twice.
+        fixed = Fixed((UPSTREAM,), reason="not_listed")
+        otherwise = ServedModel("", (UPSTREAM,), fixed, remember=False, continue_broken=False)
         pipeline = Pipeline(
             self._engines,
             {name: self._served(name, model) for name, model in self._config.models.items()},

@@ -59,7 +59,7 @@ class ChatCompletions:
         if pipeline is None or pipeline.model(chat.model) is None:
             if self._passthrough is None:
                 raise _unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
-            return await self._forward(request, target, headers, body, journey)
+            return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
         _accept_only_readable(headers)
         asked = Asked(journey.arrival, target, headers, chat, controls, self._limits.max_kept_bytes)
@@ -69,14 +69,21 @@ class ChatCompletions:
         return send.response
 
     async def _forward(
-        self, request: web.BaseRequest, target: str, headers: CIMultiDict[str], body: bytes, journey: Journey
+        self,
+        request: web.BaseRequest,
+        target: str,
+        headers: CIMultiDict[str],
+        body: bytes,
+        journey: Journey,
+        *,
+        choices: int = 1,
     ) -> web.StreamResponse:
         if self._passthrough is None:
             raise RequestError(
                 "This body cannot be read here, and no default upstream is configured.", status=415
             )
         outgoing = EngineRequest("POST", target, headers, body)
-        return await self._passthrough.forward(request, outgoing, journey, ends_with_terminal=True)
+        return await self._passthrough.forward(request, outgoing, journey, choices=choices)
 
 
 def _accept_only_readable(headers: CIMultiDict[str]) -> None:

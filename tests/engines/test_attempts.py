@@ -19,6 +19,7 @@ from engines.chat import ChatRequest
 from engines.engine import EngineRequest
 from engines.errors import ConnectFailed, StreamBroken, TimedOut
 from engines.openai_http import Timeouts
+from engines.sse import Tail
 from tests.engines.asking import closed_port, engine, guarded, read, request
 from tests.flow.upstream import Call, Upstream
 from tests.knobs import limits
@@ -305,10 +306,12 @@ async def said(upstream: Upstream, *, limit_bytes: int = 2**20) -> list[bytes]:
     """What a client is sent of an answer that breaks off."""
     got: list[bytes] = []
     async with carried_on(upstream, limit_bytes=limit_bytes) as attempts, attempts:
-        chunks = attempts.chunks()
+        tail = Tail()
+        chunks = attempts.chunks(tail)
         with pytest.raises(StreamBroken):
             while True:
                 got.append(await anext(chunks))
+                tail.feed(got[-1])
         assert not attempts.carried_on
     return got
 
@@ -339,8 +342,13 @@ async def test_a_whole_answer_passes_unchanged(upstream: Upstream) -> None:
         call.end()
 
     upstream.plays(says)
+    got: list[bytes] = []
     async with carried_on(upstream) as attempts, attempts:
-        assert b"".join([chunk async for chunk in attempts.chunks()]) == whole
+        tail = Tail()
+        async for chunk in attempts.chunks(tail):
+            got.append(chunk)
+            tail.feed(chunk)
+    assert b"".join(got) == whole
 
 
 async def test_a_stream_of_whole_events_that_ends_without_its_terminal_event_is_broken(
@@ -352,12 +360,18 @@ async def test_a_stream_of_whole_events_that_ends_without_its_terminal_event_is_
         call.end()
 
     upstream.plays(ends)
-    async with engine(upstream.port) as one, Attempts([Try(one, request())]) as reply:
-        assert reply.first is None
+    assert await said(upstream) == [BEGUN]
+
+
+async def test_a_stream_that_nobody_may_carry_on_is_the_engines_own(upstream: Upstream) -> None:
+    def ends(call: Call) -> None:
+        call.begin()
+        call.chunk(BEGUN)
+        call.end()
+
+    upstream.plays(ends)
     async with engine(upstream.port) as one:
         attempts = Attempts([Try(one, request())])
-        async with attempts:
-            chunks = attempts.chunks()
-            assert await anext(chunks) == BEGUN
-            with pytest.raises(StreamBroken, match="terminal event"):
-                await anext(chunks)
+        async with attempts as reply:
+            assert reply.first is None
+            assert [chunk async for chunk in attempts.chunks(Tail())] == [BEGUN]

@@ -81,18 +81,22 @@ def test_log_probabilities_of_all_chunks_are_kept() -> None:
     "body",
     [
         chunk({"content": "half"}),
-        chunk({"content": "no done"}, "stop"),
         stream(chunk({"content": "no finish reason"})),
         stream(chunk({"content": "a", "audio": {"data": "x"}}), chunk({}, "stop")),
         stream(chunk({"content": "a"}), encode(b'{"error":{"message":"m"}}'), chunk({}, "stop")),
         stream(chunk({"content": "a"}), encode(b"{not json"), chunk({}, "stop")),
         stream(chunk({"content": "a"}, "stop", brand_new=1)),
     ],
-    ids=["cut", "no [DONE]", "no finish", "unknown delta", "error", "bad json", "unknown choice field"],
+    ids=["cut", "no finish", "unknown delta", "error", "bad json", "unknown choice field"],
 )
 def test_what_is_not_whole_or_not_understood_is_never_taken_for_whole(body: bytes) -> None:
     answer = from_events(body)
     assert answer is not None and not answer.whole
+
+
+def test_a_stream_whose_choices_ended_is_whole_without_done() -> None:
+    answer = from_events(chunk({"content": "all of it"}, "stop"))
+    assert answer is not None and answer.whole
 
 
 @pytest.mark.parametrize("body", [b"", DONE, b": comment\n\n", encode(b"[1,2]")])

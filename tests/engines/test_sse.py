@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
+import zlib
 from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.sse import Tail, begins_with_error, encode, events, split_at_error, whole_events
+from engines.sse import Tail, begins_with_error, encode, events, split_at_error, tail_of, whole_events
 
 DONE = b"data: [DONE]\n\n"
 
@@ -105,6 +107,73 @@ def test_a_stream_that_does_not_is_not(before: bytes, ending: bytes) -> None:
     assert not ends(before, ending)
 
 
+def test_several_choices_must_all_have_ended_where_no_done_says_so() -> None:
+    first, second = chunk(finish="stop"), chunk(finish="length", index=1)
+    for parts, ended in (
+        ([first], False),
+        ([second, first], True),
+        ([second, chunk() * 2000, first], True),
+        ([second, chunk(index=1) * 2000, second], False),
+        ([first, DONE], True),
+        ([b'data: {"error":{"message":"x"}}\n\n'], True),
+    ):
+        tail = Tail(2)
+        for part in parts:
+            tail.feed(part)
+        assert tail.finished() is ended, parts[0]
+
+
+def test_only_done_itself_is_done() -> None:
+    for body, done in ((DONE, True), (chunk(finish="stop") + DONE, True), (chunk(finish="stop"), False)):
+        tail = Tail()
+        tail.feed(body)
+        assert tail.done() is done
+
+
+@pytest.mark.parametrize(
+    ("body", "delimited", "cut"),
+    [
+        (b"", True, True),
+        (b": waiting\n\n", True, True),
+        (chunk(), True, True),
+        (b'{"object":"chat.completion","choices":[]}', True, False),
+        (b'{"object":"chat.completion","choices":[]}', False, True),
+        (b'{"a":"' + b"data: x " * 10_000 + b'"}', True, False),
+        (chunk() * 2000, True, True),
+        (b"\xef\xbb\xbf" + chunk(), True, True),
+        (chunk(finish="stop"), False, False),
+    ],
+)
+def test_what_holds_no_line_of_an_event_stream_is_cut_only_where_nothing_says_that_it_is_whole(
+    body: bytes, delimited: bool, cut: bool
+) -> None:
+    tail = Tail()
+    for start in range(0, len(body), 1000):
+        tail.feed(body[start : start + 1000])
+    assert tail.cut(delimited=delimited) is cut
+
+
+@pytest.mark.parametrize("wbits", [31, 15], ids=["gzip", "deflate"])
+def test_a_compressed_stream_tells_its_end_too(wbits: int) -> None:
+    for body, cut in ((chunk() * 3, True), (chunk() + DONE, False)):
+        compressor = zlib.compressobj(wbits=wbits)
+        packed = compressor.compress(body) + compressor.flush()
+        tail = tail_of({"Content-Type": "text/event-stream", "Content-Encoding": "gzip"})
+        assert tail is not None
+        for start in range(len(packed)):
+            tail.feed(packed[start : start + 1])
+        assert tail.cut(delimited=True) is cut and tail.finished() is not cut
+
+
+@pytest.mark.parametrize("body", [b"not gzip at all", gzip.compress(b"x" * 2**24)])
+def test_what_cannot_be_inflated_within_measure_is_not_surely_cut(body: bytes) -> None:
+    tail = tail_of({"Content-Type": "text/event-stream", "Content-Encoding": "gzip"})
+    assert tail is not None
+    tail.feed(body)
+    assert not tail.finished() and not tail.cut(delimited=True)
+    assert sum(map(len, tail._kept)) <= 2**20
+
+
 def test_a_large_event_in_the_middle_is_forgotten_again() -> None:
     large = b'data: {"type":"response.completed","a":"' + b"x" * 100_000 + b'"}\n\n'
     assert not ends(large, chunk())
@@ -145,7 +214,7 @@ def test_no_bytes_ever_raise_and_little_is_kept(chunks: list[bytes]) -> None:
     for piece in chunks:
         tail.feed(piece)
     assert tail.finished() in (True, False)
-    assert tail.began == bool(chunks)
+    assert tail.cut(delimited=False) is not tail.finished()
     assert sum(map(len, tail._kept)) <= 5 * 8192
 
 

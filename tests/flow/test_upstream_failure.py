@@ -166,13 +166,17 @@ def test_a_stream_of_two_choices_is_broken_while_one_of_them_is_not_done(
     assert not once(gateway.port, "POST", "/v1/chat/completions", CHAT).whole
 
 
-def test_an_event_stream_without_a_single_byte_stays_one(gateway: Gateway, upstream: Upstream) -> None:
+def test_a_chat_stream_without_a_single_byte_is_broken_and_any_other_stays_one(
+    gateway: Gateway, upstream: Upstream
+) -> None:
     def script(call: Call) -> None:
         call.begin()
         call.end()
 
     upstream.plays(script)
     answer = once(gateway.port, "POST", "/v1/chat/completions", CHAT)
+    assert not answer.whole and b'"upstream_stream_broken"' in answer.body
+    answer = once(gateway.port, "POST", "/v1/other", CHAT)
     assert answer.whole and answer.body == b""
 
 

@@ -38,13 +38,13 @@ async def relayed(
     what: EngineReply,
     *,
     kept: ChunkBuffer | None = None,
-    ends_with_terminal: bool = False,
+    choices: int = 0,
     method: str = "GET",
 ) -> tuple[bytes, bytes, Ended]:
     """(head, body as framed, how the request ended)."""
 
     async def handler(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        return await relay(request, what, journey, kept=kept, ends_with_terminal=ends_with_terminal)
+        return await relay(request, what, journey, kept=kept, choices=choices)
 
     async with door(handler) as (port, ended):
         head, _, body = (await exchange(port, get(method=method))).partition(b"\r\n\r\n")
@@ -63,7 +63,7 @@ async def test_a_small_answer_of_known_length_leaves_as_it_came() -> None:
 
 async def test_a_stream_leaves_in_its_pieces() -> None:
     kept = ChunkBuffer(100)
-    _, body, end = await relayed(reply(b"data: 1\n\n", END, headers=SSE), kept=kept, ends_with_terminal=True)
+    _, body, end = await relayed(reply(b"data: 1\n\n", END, headers=SSE), kept=kept, choices=1)
     assert body == b"9\r\ndata: 1\n\n\r\ne\r\n" + END + b"\r\n0\r\n\r\n"
     assert kept.chunks == [b"data: 1\n\n", END] and end.first_chunk_s is not None
 
@@ -98,16 +98,16 @@ async def test_a_small_answer_that_breaks_is_an_error_with_a_status() -> None:
 @pytest.mark.parametrize(
     ("options", "headers", "broken"),
     [
-        ({"ends_with_terminal": True}, SSE, True),
+        ({"choices": 1}, SSE, True),
         ({}, SSE, False),
-        ({"ends_with_terminal": True}, {"Content-Type": "text/plain"}, False),
-        ({"ends_with_terminal": True}, {**SSE, "Content-Encoding": "gzip"}, False),
+        ({"choices": 1}, {"Content-Type": "text/plain"}, False),
+        ({"choices": 1}, {**SSE, "Content-Encoding": "gzip"}, False),
     ],
 )
 async def test_a_missing_terminal_event_matters_where_one_is_due(
-    options: dict[str, bool], headers: dict[str, str], broken: bool
+    options: dict[str, int], headers: dict[str, str], broken: bool
 ) -> None:
-    _, body, end = await relayed(reply(b"data: 1\n\n", headers=headers), **options)  # type: ignore[arg-type]
+    _, body, end = await relayed(reply(b"data: 1\n\n", headers=headers), **options)
     assert (end.outcome is Outcome.FAILED) is broken
     assert body.endswith(b"0\r\n\r\n") is not broken
 
@@ -120,7 +120,7 @@ async def test_without_a_length_of_its_own_every_stream_must_tell_its_end() -> N
 
 
 async def test_an_error_answer_in_a_stream_needs_no_terminal_event() -> None:
-    _, body, end = await relayed(reply(b"oops", status=500, headers=SSE), ends_with_terminal=True)
+    _, body, end = await relayed(reply(b"oops", status=500, headers=SSE), choices=1)
     assert end.outcome is Outcome.UPSTREAM_ERROR and body.endswith(b"0\r\n\r\n")
 
 
