@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from urllib.parse import unquote
 
 from multidict import CIMultiDict, MultiMapping
 
@@ -22,6 +23,18 @@ HOP_BY_HOP = frozenset(
 )
 REQUEST_ONLY_HERE = HOP_BY_HOP | {"host", "expect"}
 """`host` is the upstream's own; `expect` was answered by us when we read the body."""
+
+CREDENTIALS = (
+    "Authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "Ocp-Apim-Subscription-Key",
+    "Cookie",
+)
+"""Headers in which clients send a credential."""
+_KEY_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "access_token", "subscription-key"})
+"""Parameters of a query in which some do."""
 
 OURS = "x-understudy-"
 """Our own headers steer the gateway and never leave for an upstream, nor come back from one."""
@@ -43,6 +56,23 @@ def request_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
 def response_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
     """An upstream's headers as the client should get them. Raises ForbiddenCharacter."""
     return _end_to_end(headers, _stops_in_response, _without_controls)
+
+
+def without_credentials(headers: CIMultiDict[str]) -> CIMultiDict[str]:
+    """A copy of a client's headers that says nothing of who it is."""
+    kept = headers.copy()
+    for name in CREDENTIALS:
+        kept.popall(name, None)
+    return kept
+
+
+def without_key_parameters(target: str) -> str:
+    """A client's request target without a credential in its query; all else stays as it came."""
+    path, separator, query = target.partition("?")
+    if not separator:
+        return target
+    kept = [one for one in query.split("&") if unquote(one.partition("=")[0]).lower() not in _KEY_PARAMETERS]
+    return path + "?" + "&".join(kept) if kept else path
 
 
 def _end_to_end(

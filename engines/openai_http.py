@@ -20,7 +20,12 @@ from yarl import URL
 
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut
-from engines.headers import ForbiddenCharacter, response_headers
+from engines.headers import (
+    ForbiddenCharacter,
+    response_headers,
+    without_credentials,
+    without_key_parameters,
+)
 
 _NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """Headers aiohttp would add by itself: the upstream sees what the client sent, no more."""
@@ -109,8 +114,9 @@ class Exchange:
 class OpenAIHTTP:
     """One upstream base URL.
 
-    `authorization` replaces the client's `Authorization`; None passes the client's on. `extra_headers` are set on every
-    request. The URL comes from the operator's configuration, never from a request.
+    `authorization` is sent instead of the client's credentials, which otherwise are passed on, or left out where
+    `forwards_credentials` is off. `extra_headers` are set on every request. The URL comes from the operator's
+    configuration, never from a request.
     """
 
     def __init__(
@@ -120,6 +126,7 @@ class OpenAIHTTP:
         *,
         timeouts: Timeouts,
         authorization: str | None = None,
+        forwards_credentials: bool = True,
         extra_headers: Mapping[str, str] | None = None,
     ) -> None:
         self.info = info
@@ -127,6 +134,7 @@ class OpenAIHTTP:
         self._base = URL(self.base_url)
         self.in_flight = 0
         self._authorization = authorization
+        self._strips_credentials = authorization is not None or not forwards_credentials
         self._extra_headers = dict(extra_headers or {})
         self._timeouts = limits = timeouts
         self._first_timeout = aiohttp.ClientTimeout(
@@ -134,11 +142,6 @@ class OpenAIHTTP:
         )
         self._session: aiohttp.ClientSession | None = None
         self._url = functools.lru_cache(maxsize=1024)(self._build_url)
-
-    @property
-    def replaces_authorization(self) -> bool:
-        """Whether requests carry the engine's own key instead of the client's."""
-        return self._authorization is not None
 
     def stream(self, request: EngineRequest) -> Exchange:
         """Ask, and hand over the answer once its head is here. See engines.engine.Engine.stream."""
@@ -148,7 +151,7 @@ class OpenAIHTTP:
         """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""
         return self._open_session().request(
             request.method,
-            self._url(request.target),
+            self._url(without_key_parameters(request.target) if self._strips_credentials else request.target),
             data=request.body or None,
             headers=self._outgoing(request.headers),
             allow_redirects=False,
@@ -231,11 +234,13 @@ class OpenAIHTTP:
         return URL.build(scheme=base.scheme, authority=base.raw_authority, path=path or "/", encoded=True)
 
     def _outgoing(self, headers: CIMultiDict[str]) -> CIMultiDict[str]:
-        if self._authorization is not None or self._extra_headers:
+        if self._strips_credentials:
+            headers = without_credentials(headers)
+        elif self._extra_headers:
             headers = headers.copy()
-            if self._authorization is not None:
-                headers.pop("api-key", None)
-                headers["Authorization"] = self._authorization
+        if self._authorization is not None:
+            headers["Authorization"] = self._authorization
+        if self._extra_headers:
             headers.update(self._extra_headers)
         return headers
 

@@ -46,12 +46,18 @@ class VLLMServer:
         poll_s: float,
         server_url: str | None = None,
         authorization: str | None = None,
+        forwards_credentials: bool = True,
         extra_headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
     ) -> None:
         self.info = replace(info, continues=True)
         self._http = OpenAIHTTP(
-            self.info, base_url, authorization=authorization, extra_headers=extra_headers, timeouts=timeouts
+            self.info,
+            base_url,
+            authorization=authorization,
+            forwards_credentials=forwards_credentials,
+            extra_headers=extra_headers,
+            timeouts=timeouts,
         )
         # Of its own, so that a question aside never waits as long as an answer may.
         self._aside = OpenAIHTTP(

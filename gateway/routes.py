@@ -7,20 +7,23 @@ from typing import Protocol
 
 from engines.errors import RequestError
 from gateway.handlers.handler import Handler
+from gateway.paths import canonical
 
 
 class Routes(Protocol):
     """Finds the handler of a request."""
 
     def find(self, method: str, target: str) -> tuple[Handler, str, bool]:
-        """(handler, target below the prefix, whether a key is needed). Raises RequestError (404, 405)."""
+        """(handler, target below the prefix as it came, whether a key is needed). Raises RequestError (400, 404, 405)."""
         ...
 
 
 class RouteTable:
     """Exact paths first, then everything below a prefix to the pass-through, then 404.
 
-    `own` are the gateway's own pages (health, metrics), reached without a key; `endpoints` live below the prefixes.
+    `own` are the gateway's own pages (health, metrics), reached without a key; `endpoints`, in lower case, live below the
+    prefixes. Whatever an upstream might take for one of them is one of them: `//`, a slash at the end, percent-encoded
+    letters, capitals.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class RouteTable:
         for prefix in self._prefixes:
             if path.startswith(prefix) and (len(path) == len(prefix) or path[len(prefix)] == "/"):
                 rest = target[len(prefix) :]
-                if (handler := self._endpoints.get((method, path[len(prefix) :]))) is not None:
+                if (handler := self._endpoint(method, path[len(prefix) :])) is not None:
                     return handler, rest, True
                 if self._otherwise is not None:
                     return self._otherwise, rest, True
@@ -61,3 +64,7 @@ class RouteTable:
             status=404,
             code="unknown_url",
         )
+
+    def _endpoint(self, method: str, path: str) -> Handler | None:
+        exact = self._endpoints.get((method, path))
+        return exact if exact is not None else self._endpoints.get((method, canonical(path).lower()))

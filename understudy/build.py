@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from engines.engine import Engine
 from engines.registry import Registry
 from gateway.door import EntryHandler
+from gateway.handlers.chat import PATH as CHAT
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
 from gateway.handlers.handler import Handler
@@ -198,7 +199,7 @@ class Gateway:
             passthrough = Passthrough(
                 self._upstream, self._keys, max_body_bytes=int(listen.advanced.max_body_mib * 2**20)
             )
-        endpoints: dict[tuple[str, str], Handler] = {("POST", "/chat/completions"): self._chat(passthrough)}
+        endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         if self._config.models:
             endpoints["GET", "/models"] = Models(self._config.models, self._upstream, self._keys)
         if passthrough and self.memory and self.memory.exact:

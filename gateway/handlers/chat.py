@@ -20,6 +20,7 @@ from gateway.relay import Relay
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Asked
 
+PATH = "/chat/completions"
 _READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip", "*"})
 
 
@@ -51,18 +52,22 @@ class ChatCompletions:
         headers = outgoing_headers(request.headers, self._keys)
         body = await read_body(request, self._limits.max_json_bytes)
         fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
+        pipeline = self._pipeline
         if fields is None:
+            if pipeline is not None and pipeline.model_names:
+                raise _unsupported(request)
             return await self._forward(request, target, headers, body, journey)
         chat = read_chat_request(body, fields)
         journey.model = chat.model
-        pipeline = self._pipeline
         if pipeline is None or pipeline.model(chat.model) is None:
             if self._passthrough is None:
                 raise _unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
         _accept_only_readable(headers)
-        asked = Asked(journey.arrival, target, headers, chat, controls, self._limits.max_kept_bytes)
+        asked = Asked(
+            journey.arrival, _as_asked(target), headers, chat, controls, self._limits.max_kept_bytes
+        )
         send = Relay(request)
         journey.in_pipeline = True
         await pipeline.answer(asked, send)
@@ -79,11 +84,29 @@ class ChatCompletions:
         choices: int = 1,
     ) -> web.StreamResponse:
         if self._passthrough is None:
-            raise RequestError(
-                "This body cannot be read here, and no default upstream is configured.", status=415
-            )
+            raise _unsupported(request)
         outgoing = EngineRequest("POST", target, headers, body)
         return await self._passthrough.forward(request, outgoing, journey, choices=choices)
+
+
+def _as_asked(target: str) -> str:
+    """The target as engines get it: the one spelling of the path, and the query as it came."""
+    _, separator, query = target.partition("?")
+    return PATH + separator + query
+
+
+def _unsupported(request: web.BaseRequest) -> RequestError:
+    """The refusal of a body that cannot be read here, so that nobody can tell which model it asks for."""
+    if is_json(request):
+        encoding = request.headers.get("Content-Encoding", "")
+        sent, right = f"Content-Encoding {encoding[:100]!r}", "gzip, deflate, or none"
+    else:
+        sent, right = f"Content-Type {request.headers['Content-Type'][:100]!r}", "application/json"
+    return RequestError(
+        f"A chat completion with {sent} cannot be read here: send {right}.",
+        status=415,
+        code="unsupported_media_type",
+    )
 
 
 def _accept_only_readable(headers: CIMultiDict[str]) -> None:

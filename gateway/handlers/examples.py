@@ -19,6 +19,7 @@ from engines.errors import RequestError
 from gateway.handlers.handler import Handler
 from gateway.journey import Journey
 from gateway.own_response import json_response
+from gateway.paths import canonical
 from gateway.wire import read_body, read_json
 from learning.bank.contributor import contributor, user_of
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, demonstration
@@ -183,9 +184,10 @@ def mounted(examples: Examples, otherwise: Handler | None) -> Handler:
     """`examples` at and below its path, everything else as before."""
 
     async def handle(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-        path = target.partition("?")[0]
+        raw, separator, query = target.partition("?")
+        path = canonical(raw)
         if path == PATH or path.startswith(PATH + "/"):
-            return await examples(request, target, journey)
+            return await examples(request, path + separator + query, journey)
         if otherwise is not None:
             return await otherwise(request, target, journey)
         raise RequestError(

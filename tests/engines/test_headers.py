@@ -11,6 +11,8 @@ from engines.headers import (
     named_by_connection,
     request_headers,
     response_headers,
+    without_credentials,
+    without_key_parameters,
 )
 
 
@@ -73,3 +75,26 @@ def test_a_response_value_with_a_control_character_is_refused(character: str, ar
 def test_a_tab_is_no_control_character_here() -> None:
     assert response_headers(pairs(("X-One", "a\tb")))["X-One"] == "a\tb"
     assert request_headers(pairs(("X-One", "a\tb")))["X-One"] == "a\tb"
+
+
+def test_credentials_are_left_out_and_all_else_stays() -> None:
+    sent = pairs(("AUTHORIZATION", "x"), ("X-Api-Key", "x"), ("cookie", "a"), ("Cookie", "b"), ("X-One", "1"))
+    assert list(without_credentials(sent).items()) == [("X-One", "1")]
+    assert len(sent) == 5, "what was given is left as it was"
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        ("/chat/completions", "/chat/completions"),
+        ("/chat/completions?", "/chat/completions?"),
+        ("/chat/completions?key=x", "/chat/completions"),
+        (
+            "/chat/completions?a=%20&%6bey=x&API_KEY=x&api-version=1&b",
+            "/chat/completions?a=%20&api-version=1&b",
+        ),
+        ("/chat/completions?keys=x&monkey=y", "/chat/completions?keys=x&monkey=y"),
+    ],
+)
+def test_key_parameters_are_left_out_of_a_query(target: str, kept: str) -> None:
+    assert without_key_parameters(target) == kept

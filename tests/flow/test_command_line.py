@@ -35,7 +35,7 @@ def test_help_says_what_there_is_without_loading_the_gateway(arguments: list[str
 
 
 WRONG = {
-    "no upstream at all": ([], ["upstream", "engines"]),
+    "no upstream at all": ([], ["--upstream URL", "--config FILE"]),
     "no scheme": (["--upstream", "api.openai.com/v1"], ["upstream.base_url", "api.openai.com/v1", "http"]),
     "another scheme": (["--upstream", "ftp://x/v1"], ["upstream.base_url", "ftp://x/v1", "https://"]),
     "a query": (["--upstream", "http://x/v1?a=b"], ["upstream.base_url", "query"]),

@@ -29,8 +29,6 @@ TARGETS = [
     "/v1/models/%FF%fe%00",
     "/v1/models/ft:gpt-4o:acme::abc;v=1,2",
     "/v1/models/a'b(c)*!~$@_-.",
-    "/v1/./models/../files/.",
-    "/v1/%2e%2E/models",
     "/v1/{id}/<x>|^`\\",
     '/v1/"quoted"',
     "/v1/chat%2Fcompletions",
@@ -45,6 +43,38 @@ TARGETS = [
 def test_a_target_arrives_byte_for_byte(gateway: Gateway, upstream: Upstream, target: str) -> None:
     assert once(gateway.port, "GET", target).status == 200
     assert upstream.call().line == f"GET {target} HTTP/1.1".encode()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/v1/..",
+        "/v1/../../admin/keys",
+        "/v1/./models",
+        "/v1/models/.",
+        "/v1/models/../files?x=1",
+        "/v1/%2e%2E/models",
+        "/v1/models/.%2e/files",
+        "/v1/%252e%252e/files",
+        "/v1/..%2fadmin",
+        "/v1/..%5Cadmin",
+        "/v1/..\\admin",
+        "/v1/..;x=1/admin",
+        "/v1/..#fragment",
+    ],
+)
+def test_a_path_that_an_upstream_could_resolve_elsewhere_is_400(
+    gateway: Gateway, upstream: Upstream, target: str
+) -> None:
+    answer = once(gateway.port, "GET", target)
+    assert answer.status == 400 and answer.error()["code"] == "invalid_path"
+    assert not upstream.calls
+
+
+def test_dots_that_are_no_segment_of_their_own_are_passed_on(gateway: Gateway, upstream: Upstream) -> None:
+    for target in ("/v1/files/..a", "/v1/files/a..", "/v1/files/...", "/v1/files/a?x=../..", "/v1/a..b/.c"):
+        assert once(gateway.port, "GET", target).status == 200
+        assert upstream.calls[-1].target == target.encode()
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,22 @@ from understudy.settings.file import ConfigError, load_config, parse_config
     "--small", metavar="URL=MODEL", help="Small engine; with --large, the whole line for that model name."
 )
 @click.option(
-    "--engine",
-    metavar="vllm-local:MODEL_DIR",
-    help="An engine in this very process (needs the extra vllm), or vllm:URL=MODEL: the whole line for that model.",
+    "--small-key",
+    envvar="UNDERSTUDY_SMALL_KEY",
+    show_envvar=True,
+    metavar="KEY",
+    help="Its API key; none, where it needs none. Required unless it runs on this machine or where --large is.",
 )
-@click.option("--large", metavar="URL=MODEL", help="Large engine, whose model name clients ask for.")
+@click.option(
+    "--large",
+    metavar="URL=MODEL",
+    help="Large engine, whose model name clients ask for. Its base URL is the --upstream, unless that is given.",
+)
+@click.option(
+    "--engine",
+    metavar="KIND:...",
+    help="The only engine: vllm:URL=MODEL, or vllm-local:MODEL_DIR inside this process (needs the extra vllm).",
+)
 def serve(config_path: Path | None, **options: Any) -> None:
     """Run the gateway until SIGTERM or Ctrl-C."""
     try:
@@ -69,6 +80,9 @@ def config_of_options(given: dict[str, Any]) -> Config:
         raise ConfigError("--small and --large go together")
     if "small" in given:
         small, large = _engine(given["small"], "--small"), _engine(given["large"], "--large")
+        if "small_key" in given:
+            small["api_key"] = given["small_key"]
+        data.setdefault("upstream", {"base_url": large["base_url"], "advanced": timeouts})
         data["engines"] = {"small": {**small, "advanced": timeouts}, "large": {**large, "advanced": timeouts}}
         data["models"] = {large["model"]: {"engines": ["small", "large"], "policy": "few_shot"}}
     if "engine" in given:
@@ -76,12 +90,27 @@ def config_of_options(given: dict[str, Any]) -> Config:
             raise ConfigError("--engine and --small exclude each other; put both into a file")
         engine = _one_engine(given["engine"])
         name = engine.get("model") or engine["model_dir"].rstrip("/").rpartition("/")[2]
-        data["engines"] = {"engine": engine | ({} if "model_dir" in engine else {"advanced": timeouts})}
+        if engine["kind"] == "vllm":
+            # Where there is no other place to go, clients' keys are meant for it.
+            engine["advanced"] = timeouts | {"forwards_client_key": "upstream" not in given}
+        data["engines"] = {"engine": engine}
         data["models"] = {name: {"engines": ["engine"]}}
     data["memory"] = _memory(given)
     if "admin" in given:
         data["admin"] = {"enabled": given["admin"] == "on"}
-    return parse_config(data)
+    if not data.keys() & {"upstream", "engines"}:
+        raise ConfigError(
+            "nowhere to send requests: give --upstream URL, or --small URL=MODEL and --large URL=MODEL, or --config FILE "
+            "(see `understudy serve --help`)"
+        )
+    try:
+        return parse_config(data)
+    except ConfigError as error:
+        if "engines.small has no api_key" in str(error):
+            raise ConfigError(
+                f"{error}\non the command line: --small-key KEY, or --small-key none"
+            ) from error
+        raise
 
 
 def _memory(given: dict[str, Any]) -> dict[str, Any] | None:
@@ -120,7 +149,8 @@ def _listen(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_listen(config: Config, given: dict[str, Any]) -> Config:
-    extra = sorted(set(given) - {"host", "port", "workers", "grace", "admin"})
+    # small_key may come from the environment, where it is of no concern here.
+    extra = sorted(set(given) - {"host", "port", "workers", "grace", "admin", "small_key"})
     if extra:
         raise ConfigError(
             f"--{extra[0].replace('_', '-')} and --config exclude each other; put it into the file"

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from understudy.settings.admin import AdminSettings
+from understudy.settings.client_key import check_client_key
 from understudy.settings.engines import (
-    HTTPAdvanced,
     OpenAIEngine,
     SimulatedEngineSettings,
     VLLMEngine,
     VLLMLocalEngine,
-    checked_url,
 )
 from understudy.settings.group import Settings
 from understudy.settings.learning import FeedbackSettings, JudgingSettings, LearningSettings
@@ -27,6 +26,7 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.private import PrivateSettings
 from understudy.settings.reach import replay_out_of_reach
 from understudy.settings.replay import ReplaySettings
+from understudy.settings.upstream import Upstream
 
 
 class ListenAdvanced(Settings):
@@ -52,16 +52,6 @@ class Listen(Settings):
     workers: int = Field(1, ge=1, le=64, description="Processes sharing the port (SO_REUSEPORT).")
     grace_s: float = Field(30, ge=0, description="At SIGTERM, how long open requests may take to finish.")
     advanced: ListenAdvanced = Field(ListenAdvanced(), description="Less common settings.")
-
-
-class Upstream(Settings):
-    """Where everything goes that no model below names."""
-
-    base_url: str = Field(description="Base URL as an OpenAI client would be given it.")
-    api_key: SecretStr | None = Field(None, description="Sent instead of the client's key.")
-    advanced: HTTPAdvanced = Field(HTTPAdvanced(), description="Less common settings.")
-
-    _valid_url = field_validator("base_url")(lambda url: checked_url(url))
 
 
 class Grant(Settings):
@@ -158,6 +148,7 @@ class Config(Settings):
             raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
         self._replay_has_what_it_needs(known)
         check_workers(self.listen.workers, self.engines)
+        check_client_key(self.engines, self.upstream)
         if self.private.tenants and (self.memory is None or not self.memory.examples.enabled):
             raise ValueError(
                 "private.tenants names tenants, but there is no bank to keep private: set `memory`, with "

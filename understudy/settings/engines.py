@@ -50,6 +50,12 @@ class GuardAdvanced(Settings):
 class OpenAIAdvanced(GuardAdvanced, HTTPAdvanced):
     """Less common settings of an engine of kind openai."""
 
+    forwards_client_key: bool = Field(
+        False,
+        description="Whether it gets the client's own key while it has no api_key. So does an engine at the origin of "
+        "`upstream`; any other gets none.",
+    )
+
 
 class PriorityAdvanced(Settings):
     """Scheduling in an engine that runs vLLM with `--scheduling-policy priority`."""
@@ -97,7 +103,9 @@ class HTTPEngine(EngineSettings):
         description="Base URL as an OpenAI client would be given it, e.g. https://api.openai.com/v1."
     )
     api_key: SecretStr | None = Field(
-        None, description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}."
+        None,
+        description="Sent instead of the client's key, e.g. ${OPENAI_API_KEY}; `none` where the engine needs none. "
+        "Required unless it is on this machine or at the origin of `upstream`.",
     )
     advanced: OpenAIAdvanced = Field(OpenAIAdvanced(), description="Less common settings.")
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
-from understudy.settings.config import Config, Upstream
+from understudy.settings.config import Config
 from understudy.settings.engines import OpenAIEngine, VLLMEngine, VLLMLocalEngine
 from understudy.settings.learning import JudgingSettings
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
+from understudy.settings.upstream import Upstream
 
 _HEAD = """\
 # The settings an operator meets, each with its default and a sentence. Less common ones stand under `advanced:` in the block

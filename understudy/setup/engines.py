@@ -16,7 +16,8 @@ from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
-from understudy.settings.config import AnyEngine, Config, Upstream
+from understudy.settings.client_key import own_key, takes_client_key
+from understudy.settings.config import AnyEngine, Config
 from understudy.settings.engines import (
     EngineSettings,
     HTTPEngine,
@@ -26,6 +27,7 @@ from understudy.settings.engines import (
     VLLMLocalEngine,
 )
 from understudy.settings.knobs import knobs_of
+from understudy.settings.upstream import Upstream
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -41,6 +43,7 @@ class OverHTTP(TypedDict):
     """How an upstream is asked, as the engines' constructors name it."""
 
     authorization: str | None
+    forwards_credentials: bool
     extra_headers: dict[str, str]
     timeouts: Timeouts
 
@@ -62,7 +65,7 @@ class Tenants:
 def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
     """Every configured engine by name, each with its guard. Raises EngineMissing."""
     return {
-        name: _guard(name, _engine(name, settings, tenants), settings)
+        name: _guard(name, _engine(name, settings, tenants, config.upstream), settings)
         for name, settings in config.engines.items()
     }
 
@@ -76,7 +79,7 @@ def tells_tenants_apart(config: Config) -> bool:
     return any(isinstance(engine, TenantSettings) for engine in config.engines.values())
 
 
-def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
+def _engine(name: str, settings: AnyEngine, tenants: Tenants, default: Upstream | None) -> Engine:
     price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
     info = EngineInfo(name, settings.model, price, settings.context_tokens)
     if isinstance(settings, VLLMEngine):
@@ -86,7 +89,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
             server_url=settings.advanced.server_url,
             dialect=_dialect(settings, tenants),
             poll_s=settings.advanced.poll_s,
-            **_over_http(settings),
+            **_over_http(settings, takes_client_key(settings, default)),
         )
     if isinstance(settings, VLLMLocalEngine):
         return _local(info, settings, tenants)
@@ -94,7 +97,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants) -> Engine:
         return OpenAIHTTP(
             info,
             settings.base_url,
-            **_over_http(settings),
+            **_over_http(settings, takes_client_key(settings, default)),
         )
     # Only the demo and tests need a world; building one takes time and memory.
     from simulation.engine import SimulatedEngine
@@ -129,7 +132,7 @@ def upstream(settings: Upstream) -> OpenAIHTTP:
     return OpenAIHTTP(
         EngineInfo(UPSTREAM),
         settings.base_url,
-        **_over_http(settings),
+        **_over_http(settings, settings.api_key is None),
     )
 
 
@@ -161,9 +164,11 @@ def _dialect(settings: VLLMEngine | VLLMLocalEngine, tenants: Tenants) -> Dialec
     )
 
 
-def _over_http(settings: HTTPEngine | Upstream) -> OverHTTP:
+def _over_http(settings: HTTPEngine | Upstream, forwards_credentials: bool) -> OverHTTP:
+    key = own_key(settings)
     return {
-        "authorization": f"Bearer {settings.api_key.get_secret_value()}" if settings.api_key else None,
+        "authorization": f"Bearer {key}" if key is not None else None,
+        "forwards_credentials": forwards_credentials,
         "extra_headers": {
             name: value.get_secret_value() for name, value in settings.advanced.headers.items()
         },

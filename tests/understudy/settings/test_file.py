@@ -144,13 +144,19 @@ class TestOptionsInsteadOfAFile:
         assert memory is not None and memory.exact.enabled and memory.data_dir is None
 
     def test_small_and_large_give_the_whole_line(self, tmp_path: Path) -> None:
-        given = {"small": "http://s/v1=tiny", "large": "http://l/v1=gpt-4o", "data": tmp_path}
+        given = {"small": "http://localhost/v1=tiny", "large": "http://l/v1=gpt-4o", "data": tmp_path}
         config = config_of_options(given)
         assert config.models["gpt-4o"].policy == "few_shot" and config.models["gpt-4o"].engines == (
             "small",
             "large",
         )
         assert config.memory is not None and config.memory.examples.enabled
+        assert config.upstream is not None and config.upstream.base_url == "http://l/v1"
+
+    def test_an_upstream_that_is_named_stays_beside_the_whole_line(self) -> None:
+        given = {"small": "http://localhost/v1=m", "large": "http://u/l=x", "upstream": "http://u/v1"}
+        config = config_of_options(given)
+        assert config.upstream is not None and config.upstream.base_url == "http://u/v1"
 
     @pytest.mark.parametrize(
         "given", [{"small": "http://s/v1=m"}, {"small": "nonsense", "large": "http://l/v1=m"}]

@@ -1,0 +1,33 @@
+"""Reads paths as the most forgiving server behind this one would, so that no spelling of a path leads around a handler."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from engines.errors import RequestError
+
+_ROUNDS = 3
+"""How often a path is percent-decoded: once per server it may pass through. A limit, since each round reads it all."""
+_PATH_ENDS = re.compile("[?#]")
+_DOTS = frozenset({".", ".."})
+
+
+def canonical(path: str) -> str:
+    """`path` percent-decoded, without empty segments, `;parameters` and a slash at its end.
+
+    For choosing a handler only: what is sent on stays as it came. Raises RequestError (400) for a `.` or `..` segment, in
+    any spelling, which an upstream might resolve to a place outside its base URL.
+    """
+    for _ in range(_ROUNDS):
+        if "%" not in path:
+            break
+        path = unquote(path, "latin-1")
+    path = _PATH_ENDS.split(path, maxsplit=1)[0].replace("\\", "/")
+    segments = [segment.partition(";")[0] for segment in path.split("/")]
+    if not _DOTS.isdisjoint(segments):
+        raise RequestError(
+            "The path has a '.' or '..' segment, which is not passed on. Send the path that is meant.",
+            code="invalid_path",
+        )
+    return "/" + "/".join(filter(None, segments))

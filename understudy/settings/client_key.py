@@ -1,0 +1,83 @@
+"""Who gets the client's own key: the origin it was meant for, and engines that say so. Nobody else, ever."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from understudy.settings.engines import HTTPAdvanced, HTTPEngine
+from understudy.settings.upstream import Upstream
+
+_PORTS = {"http": 80, "https": 443}
+_NO_KEY = "none"
+"""What `api_key` says where an engine needs none."""
+_CREDENTIAL = re.compile(r"key|token|secret|authorization|cookie", re.IGNORECASE)
+"""Names of headers that hold a credential."""
+
+
+def own_key(settings: HTTPEngine | Upstream) -> str | None:
+    """The operator's key for it."""
+    key = settings.api_key.get_secret_value() if settings.api_key is not None else _NO_KEY
+    return None if key == _NO_KEY else key
+
+
+def has_credential(settings: HTTPEngine | Upstream) -> bool:
+    """Whether requests to it carry a credential of the operator's: its key, or a header that is one."""
+    return own_key(settings) is not None or has_credential_header(settings.advanced)
+
+
+def has_credential_header(advanced: HTTPAdvanced) -> bool:
+    """Whether one of the added headers is a credential."""
+    return any(map(_CREDENTIAL.search, advanced.headers))
+
+
+def takes_client_key(engine: HTTPEngine, upstream: Upstream | None) -> bool:
+    """Whether it is sent the client's own key."""
+    if engine.api_key is not None:
+        return False
+    return engine.advanced.forwards_client_key or _same_origin(engine, upstream)
+
+
+def check_client_key(engines: Mapping[str, object], upstream: Upstream | None) -> None:
+    """Raises ValueError for an engine elsewhere that has no key, and would be sent one that was meant for somebody else."""
+    for name, engine in engines.items():
+        if not isinstance(engine, HTTPEngine) or engine.api_key is not None:
+            continue
+        if takes_client_key(engine, upstream) or has_credential_header(engine.advanced):
+            continue
+        host = urlsplit(engine.base_url).hostname or ""
+        if not is_loopback(host):
+            meant = (
+                f"meant for {upstream.base_url}" if upstream is not None else "not known to be meant for it"
+            )
+            raise ValueError(
+                f"engines.{name} has no api_key, and the clients' own key is {meant}: set engines.{name}.api_key (`none` if "
+                f"{host} needs none), or engines.{name}.advanced.forwards_client_key: true to send it the clients' keys"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine is reached, or can reach, under this host."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def credentials_of(engines: Iterable[object], upstream: Upstream | None) -> bool:
+    """Whether somebody is asked with a credential of the operator's."""
+    asked = [engine for engine in engines if isinstance(engine, HTTPEngine)]
+    return any(map(has_credential, asked)) or (upstream is not None and has_credential(upstream))
+
+
+def _same_origin(engine: HTTPEngine, upstream: Upstream | None) -> bool:
+    return upstream is not None and _origin(engine) == _origin(upstream)
+
+
+def _origin(settings: HTTPEngine | Upstream) -> tuple[str, str | None, int]:
+    url = urlsplit(settings.base_url)
+    return url.scheme, url.hostname, url.port or _PORTS[url.scheme]
