@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from multidict import MultiMapping
+
 from engines.errors import RequestError
+from gateway.cache_control import NOTHING_SAID, cache_control, pragma_no_cache
 from router.asked import Controls
 
 NONE = Controls()
 
 
-def read_controls(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Controls:
+def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Controls:
     """What the client asks of the gateway. Raises RequestError 400 for a header of ours with a value that means nothing."""
-    cache_control = headers.get("Cache-Control")
+    directives = cache_control(headers)
+    no_cache = directives.no_cache or directives.none_of_it_fresh or pragma_no_cache(headers)
     engine = headers.get("x-understudy-engine")
     examples = headers.get("x-understudy-examples")
     preference = headers.get("x-understudy-preference")
     keep_out = fields.get("store") is False
-    if cache_control is None and engine is None and examples is None and preference is None and not keep_out:
+    steers = engine is not None or examples is not None or preference is not None
+    if directives is NOTHING_SAID and not (no_cache or steers or keep_out):
         return NONE
-    directives = {part.partition("=")[0].strip().lower() for part in (cache_control or "").split(",")}
     max_examples = None
     if examples is not None:
         if not (examples.isascii() and examples.isdigit() and len(examples) < 4):
@@ -31,8 +35,8 @@ def read_controls(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Cont
             )
         max_examples = int(examples)
     return Controls(
-        no_store=keep_out or "no-store" in directives,
-        no_cache="no-cache" in directives,
+        no_store=keep_out or directives.no_store,
+        no_cache=no_cache,
         engine=engine or None,
         max_examples=max_examples,
         preference=None if preference is None else _dial(preference),

@@ -61,6 +61,9 @@ class Passthrough:
                 reply.headers.add("Cache-Status", cache_status)
             reply.headers["x-understudy-decision-id"] = journey.arrival.id
             reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
+            if not reply.self_delimiting:
+                # Cut short, it would look whole.
+                kept = None
             return await relay(request, reply, journey, kept=kept, choices=choices)
 
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:

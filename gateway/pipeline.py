@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
@@ -19,11 +19,13 @@ from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import RequestError
 from engines.finished import Body
 from engines.sse import tail_of
+from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
-from gateway.replayed import as_events, as_json
+from gateway.replayed import EVENTS, as_events, tells_enough
+from gateway.same_request import endpoint, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
@@ -47,22 +49,31 @@ class ServedModel:
     remember: bool = True
     continue_broken: bool = True
     larger_context: str | None = None
+    digest: str = ""
+    """Of what the configuration says of these engines: where they are, which model, which headers are added."""
+    ignored_fields: frozenset[str] = frozenset()
+    """Further fields of a body that change no answer of theirs."""
+    key_dials: Mapping[str, float] = field(default_factory=dict)
+    """Dials of single keys, by key id: what one key is answered need not suit another."""
 
     @property
     def reference(self) -> str:
         """The engine whose answers are the standard, and become examples."""
         return self.engines[-1]
 
-    @property
-    def served_by(self) -> str:
-        """Who answers, for keys of remembered answers: another configuration must not replay this one's."""
-        return f"{self.policy.name}\n{','.join(self.engines)}"
+    def served_by(self, key_id: str | None) -> str:
+        """Who answers, and by which dial, for keys of remembered answers: none is replayed under another configuration."""
+        dial = self.key_dials.get(key_id or "")
+        return "\n".join(
+            [self.policy.name, ",".join(self.engines), self.digest, "" if dial is None else f"{dial}"]
+        )
 
 
 class Pipeline:
     """Answers chat completions.
 
-    `otherwise` serves models that `models` does not name; None refuses them. `ended` takes what came of each request,
+    `otherwise` serves models that `models` does not name; None refuses them. `sampled`: also requests that want another
+    answer each time are answered from memory. `ended` takes what came of each request,
     exactly once, also when it is cancelled; it must not block.
     """
 
@@ -74,6 +85,7 @@ class Pipeline:
         *,
         exact: ExactCache | None = None,
         similar: SemanticAnswers | None = None,
+        sampled: bool = False,
         ended: Callable[[Finished], None],
     ) -> None:
         self._engines = engines
@@ -81,6 +93,7 @@ class Pipeline:
         self._otherwise = otherwise
         self._exact = exact
         self._similar = similar
+        self._sampled = sampled
         self._ended = ended
 
     @property
@@ -113,6 +126,8 @@ class Pipeline:
     async def _from_memory(self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar) -> bool:
         """Send a remembered answer, if there is one for this request, or for a similar one that may share it."""
         journey, more = so_far.journey, {}
+        if not self._sampled and wants_variety(asked.chat.fields):
+            return False
         if self._exact is not None and not asked.controls.steers:
             so_far.exact_key = _exact_key(asked, model)
         hit = self._remembered(so_far.exact_key, asked, journey)
@@ -120,7 +135,11 @@ class Pipeline:
             so_far.decided("exact", reason="exact_repeat")
         elif self._similar is not None and model.remember:
             stage = so_far.reuse = await self._similar.consider(
-                asked, journey, endpoint=_endpoint(asked), served_by=model.served_by
+                asked,
+                journey,
+                endpoint=endpoint(asked.target, asked.headers),
+                served_by=model.served_by(asked.arrival.key_id),
+                ignored_fields=model.ignored_fields,
             )
             if stage is not None and (reused := stage.reused) is not None:
                 hit, more = reused.answer, reused.headers()
@@ -142,7 +161,8 @@ class Pipeline:
             return None
         began = time.perf_counter()
         try:
-            return self._exact.get(key, time.time())
+            answer = self._exact.get(key, time.time())
+            return answer if answer is not None and tells_enough(answer, asked.chat) else None
         except Exception as error:
             journey.bypassed.append(f"exact:{type(error).__name__}")
             return None
@@ -237,7 +257,7 @@ class _SoFar:
         self._decision = "", "", "", 1.0
         self._way: Attempt | None = None
         self._price = Price()
-        self._content_type, self._encoded = "", False
+        self._content_type, self._encoded, self._replay_forbidden = "", False, False
 
     def decided(self, policy: str, version: str = "", reason: str = "", probability: float = 1.0) -> None:
         """It is known how the request is answered, and why."""
@@ -248,6 +268,7 @@ class _SoFar:
         self.engine, self.status, self._way, self._price = reply.engine, reply.status, way, price
         self._content_type = reply.headers.get("Content-Type", "")
         self._encoded = "Content-Encoding" in reply.headers
+        self._replay_forbidden = cache_control(reply.headers).forbids_replay
 
     def failed(self, error: BaseException, *, gone: bool) -> None:
         """No answer began, or its reader left."""
@@ -287,6 +308,7 @@ class _SoFar:
             asked=asked,
             plan=self.plan,
             exact_key=self.exact_key,
+            replay_forbidden=self._replay_forbidden,
             hit=self.hit,
             attempt=way,
             failed_over=failed_over,
@@ -314,24 +336,24 @@ def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple
     return price, tuple(broken_off)
 
 
-def _endpoint(asked: Asked) -> str:
-    """What else can change the answer: path and query (an API version, say), and a beta switched on."""
-    return f"{asked.target}\n{asked.headers.get('OpenAI-Beta', '')}"
-
-
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:
-    return exact_key(asked.arrival.tenant, _endpoint(asked), model.served_by, asked.chat.fields)
+    arrival = asked.arrival
+    return exact_key(
+        arrival.tenant,
+        endpoint(asked.target, asked.headers),
+        model.served_by(arrival.key_id),
+        asked.chat.fields,
+        model.ignored_fields,
+    )
 
 
 def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:
     """A remembered answer as this client wants it: a stream, or JSON."""
     chat = asked.chat
     if chat.stream:
-        body = as_events(hit.body, include_usage=chat.include_usage, chat=chat)
-        content_type = "text/event-stream; charset=utf-8"
+        body, content_type = as_events(hit.body, include_usage=chat.include_usage), EVENTS
     else:
-        body = as_json(hit.body, usage_missing=hit.usage_estimated, chat=chat)
-        content_type = hit.content_type
+        body, content_type = hit.body, hit.content_type
     age_s = max(0, int(time.time() - hit.stored_at_s))
     headers = CIMultiDict(
         {
@@ -341,8 +363,6 @@ def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:
             "Age": str(age_s),
         }
     )
-    if hit.usage_estimated:
-        headers["x-understudy-usage"] = "estimated"
     return headers, body
 
 

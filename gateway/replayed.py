@@ -1,4 +1,4 @@
-"""A remembered completion, said again: as the JSON it was, or as a real stream of server-sent events."""
+"""A remembered completion, said again as a real stream of server-sent events; as JSON it is repeated byte for byte."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 
 import orjson
 
-from engines.chat import ChatRequest, estimated_tokens, message_text
+from engines.chat import ChatRequest
 from engines.sse import DONE, encode
+from store.records import ExactAnswer
+
+EVENTS = "text/event-stream; charset=utf-8"
+"""The content type of a replayed stream."""
 
 _PIECE = re.compile(r"\S*\s*")
 _PIECE_CHARACTERS = 24
 
 
-def as_json(stored: bytes, *, usage_missing: bool, chat: ChatRequest) -> bytes:
-    """The body for a client that does not stream: the stored bytes, with usage estimated where none is known."""
-    if not usage_missing:
-        return stored
-    completion = orjson.loads(stored)
-    completion["usage"] = _estimated_usage(completion, chat)
-    return orjson.dumps(completion)
+def tells_enough(answer: ExactAnswer, chat: ChatRequest) -> bool:
+    """Whether a replay has all that was asked for: a replay never says what no engine said."""
+    return not (chat.stream and chat.include_usage and answer.usage_estimated)
 
 
-def as_events(stored: bytes, *, include_usage: bool, chat: ChatRequest) -> bytes:
+def as_events(stored: bytes, *, include_usage: bool) -> bytes:
     """The body for a client that streams: role, content in pieces, finish reason, usage if asked for, and [DONE]."""
     completion = orjson.loads(stored)
-    return b"".join([*(encode(orjson.dumps(c)) for c in _chunks(completion, include_usage, chat)), DONE])
+    return b"".join([*(encode(orjson.dumps(c)) for c in _chunks(completion, include_usage)), DONE])
 
 
-def _chunks(completion: dict[str, Any], include_usage: bool, chat: ChatRequest) -> Iterator[dict[str, Any]]:
+def _chunks(completion: dict[str, Any], include_usage: bool) -> Iterator[dict[str, Any]]:
     head = {k: v for k, v in completion.items() if k not in ("choices", "usage")}
     head["object"] = "chat.completion.chunk"
     if include_usage:
@@ -42,7 +42,7 @@ def _chunks(completion: dict[str, Any], include_usage: bool, chat: ChatRequest) 
             yield head | {"choices": [_choice(choice, delta, None, logprobs)]}
         yield head | {"choices": [_choice(choice, {}, choice.get("finish_reason"), None)]}
     if include_usage:
-        yield head | {"choices": [], "usage": completion.get("usage") or _estimated_usage(completion, chat)}
+        yield head | {"choices": [], "usage": completion["usage"]}
 
 
 def _choice(choice: dict[str, Any], delta: dict[str, Any], finish: Any, logprobs: Any) -> dict[str, Any]:
@@ -69,11 +69,3 @@ def _pieces(text: str) -> Iterator[str]:
             piece = ""
     if piece:
         yield piece
-
-
-def _estimated_usage(completion: dict[str, Any], chat: ChatRequest) -> dict[str, int]:
-    prompt = sum(estimated_tokens(message_text(m.get("content"))) + 4 for m in chat.messages)
-    said = sum(
-        estimated_tokens(message_text((c.get("message") or {}).get("content"))) for c in completion["choices"]
-    )
-    return {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said}

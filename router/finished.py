@@ -87,6 +87,8 @@ class Finished(Ended):
     """With which this way of answering was chosen."""
     exact_key: bytes | None = None
     """Where the answer may be kept for exact repeats; None where it may not."""
+    replay_forbidden: bool = False
+    """The engine's answer says by `Cache-Control` that it is not for another request."""
     hit: bytes | None = None
     """The remembered body that was sent; None for a fresh answer."""
     attempt: Attempt | None = None

@@ -230,9 +230,9 @@ class ExactAnswer:
     engine: str
     stored_at_s: float
     usage_estimated: bool = False
-    """The engine told no usage; whoever needs one gets an estimate."""
-    ttl_s: float = 86400.0
-    """For how long after `stored_at_s` it may be replayed."""
+    """The engine told no usage."""
+    ttl_s: float = 0.0
+    """For how long after `stored_at_s` it may be replayed, as the store it came from says."""
 
 
 @dataclass(frozen=True, slots=True)

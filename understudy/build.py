@@ -34,6 +34,7 @@ from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
 from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.served_by import digest, ignored_fields
 
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
@@ -227,16 +228,25 @@ class Gateway:
     def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
         exact = self.memory.exact if self.memory else None
         similar = self._semantic.answers if self._semantic else None
+        upstreams = [self._config.upstream] if self._config.upstream else []
         # Models that are not listed go straight to the upstream: nothing but exact repeats stands between.
         # It is asked once: with nobody else to carry on, it would be paid twice.
-        fixed = Fixed((UPSTREAM,), reason="not_listed")
-        otherwise = ServedModel("", (UPSTREAM,), fixed, remember=False, continue_broken=False)
+        otherwise = ServedModel(
+            "",
+            (UPSTREAM,),
+            Fixed((UPSTREAM,), reason="not_listed"),
+            remember=False,
+            continue_broken=False,
+            digest=digest(upstreams),
+            ignored_fields=ignored_fields(upstreams),
+        )
         pipeline = Pipeline(
             self._engines,
             {name: self._served(name, model) for name, model in self._config.models.items()},
             otherwise if exact and self._upstream else None,
             exact=exact,
             similar=similar,
+            sampled=self._config.memory is not None and self._config.memory.exact.sampled,
             ended=self.parts.finished,
         )
         return ChatCompletions(
@@ -249,13 +259,16 @@ class Gateway:
     def _embeddings(self, passthrough: Passthrough) -> Handler:
         from gateway.handlers.embeddings import Embeddings
 
-        assert self.memory is not None and self.memory.exact is not None
+        settings, upstreams = self._config.memory, [self._config.upstream] if self._config.upstream else []
+        assert settings is not None and self.memory is not None and self.memory.exact is not None
         return Embeddings(
             self.memory.exact,
             passthrough,
             self._keys,
+            served_by=digest(upstreams),
+            ignored_fields=ignored_fields(upstreams),
             max_json_bytes=self._max_json_bytes(),
-            max_kept_bytes=self._kept_bytes(),
+            max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
         )
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
@@ -292,6 +305,8 @@ class Gateway:
         return int(settings.advanced.exact_max_entry_kib * 1024) * 8 if settings else 2**20
 
     def _served(self, name: str, settings: ModelSettings) -> ServedModel:
+        larger = (settings.larger_context,) if settings.larger_context else ()
+        servers = [self._config.engines[engine] for engine in (*settings.engines, *larger)]
         return ServedModel(
             name,
             settings.engines,
@@ -299,6 +314,9 @@ class Gateway:
             remember=settings.remember,
             continue_broken=settings.advanced.continue_broken,
             larger_context=settings.larger_context,
+            digest=digest(servers),
+            ignored_fields=ignored_fields(servers),
+            key_dials=settings.advanced.key_preferences if settings.policy == "in_context" else {},
         )
 
     def _make_policies(self) -> dict[str, Policy]:

@@ -28,7 +28,7 @@ class Questions:
                 {"role": "system", "content": "You are a helpful assistant. Answer in two sentences."},
                 {"role": "user", "content": text},
             ],
-            "temperature": 0.2,
+            "temperature": 0,
             "max_tokens": 256,
         }
         if unlike_any:

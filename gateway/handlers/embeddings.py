@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-import zlib
+from collections.abc import Collection
+from typing import Any
 
+import orjson
 import structlog
 from aiohttp import web
 
 from engines.engine import EngineRequest
+from engines.finished import Body
+from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.controls import read_controls
 from gateway.forward import ChunkBuffer
@@ -16,6 +20,7 @@ from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
+from gateway.same_request import endpoint
 from gateway.wire import is_json, read_body, read_json
 from router.finished import Outcome
 from store.answers.exact_cache import ExactCache
@@ -26,7 +31,10 @@ log = structlog.get_logger(__name__)
 
 
 class Embeddings:
-    """The exact cache in front of the default upstream."""
+    """The exact cache in front of the default upstream.
+
+    `served_by` tells the upstream's configuration from another's; `ignored_fields` of a body change no answer of its.
+    """
 
     def __init__(
         self,
@@ -34,12 +42,16 @@ class Embeddings:
         passthrough: Passthrough,
         keys: Authenticator,
         *,
+        served_by: str,
+        ignored_fields: Collection[str],
         max_json_bytes: int,
         max_kept_bytes: int,
     ) -> None:
         self._exact = exact
         self._passthrough = passthrough
         self._keys = keys
+        self._served_by = served_by
+        self._ignored_fields = ignored_fields
         self._max_json_bytes = max_json_bytes
         self._max_kept_bytes = max_kept_bytes
 
@@ -53,33 +65,57 @@ class Embeddings:
             return await self._passthrough.forward(request, outgoing, journey)
         journey.model = str(fields.get("model", ""))
         controls = read_controls(request.headers, fields)
-        key = exact_key(journey.arrival.tenant, target, "upstream", fields)
-        began = time.perf_counter()
-        hit = None if controls.no_cache else self._exact.get(key, time.time())
-        journey.stage("exact", began)
+        tenant = journey.arrival.tenant
+        key = exact_key(tenant, endpoint(target, headers), self._served_by, fields, self._ignored_fields)
+        hit = None if controls.no_cache else self._remembered(key, journey)
         if hit is not None:
             return _replayed(hit, journey)
         if controls.no_store:
             return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)
         headers["Accept-Encoding"] = "gzip, identity"
         kept = ChunkBuffer(self._max_kept_bytes)
-        status = BYPASS if controls.no_cache else MISS
+        status = MISS if "exact" in journey.stages_s else BYPASS
         response = await self._passthrough.forward(request, outgoing, journey, kept=kept, cache_status=status)
-        if journey.outcome is Outcome.ANSWERED and response.status == 200 and kept.chunks:
+        if journey.outcome is Outcome.ANSWERED and response.status == 200:
             self._keep(key, response, kept, journey)
         return response
 
-    def _keep(self, key: bytes, response: web.StreamResponse, kept: ChunkBuffer, journey: Journey) -> None:
+    def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:
+        began = time.perf_counter()
         try:
-            body = b"".join(kept.chunks)
-            if "Content-Encoding" in response.headers:
-                body = zlib.decompress(body, 47)
-            answer = ExactAnswer(
-                body, response.headers.get("Content-Type", "application/json"), journey.engine, time.time()
-            )
-            self._exact.put(key, journey.arrival.tenant, answer)
+            return self._exact.get(key, time.time())
+        except Exception as error:
+            journey.bypassed.append(f"exact:{type(error).__name__}")
+            return None
+        finally:
+            journey.stage("exact", began)
+
+    def _keep(self, key: bytes, response: web.StreamResponse, kept: ChunkBuffer, journey: Journey) -> None:
+        if response.content_type != "application/json" or cache_control(response.headers).forbids_replay:
+            return
+        content_type, encoded = response.headers["Content-Type"], "Content-Encoding" in response.headers
+        try:
+            body = Body(kept.chunks, kept.size_bytes, content_type, encoded).decoded()
+            if _holds_vectors(body):
+                answer = ExactAnswer(body, content_type, journey.engine, time.time())
+                self._exact.put(key, journey.arrival.tenant, answer)
         except Exception as error:
             log.warning("store_failed", kind="embedding_answer", error=error)
+
+
+def _holds_vectors(body: bytes) -> bool:
+    """Whether this is an answer with an embedding in every place, as numbers or in base64."""
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    data = answer.get("data") if isinstance(answer, dict) and "error" not in answer else None
+    return isinstance(data, list) and bool(data) and all(map(_is_vector, data))
+
+
+def _is_vector(item: Any) -> bool:
+    vector = item.get("embedding") if isinstance(item, dict) else None
+    return isinstance(vector, list | str) and bool(vector)
 
 
 def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import orjson
 
+from engines.chat import message_text
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
 from store.answers.exact_cache import ExactCache
@@ -42,7 +44,9 @@ class ExactKeeper:
         assembled = finished.assembled
         if finished.asked.controls.no_store:
             return "opted_out"
-        if not 200 <= finished.status < 300:
+        if finished.replay_forbidden:
+            return "upstream_forbids"
+        if finished.status != 200:
             return "error"
         if not finished.complete or assembled is None or not assembled.whole:
             return "incomplete"
@@ -50,6 +54,22 @@ class ExactKeeper:
             return "stand_in"
         if assembled.calls_tools() and not self._tool_calls:
             return "tool_calls"
-        if any(c.get("finish_reason") not in ("stop", "tool_calls") for c in assembled.choices()):
+        choices = assembled.choices()
+        finished_well = ("stop", "tool_calls") if self._tool_calls else ("stop",)
+        if any(choice.get("finish_reason") not in finished_well for choice in choices):
             return "cut_short"
+        if not (len(choices) == _asked_for(finished) and all(map(_says_something, choices))):
+            return "empty"
         return None
+
+
+def _asked_for(finished: Finished) -> Any:
+    return finished.asked.chat.fields.get("n") or 1
+
+
+def _says_something(choice: dict[str, Any]) -> bool:
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        return False
+    said = (message_text(message.get("content")), message.get("refusal"), message.get("tool_calls"))
+    return any(said) or bool(message.get("function_call"))

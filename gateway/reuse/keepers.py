@@ -102,7 +102,7 @@ class EntryKeeper:
             or assembled is None
         ):
             return
-        if not (_answered_by_the_reference(finished) and _plain(assembled)):
+        if not (_answered_by_the_reference(finished) and _plain(assembled)) or finished.replay_forbidden:
             return
         body = orjson.dumps(assembled.completion) if sent.streamed else sent.decoded()
         if len(body) > self._max_bytes:
@@ -126,10 +126,7 @@ class EntryKeeper:
 def _answered_by_the_reference(finished: Finished) -> bool:
     """To its end, with success, without examples of ours, and not as a stand-in."""
     return (
-        finished.complete
-        and 200 <= finished.status < 300
-        and finished.from_reference
-        and not finished.by_stand_in
+        finished.complete and finished.status == 200 and finished.from_reference and not finished.by_stand_in
     )
 
 
@@ -140,5 +137,6 @@ def _plain(assembled: Assembled) -> bool:
         and len(choices) == 1
         and assembled.finish_reason() == "stop"
         and not assembled.calls_tools()
+        and bool(assembled.text())
         and not (choices[0].get("message") or {}).get("refusal")
     )

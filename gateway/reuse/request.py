@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from engines.chat import ChatRequest
@@ -27,11 +27,13 @@ class SemanticAsk:
     question: str
     """What is embedded and what the gates read: see router.digest."""
     endpoint: str
-    """Path, query and beta header: whatever of the request beside its body can change the answer."""
+    """Path, query and headers: whatever of the request beside its body can change the answer."""
     served_by: str
-    """Who would answer: policy and engines."""
+    """Who would answer: policy, engines and their configuration."""
     reads: bool
     """Whether memory may be read for it, as opposed to only filled."""
+    ignored_fields: Collection[str] = ()
+    """Further fields of the body that change no answer of theirs."""
 
     def same_otherwise(self) -> bytes:
         """The name of all of the request but its last user text: only within it may an answer be reused."""
@@ -39,7 +41,9 @@ class SemanticAsk:
         last = max(i for i, message in enumerate(messages) if message.get("role") == "user")
         messages[last]["content"] = ""
         fields = {**self.chat.fields, "messages": messages}
-        return exact_key(self.tenant, self.endpoint, f"semantic\n{self.served_by}", fields)
+        return exact_key(
+            self.tenant, self.endpoint, f"semantic\n{self.served_by}", fields, self.ignored_fields
+        )
 
 
 def semantic_ask(
@@ -52,6 +56,7 @@ def semantic_ask(
     endpoint: str,
     served_by: str,
     max_characters: int,
+    ignored_fields: Collection[str] = (),
 ) -> SemanticAsk | None:
     """None unless the key opted in, the client left it to us, and everything in the request is one plain text each."""
     delta = deltas.get(key_id or KEYLESS)
@@ -81,4 +86,5 @@ def semantic_ask(
         endpoint,
         served_by,
         reads=not controls.no_cache,
+        ignored_fields=ignored_fields,
     )

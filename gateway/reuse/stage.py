@@ -10,7 +10,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -18,6 +18,7 @@ from typing import Protocol
 from cachetools import LRUCache
 
 from gateway.journey import Journey
+from gateway.replayed import tells_enough
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
 from learning.reuse.decision import Explore, Reuse, ReuseSettings
@@ -156,7 +157,13 @@ class SemanticAnswers:
         self._proofs: LRUCache[SemanticScope, Proofs] = LRUCache(_SCOPES)
 
     async def consider(
-        self, asked: Asked, journey: Journey, *, endpoint: str, served_by: str
+        self,
+        asked: Asked,
+        journey: Journey,
+        *,
+        endpoint: str,
+        served_by: str,
+        ignored_fields: Collection[str] = (),
     ) -> SemanticStage | None:
         """The request's part in reuse; None where it takes none. Never raises."""
         ask = semantic_ask(
@@ -168,6 +175,7 @@ class SemanticAnswers:
             endpoint=endpoint,
             served_by=served_by,
             max_characters=self._knobs.max_characters,
+            ignored_fields=ignored_fields,
         )
         if ask is None:
             return None
@@ -207,7 +215,8 @@ class SemanticAnswers:
     def _look(self, ask: SemanticAsk, vector: Vector) -> Reused | Comparison | None:
         """Blocks: for the executor."""
         similarity = dict(self._index.nearest(ask.tenant, vector, self._knobs.neighbours))
-        entries = self._entries.among(ask.tenant, ask.same_otherwise(), list(similarity), time.time())
+        known = self._entries.among(ask.tenant, ask.same_otherwise(), list(similarity), time.time())
+        entries = {id: entry for id, entry in known.items() if tells_enough(entry.answer, ask.chat)}
         if not entries:
             self._metrics.decisions.labels("no_candidate").inc()
             return None

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 
 from cachetools import LRUCache
 
@@ -19,6 +20,8 @@ _ENTRY_OVERHEAD_BYTES = 512
 """What a row or a memory entry costs beside its body, roughly."""
 _NOTE_USE_EVERY_S = 5.0
 _EVICT_ROWS = 64
+CLOCKS_APART_S = 60.0
+"""Between two clocks that are right. An answer from further ahead was stored by one that was wrong: its age is unknown."""
 
 
 class ExactCache:
@@ -55,7 +58,7 @@ class ExactCache:
             row = self._db.read().execute(_SELECT, (key,)).fetchone()
             if row is None:
                 return None
-            answer = ExactAnswer(row[0], row[1], row[2], row[3], bool(row[4]))
+            answer = ExactAnswer(row[0], row[1], row[2], row[3], bool(row[4]), self._ttl_s)
             if self._fresh(answer, now_s):
                 self._keep(key, answer, deletions)
         if not self._fresh(answer, now_s):
@@ -70,7 +73,7 @@ class ExactCache:
 
         Raises StoreBusy when too much already waits to be written; memory has it nevertheless.
         """
-        size_bytes = _size_bytes(answer)
+        answer, size_bytes = replace(answer, ttl_s=self._ttl_s), _size_bytes(answer)
         if len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes:
             refused: Future[bool] = Future()
             refused.set_result(False)
@@ -132,7 +135,9 @@ class ExactCache:
     def trim(self, now_s: float) -> Future[int]:
         """Delete what has expired by `now_s`; gives how many. Expired answers are never served, trimmed or not."""
         return self._db.write(
-            lambda connection: connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s,)).rowcount
+            lambda connection: (
+                connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s, now_s + CLOCKS_APART_S)).rowcount
+            )
         )
 
     def size_bytes(self) -> int:
@@ -157,7 +162,7 @@ class ExactCache:
         return self._db.write(update)
 
     def _fresh(self, answer: ExactAnswer, now_s: float) -> bool:
-        return now_s < answer.stored_at_s + self._ttl_s
+        return answer.stored_at_s - CLOCKS_APART_S <= now_s < answer.stored_at_s + self._ttl_s
 
     def _keep(self, key: bytes, answer: ExactAnswer, deletions: int | None = None) -> None:
         if _size_bytes(answer) <= self._memory_bytes:
@@ -191,7 +196,7 @@ class ExactCache:
         (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
         if total_bytes <= self._disk_bytes:
             return
-        connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s,))
+        connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s, now_s + CLOCKS_APART_S))
         while True:
             (total_bytes,) = connection.execute("SELECT total_bytes FROM exact_size").fetchone()
             excess_bytes = total_bytes - self._disk_bytes
@@ -208,7 +213,7 @@ class ExactCache:
 
 
 _SELECT = "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM exact_answers WHERE key = ?"
-_DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ?"
+_DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
 _UPSERT = (
     "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"
     " usage_estimated, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"

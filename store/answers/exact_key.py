@@ -9,14 +9,12 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import orjson
 
-NOT_IN_THE_KEY = frozenset(
-    {"stream", "stream_options", "user", "metadata", "store", "safety_identifier", "service_tier"}
-)
+NOT_IN_THE_KEY = frozenset({"stream", "stream_options", "user", "store", "safety_identifier", "service_tier"})
 """Top-level fields that do not change what a model should answer."""
 PREFIXES_NOT_IN_THE_KEY = ("prompt_cache_", "x_understudy", "understudy")
 
@@ -25,20 +23,22 @@ _FAST = b"f"
 _SLOW = b"s"
 
 
-def exact_key(tenant: str, endpoint: str, policy: str, fields: Mapping[str, Any]) -> bytes:
+def exact_key(
+    tenant: str, endpoint: str, policy: str, fields: Mapping[str, Any], ignored: Collection[str] = ()
+) -> bytes:
     """The 32-byte key of a request: BLAKE2b (RFC 7693) over tenant, endpoint, policy and the canonical body.
 
     `fields` is the parsed JSON object: dict, list, str, int, float, bool and None. The whole of it counts but for the
-    short list above, at the top level only. The order of keys never matters; the order of lists does; 1, 1.0, True
-    and "1" are four values; numbers count exactly. The reader of the request must therefore parse without loss: an
-    integer beyond 64 bits has to arrive here as an int, which orjson.loads does not do.
+    short list above and `ignored`, at the top level only. The order of keys never matters; the order of lists does; 1,
+    1.0, True and "1" are four values; numbers count exactly. The reader of the request must therefore parse without
+    loss: an integer beyond 64 bits has to arrive here as an int, which orjson.loads does not do.
 
     Raises TypeError for a value that JSON cannot hold.
     """
     kept = {
         name: value
         for name, value in fields.items()
-        if name not in NOT_IN_THE_KEY and not name.startswith(PREFIXES_NOT_IN_THE_KEY)
+        if name not in NOT_IN_THE_KEY and name not in ignored and not name.startswith(PREFIXES_NOT_IN_THE_KEY)
     }
     form, body = _canonical(kept)
     digest = hashlib.blake2b(digest_size=32, person=_PERSON)

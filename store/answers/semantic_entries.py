@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from store.answers.exact_cache import CLOCKS_APART_S
 from store.records import ExactAnswer
 from store.sqlite.database import Database
 
@@ -89,7 +90,8 @@ class SemanticEntries:
         connection = self._db.read()
         for example_id in dict.fromkeys(example_ids):
             row = connection.execute(
-                _SELECT, (example_id, same_otherwise, tenant, now_s - self._ttl_s, now_s)
+                _SELECT,
+                (example_id, same_otherwise, tenant, now_s - self._ttl_s, now_s + CLOCKS_APART_S, now_s),
             ).fetchone()
             if row is not None:
                 id, question, text, body, content_type, engine, stored_at_s, estimated = row
@@ -122,5 +124,6 @@ _SELECT = (
     "SELECT s.id, e.question, e.answer, s.body, s.content_type, s.engine, s.stored_at_s, s.usage_estimated"
     " FROM semantic_entries s JOIN examples e ON e.id = s.example_id AND e.tenant = s.tenant"
     " JOIN example_accounts a ON a.id = s.example_id"
-    " WHERE s.example_id = ? AND s.same_otherwise = ? AND s.tenant = ? AND s.stored_at_s > ? AND a.served_from_s <= ?"
+    " WHERE s.example_id = ? AND s.same_otherwise = ? AND s.tenant = ? AND s.stored_at_s > ? AND s.stored_at_s <= ?"
+    " AND a.served_from_s <= ?"
 )

@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDict
 
 from gateway.server import ServerLimits, serve
 from tests.aiohttp_server import aiohttp_server
@@ -147,7 +148,8 @@ class Line:
     async def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Got:
         """POST JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        sent = {"Content-Type": "application/json", **(headers or {})}
+        sent = CIMultiDict(headers or {})
+        sent.setdefault("Content-Type", "application/json")
         async with self.session.post(self.url + path, data=data, headers=sent) as response:
             got = Got(response.status, response.headers.copy(), await response.read())
         await self.settled()

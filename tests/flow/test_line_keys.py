@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,3 +89,20 @@ async def test_a_revoked_key_is_refused(gate: Line) -> None:
     await until(lambda: keys_of(gate).lookup(secret) is None, "the key known to be revoked")
     assert (await gate.chat("Q", {"Authorization": f"Bearer {secret}"})).status == 401
     assert (await gate.chat("Q", {"Authorization": f"Bearer {spare}"})).status == 200
+
+
+async def test_an_answer_is_not_replayed_to_a_key_with_another_dial(behind: Upstream, tmp_path: Path) -> None:
+    memory: dict[str, Any] = {"data_dir": str(tmp_path)}
+    async with line({"upstream": {"base_url": behind.url}, "memory": memory}) as gate:
+        secrets = [await new_key(gate, "acme") for _ in range(3)]
+        found = [keys_of(gate).lookup(secret) for secret in secrets]
+    cheap, best, usual = ({"Authorization": f"Bearer {secret}"} for secret in secrets)
+    dials = {key.id: dial for key, dial in zip(found, (0.0, 1.0), strict=False) if key is not None}
+    engine = {"base_url": behind.url, "api_key": CANARY, "price": {"output_usd_per_mtok": 1}}
+    served = {"engines": ["small", "large"], "policy": "in_context", "advanced": {"key_preferences": dials}}
+    config = {"engines": {"small": engine, "large": engine}, "models": {"m": served}, "memory": memory}
+    async with line(config) as gate:
+        await gate.chat("Q", cheap, model="m")
+        assert (await gate.chat("Q", cheap, model="m")).hit
+        assert not (await gate.chat("Q", best, model="m")).hit
+        assert not (await gate.chat("Q", usual, model="m")).hit

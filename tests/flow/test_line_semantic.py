@@ -174,7 +174,7 @@ async def test_a_request_that_differs_in_anything_else_is_never_a_candidate(here
     before = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello!"}]
     asked = {"role": "user", "content": ALIKE[0]}
     others: list[dict[str, Any]] = [
-        {"temperature": 0.5},
+        {"temperature": 0},
         {"response_format": {"type": "text"}},
         {"a_field_of_next_year": 1},
         {"messages": [system, asked]},

@@ -58,10 +58,10 @@ def test_anything_else_is_400_and_names_the_header(value: str) -> None:
 
 @pytest.mark.parametrize(("text", "dial"), [("0", 0.0), ("1", 1.0), ("0.25", 0.25), ("1e-1", 0.1)])
 def test_a_request_may_bring_its_own_dial(text: str, dial: float) -> None:
-    assert read_controls({"x-understudy-preference": text}, {}).preference == dial
+    assert read(x_understudy_preference=text).preference == dial
 
 
 @pytest.mark.parametrize("text", ["", "best", "-0.1", "1.01", "nan", "inf", "0." + "1" * 40])
 def test_a_dial_that_means_nothing_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="x-understudy-preference"):
-        read_controls({"x-understudy-preference": text}, {})
+        read(x_understudy_preference=text)

@@ -34,7 +34,7 @@ def unit_vector(number: int, dimensions: int = 8) -> Vector:
 def answer(
     body: bytes = b'{"answer": 42}', stored_at_s: float = 1000.0, engine: str = "large"
 ) -> ExactAnswer:
-    return ExactAnswer(body, "application/json", engine, stored_at_s, usage_estimated=True)
+    return ExactAnswer(body, "application/json", engine, stored_at_s, usage_estimated=True, ttl_s=100.0)
 
 
 def request_record(number: int, **changes: Any) -> RequestRecord:

@@ -14,7 +14,12 @@ class ExactSettings(Settings):
     """Answering the very same request from memory."""
 
     enabled: bool = Field(True, description="Off forwards repeats like any other request.")
-    ttl_s: float = Field(86400, gt=0, description="How long an answer may be replayed, in seconds.")
+    ttl_s: float = Field(3600, gt=0, description="How long an answer may be replayed, in seconds.")
+    sampled: bool = Field(
+        False,
+        description="Whether to replay answers where another one is wanted each time: a temperature above 0 or n above 1 "
+        "without a seed.",
+    )
     disk_mib: float = Field(
         1024, gt=0, description="Answers kept on disk, in MiB; the least recently used go first."
     )

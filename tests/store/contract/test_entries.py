@@ -55,6 +55,12 @@ def test_an_entry_comes_back_as_it_was_kept_with_its_examples_texts(
     assert entry.answer == replace(answer(), ttl_s=100.0)
 
 
+def test_an_entry_from_the_future_is_never_given_out(bank: ExampleBank, kept: SemanticEntries) -> None:
+    example = an_example(bank)
+    assert kept.add("a1", "r1", KEY, "Q?", answer(stored_at_s=2000.0), "A.").result(30)
+    assert not ids(kept, example, at=1939) and ids(kept, example, at=1940)
+
+
 def test_an_entry_is_never_given_to_another_tenant_or_request_or_when_expired(
     bank: ExampleBank, kept: SemanticEntries
 ) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,24 @@ def test_an_expired_answer_is_never_served_from_either_tier(cache: Callable[...,
         assert reading.get(b"k", 1100.0) is None
     assert ours.trim(1100.0).result(30) == 1
     assert ours.size_bytes() == 0
+
+
+def test_an_answer_from_the_future_is_never_served_and_is_trimmed(cache: Callable[..., ExactCache]) -> None:
+    ours = cache()
+    ours.put(b"ahead", "a1", answer(stored_at_s=1061.0)).result(30)
+    ours.put(b"hardly", "a1", answer(stored_at_s=1060.0)).result(30)
+    assert ours.get(b"ahead", 1000.0) is None
+    assert cache().get(b"ahead", 1000.0) is None, "nor from disk"
+    assert ours.get(b"hardly", 1000.0) is not None, "two clocks are never quite the same"
+    assert ours.trim(1000.0).result(30) == 1
+    assert cache().get(b"ahead", 1061.0) is None
+
+
+def test_every_answer_tells_how_long_it_may_be_replayed(cache: Callable[..., ExactCache]) -> None:
+    ours = cache()
+    ours.put(b"k", "a1", replace(answer(), ttl_s=0.0)).result(30)
+    found = [ours.get(b"k", 1001.0), cache().get(b"k", 1001.0)]
+    assert [kept and kept.ttl_s for kept in found] == [100.0, 100.0]
 
 
 def test_an_answer_over_the_size_cap_is_not_kept(cache: Callable[..., ExactCache]) -> None:
