@@ -14,7 +14,7 @@ import hashlib
 import threading
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cachetools import LRUCache
 
@@ -25,6 +25,8 @@ from router.embedding.onnx_session import OnnxSession, SessionBusy
 if TYPE_CHECKING:
     from router.embedding.onnx_session import Infer
     from store.records import Vector
+
+T = TypeVar("T", str, list[int])
 
 __all__ = [
     "BlockingEmbedder",
@@ -88,14 +90,15 @@ class Embedder:
             raise ValueError(
                 f"max_tokens is {max_tokens}; {model.version} reads between 3 and {model.positions}"
             )
-        self.version = f"{model.version}/{max_tokens}t{max_characters}c"
+        self.version = f"{model.version}/{max_tokens}t{max_characters}c/ends"
         """Changes whenever embeddings would: embeddings of different versions must never be compared."""
         self.dimensions = model.dimensions
         self.deadline_ms = deadline_ms
         self.tokenizer_file = model.tokenizer
         """A `tokenizer.json`; the order of its vocabulary tells how rare words are (router.examples.rarity)."""
         self._max_characters = max_characters
-        self._tokenizer = _load_tokenizer(model.tokenizer, max_tokens)
+        self._max_tokens = max_tokens
+        self._tokenizer = _load_tokenizer(model.tokenizer)
         self._recent: LRUCache[bytes, Vector] = LRUCache(cache_entries)
         self._in_flight: dict[bytes, _Work] = {}
         self._lock = threading.Lock()
@@ -122,8 +125,8 @@ class Embedder:
 
         Blocks for some tenths of a second, or a few seconds when the model must first be built into
         `cache_dir`. `deadline_ms` bounds the wait of `embed`, queue included. A text is cut to
-        `max_characters` before it is tokenised and to `max_tokens` after. Raises EmbeddingModelMissing with
-        the remedy, and what `__init__` raises.
+        `max_characters` before it is tokenised and to `max_tokens` after, both times from its middle. Raises
+        EmbeddingModelMissing with the remedy, and what `__init__` raises.
         """
         return cls(
             embedding_model.prepare(source, cache_dir),
@@ -140,12 +143,12 @@ class Embedder:
         Raises EmbedderLate after `deadline_ms`, at once when the queue is full, and after `close`; EmbedderBroken for
         an unusable embedding.
         """
-        cut = self._cut(text)
-        key = _key(cut)
+        shortened = self._cut(text)
+        key = _key(shortened)
         with self._lock:
             if (recent := self._recent.get(key)) is not None:
                 return recent
-            work = self._join(key, cut, bounded=True)
+            work = self._join(key, shortened, bounded=True)
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Vector] = loop.create_future()
 
@@ -164,12 +167,12 @@ class Embedder:
 
     def embed_blocking(self, text: str) -> Vector:
         """As `embed`, without a deadline, for threads other than the event loop's. EmbedderLate only after `close`."""
-        cut = self._cut(text)
-        key = _key(cut)
+        shortened = self._cut(text)
+        key = _key(shortened)
         with self._lock:
             if (recent := self._recent.get(key)) is not None:
                 return recent
-            work = self._join(key, cut, bounded=False)
+            work = self._join(key, shortened, bounded=False)
         try:
             return work.future.result()
         except CancelledError:
@@ -182,16 +185,16 @@ class Embedder:
         self.session.close()
 
     def _cut(self, text: str) -> str:
-        cut = text[: self._max_characters]
+        shortened = _ends(text, self._max_characters)
         # JSON can smuggle in half a surrogate pair, which no tokenizer accepts.
-        return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
+        return shortened if shortened.isascii() else shortened.encode("utf-8", "replace").decode("utf-8")
 
-    def _join(self, key: bytes, cut: str, *, bounded: bool) -> _Work:
-        """The work for `cut`, started by another caller or queued now. The caller holds the lock."""
+    def _join(self, key: bytes, text: str, *, bounded: bool) -> _Work:
+        """The work for `text`, started by another caller or queued now. The caller holds the lock."""
         work = self._in_flight.get(key)
         if work is None:
             try:
-                future = self.session.submit(lambda infer: self._embed_job(key, cut, infer), bounded=bounded)
+                future = self.session.submit(lambda infer: self._embed_job(key, text, infer), bounded=bounded)
             except SessionBusy as busy:
                 raise EmbedderLate(str(busy)) from None
             work = self._in_flight[key] = _Work(future)
@@ -205,9 +208,9 @@ class Embedder:
             if work.waiters == 0 and work.future.cancel() and self._in_flight.get(key) is work:
                 del self._in_flight[key]
 
-    def _embed_job(self, key: bytes, cut: str, infer: Infer) -> Vector:
+    def _embed_job(self, key: bytes, text: str, infer: Infer) -> Vector:
         try:
-            vector = self._compute(cut, infer)
+            vector = self._compute(text, infer)
         except BaseException:
             with self._lock:
                 self._in_flight.pop(key, None)
@@ -218,15 +221,15 @@ class Embedder:
             self._in_flight.pop(key, None)
         return vector
 
-    def _compute(self, cut: str, infer: Infer) -> Vector:
+    def _compute(self, text: str, infer: Infer) -> Vector:
         import numpy as np
 
-        ids = np.array([self._tokenizer.encode(cut).ids], np.int64)
+        ids = np.array([_ends(self._tokenizer.encode(text).ids, self._max_tokens)], np.int64)
         vector: Vector = infer({"input_ids": ids})[0][0]
         if vector.shape != (self.dimensions,) or not abs(float(vector @ vector) - 1) < 1e-3:
             raise EmbedderBroken(
                 f"{self.version} gave a vector of shape {vector.shape} and squared length {float(vector @ vector)} "
-                f"for a text of {len(cut)} characters; it should be ({self.dimensions},) and 1"
+                f"for a text of {len(text)} characters; it should be ({self.dimensions},) and 1"
             )
         # A row of the output would keep it alive, and many callers share one vector.
         vector = vector.copy()
@@ -234,19 +237,27 @@ class Embedder:
         return vector
 
 
-def _load_tokenizer(path: Path, max_tokens: int) -> Any:
+def _load_tokenizer(path: Path) -> Any:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
     # The file comes with padding to, and truncation at, a length of its own.
     tokenizer.no_padding()
-    tokenizer.enable_truncation(max_tokens)
+    tokenizer.no_truncation()
     return tokenizer
 
 
-def _key(cut: str) -> bytes:
+def _ends(whole: T, most: int) -> T:
+    """The first and the last half of `most` characters or tokens: a prompt often asks its question last."""
+    if len(whole) <= most:
+        return whole
+    head = most // 2
+    return whole[:head] + whole[head - most :]
+
+
+def _key(text: str) -> bytes:
     """The cache key of a text: 16 bytes instead of thousands of characters, and no prompt text kept in memory."""
-    return hashlib.blake2b(cut.encode(), digest_size=16).digest()
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def _settle(waiter: asyncio.Future[Vector], future: Future[Vector]) -> None:

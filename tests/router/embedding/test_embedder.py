@@ -81,23 +81,35 @@ async def test_any_text_has_a_vector(embedder: Embedder, text: str) -> None:
     assert vector @ vector == pytest.approx(1, abs=1e-5)
 
 
-async def test_texts_alike_up_to_the_character_cut_share_one_vector(embedder: Embedder) -> None:
-    start = "a b c d e f g h i j k l m n o p q r s t "
-    assert len(start) == 40
-    assert await embedder.embed(start + "one end") is await embedder.embed(start + "another")
-    assert not np.array_equal(await embedder.embed(start[:-2]), await embedder.embed(start))
+async def test_texts_alike_but_for_the_middle_that_is_cut_share_one_vector(embedder: Embedder) -> None:
+    head, tail = "a b c d e f g h i j ", " k l m n o p q r s t"
+    assert len(head) == 20 and len(tail) == 20
+    assert await embedder.embed(head + "one" + tail) is await embedder.embed(head + "another" + tail)
+    assert not np.array_equal(await embedder.embed(head + tail), await embedder.embed(head + "x y" + tail[:-2]))
+
+
+async def test_of_a_text_with_too_many_tokens_the_first_and_the_last_are_read(tiny: EmbeddingModel) -> None:
+    embedder = Embedder(tiny, deadline_ms=PATIENT_MS, max_tokens=16, max_characters=400)
+    try:
+        head, middle = "a b c d e f g ", "h i j k l m n o p q r s t " * 3
+        asked = await embedder.embed(head + middle + "u v w x")
+        otherwise = await embedder.embed(head + middle + "u v w y")
+        assert not np.array_equal(asked, otherwise)
+        assert np.array_equal(await embedder.embed(head + "x " * 40 + middle + "u v w x"), asked)
+    finally:
+        embedder.close()
 
 
 async def test_the_tokenizers_own_padding_and_truncation_do_not_reach_the_model(tiny: EmbeddingModel) -> None:
     seen: list[list[int]] = []
 
     class Watching(Embedder):
-        def _compute(self, cut: str, infer: Any) -> Any:
+        def _compute(self, text: str, infer: Any) -> Any:
             def spy(feeds: Any) -> Any:
                 seen.append(feeds["input_ids"][0].tolist())
                 return infer(feeds)
 
-            return super()._compute(cut, spy)
+            return super()._compute(text, spy)
 
     embedder = Watching(tiny, deadline_ms=PATIENT_MS, max_tokens=20)
     try:
@@ -125,9 +137,9 @@ async def test_work_nobody_waits_for_any_more_is_never_done(tiny: EmbeddingModel
     computed: list[str] = []
 
     class Watching(Embedder):
-        def _compute(self, cut: str, infer: Any) -> Any:
-            computed.append(cut)
-            return super()._compute(cut, infer)
+        def _compute(self, text: str, infer: Any) -> Any:
+            computed.append(text)
+            return super()._compute(text, infer)
 
     embedder = Watching(tiny, deadline_ms=20, max_tokens=64, queue_limit=6)
     try:
@@ -150,12 +162,12 @@ async def test_an_inference_that_had_begun_is_kept_for_the_next_request(tiny: Em
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(Embedder):
-        def _compute(self, cut: str, infer: Any) -> Any:
-            computed.append(cut)
-            if cut == "slow":
+        def _compute(self, text: str, infer: Any) -> Any:
+            computed.append(text)
+            if text == "slow":
                 begun.set()
                 assert go_on.wait(30)
-            return super()._compute(cut, infer)
+            return super()._compute(text, infer)
 
     embedder = Slow(tiny, deadline_ms=PATIENT_MS, max_tokens=64)
     try:
