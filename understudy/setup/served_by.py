@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from gateway.same_request import ONLY_KEPT_BY_OPENAI
-from understudy.settings.config import AnyEngine, Upstream
+from understudy.settings.config import AnyEngine
 from understudy.settings.engines import HTTPEngine
+from understudy.settings.upstream import Upstream
 
 _TELLING = {"kind", "base_url", "model", "model_dir", "args", "role", "seed", "facts"}
 """Settings of an engine that can change what it answers, of whatever kind it is."""
