@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-import zlib
 
 import structlog
 from aiohttp import web
 
 from engines.engine import EngineRequest
+from engines.finished import inflated
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.controls import read_controls
 from gateway.forward import ChunkBuffer
@@ -16,7 +17,7 @@ from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
-from gateway.wire import is_json, read_body, read_json
+from gateway.wire import LARGE_BYTES, is_json, read_body, read_json
 from router.finished import Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
@@ -66,14 +67,18 @@ class Embeddings:
         status = BYPASS if controls.no_cache else MISS
         response = await self._passthrough.forward(request, outgoing, journey, kept=kept, cache_status=status)
         if journey.outcome is Outcome.ANSWERED and response.status == 200 and kept.chunks:
-            self._keep(key, response, kept, journey)
+            if kept.size_bytes <= LARGE_BYTES and "Content-Encoding" not in response.headers:
+                self._keep(key, response, kept, journey)
+            else:
+                # Nobody waits for it: who leaves now has been answered.
+                asyncio.get_running_loop().run_in_executor(None, self._keep, key, response, kept, journey)
         return response
 
     def _keep(self, key: bytes, response: web.StreamResponse, kept: ChunkBuffer, journey: Journey) -> None:
         try:
             body = b"".join(kept.chunks)
             if "Content-Encoding" in response.headers:
-                body = zlib.decompress(body, 47)
+                body = inflated(body)
             answer = ExactAnswer(
                 body, response.headers.get("Content-Type", "application/json"), journey.engine, time.time()
             )
