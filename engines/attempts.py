@@ -216,7 +216,7 @@ class Attempts:
     async def _in_whole_events(
         self, reply: EngineReply, first: bytes | None, source: AsyncIterator[bytes], tail: Tail
     ) -> AsyncIterator[bytes]:
-        cutter = EventCutter()
+        cutter = EventCutter(self._limit_bytes)
         given_up = False
         while True:
             broken: EngineError | None = None
@@ -227,7 +227,9 @@ class Attempts:
             except EngineError as error:
                 broken, chunk, piece = error, None, b""
             first = None
-            if piece and not given_up:
+            if cutter.given_up:
+                self._successors.clear()
+            elif piece and not given_up:
                 piece, error_event = _split_at_failure(piece)
             if piece:
                 self._note(piece)
@@ -243,7 +245,7 @@ class Attempts:
             successor = await self._take_over()
             if successor is not None:
                 comment, source = successor
-                cutter = EventCutter()
+                cutter = EventCutter(self._limit_bytes)
                 yield comment
             elif broken is not None:
                 raise broken

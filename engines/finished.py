@@ -13,6 +13,8 @@ from engines.chat import Usage, message_text
 from engines.sse import events
 
 _GZIP_OR_ZLIB = 47
+_MAX_INFLATED_BYTES = 16 * 2**20
+"""A megabyte of gzip can hold a gigabyte: more than this is not read."""
 _JOINED = ("content", "refusal", "reasoning_content", "reasoning")
 """Delta fields whose pieces join as text."""
 _KNOWN_DELTA = frozenset({"role", *_JOINED, "tool_calls"})
@@ -73,9 +75,9 @@ class Body:
         return self.content_type.startswith("text/event-stream")
 
     def decoded(self) -> bytes:
-        """The body without its content encoding. Raises zlib.error for one that is not gzip or deflate."""
+        """The body without its content encoding. Raises zlib.error as `inflated` does."""
         body = b"".join(self.chunks)
-        return zlib.decompress(body, _GZIP_OR_ZLIB) if self.encoded else body
+        return inflated(body) if self.encoded else body
 
     def assembled(self) -> Assembled | None:
         """The chat completion in it; None where it holds none that can be read."""
@@ -86,6 +88,15 @@ class Body:
         except zlib.error:
             return None
         return from_events(body) if self.streamed else from_json(body)
+
+
+def inflated(body: bytes) -> bytes:
+    """What is packed in `body`. Raises zlib.error for what is not gzip or deflate, was cut, or is over 16 MiB."""
+    decoder = zlib.decompressobj(_GZIP_OR_ZLIB)
+    whole = decoder.decompress(body, _MAX_INFLATED_BYTES)
+    if not decoder.eof or decoder.unused_data:
+        raise zlib.error("too large, or not one whole stream")
+    return whole
 
 
 def usage_of(answer: dict[str, Any]) -> Usage | None:

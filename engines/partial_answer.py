@@ -11,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from engines.sse import DONE, encode, events, whole_events
+from engines.errors import StreamBroken
+from engines.sse import DONE, EventCutter, encode, events
 
 _HEAD = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
 _FAILURES = ("server", "internal", "overloaded", "api_error")
@@ -74,13 +75,17 @@ def engine_failed(event: bytes) -> bool:
 async def spliced(chunks: AsyncIterator[bytes], partial: PartialAnswer, tokens: int) -> AsyncIterator[bytes]:
     """A new engine's stream as the rest of the answer: under its id, its role not told again, tokens added up.
 
-    `tokens`: of the partial answer. An event that cannot be read passes as it is.
+    `tokens`: of the partial answer. An event that cannot be read passes as it is. Raises StreamBroken for one too large.
     """
-    follower = _Follower(partial, tokens)
-    async for piece in whole_events(chunks):
-        rest = b"".join(follower.followed(data) for data in events(piece))
-        if rest:
+    follower, cutter = _Follower(partial, tokens), EventCutter()
+    async for chunk in chunks:
+        piece = cutter.whole(chunk)
+        if cutter.given_up:
+            raise StreamBroken("An event of the engine that carried on was too large.")
+        if rest := follower.rest(piece):
             yield rest
+    if rest := follower.rest(cutter.rest()):
+        yield rest
 
 
 class _Follower:
@@ -91,6 +96,10 @@ class _Follower:
         self._tokens = tokens
         # The new engine was given the text without the blanks at its end, and will say them itself.
         self._blanks = partial.text[len(partial.text.rstrip()) :]
+
+    def rest(self, piece: bytes) -> bytes:
+        """Whole events; empty where they say nothing new."""
+        return b"".join(map(self.followed, events(piece)))
 
     def followed(self, data: bytes) -> bytes:
         """One event, encoded; empty for one that says nothing new."""

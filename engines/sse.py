@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
 DONE = b"data: [DONE]\n\n"
+MAX_EVENT_BYTES = 2**20
+"""An event larger than this is not held back until it is whole."""
 _TERMINAL_TYPES = frozenset(
     {"response.completed", "response.failed", "response.incomplete", "message_stop", "error"}
 )
@@ -46,40 +48,61 @@ def split_at_error(piece: bytes) -> tuple[bytes, bytes]:
 
 
 class EventCutter:
-    """Cuts a stream's bytes between events only: what ends in the middle of an event waits for the rest of it."""
+    """Cuts a stream's bytes between events only: what ends in the middle of an event waits for the rest of it.
 
-    __slots__ = ("_held",)
+    An event larger than `limit_bytes` is not waited for: from there on everything passes as it comes.
+    """
 
-    def __init__(self) -> None:
-        self._held = b""
+    __slots__ = ("_held", "_held_bytes", "_limit_bytes", "given_up")
+
+    def __init__(self, limit_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self.given_up = False
+        """An event was too large; what came since was cut anywhere."""
 
     def whole(self, chunk: bytes) -> bytes:
         """The whole events that `chunk` completes; empty where it completes none."""
-        held = self._held + chunk if self._held else chunk
-        if held.endswith(b"\n\n"):
-            self._held = b""
-            return held
-        after = max(held.rfind(b"\n\n") + 2, held.rfind(b"\r\n\r\n") + 4, held.rfind(b"\r\r") + 2)
-        if after <= 3:
-            self._held = held
+        if self.given_up:
+            return chunk
+        if not self._held:
+            if chunk.endswith(b"\n\n"):
+                return chunk
+            after = _after_last_blank_line(chunk)
+        else:
+            # A blank line may have begun before this chunk.
+            after = max(0, _after_last_blank_line(self._held[-1][-1:] + chunk) - 1)
+        if after:
+            whole = b"".join((*self._held, chunk[:after]))
+            self._held = [chunk[after:]] if after < len(chunk) else []
+            self._held_bytes = len(chunk) - after
+            return whole
+        if chunk:
+            self._held.append(chunk)
+            self._held_bytes += len(chunk)
+        if self._held_bytes <= self._limit_bytes:
             return b""
-        self._held = held[after:]
-        return held[:after]
+        self.given_up = True
+        return self.rest()
 
     def rest(self) -> bytes:
         """What is left at the end, without the blank line that ends an event."""
-        held, self._held = self._held, b""
+        held, self._held = b"".join(self._held), []
         return held
 
 
-async def whole_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """The same bytes, cut only between events. What is left at the end comes last; it is lost if `chunks` raises."""
-    cutter = EventCutter()
-    async for chunk in chunks:
-        if whole := cutter.whole(chunk):
-            yield whole
-    if held := cutter.rest():
-        yield held
+def _after_last_blank_line(data: bytes) -> int:
+    """The position after the last blank line; 0 where there is none.
+
+    Lines end in LF, CRLF or CR, mixed or not. So a blank line shows as one of three pairs, and a LF after the last of them
+    still belongs to it.
+    """
+    last = max(data.rfind(b"\n\n"), data.rfind(b"\n\r"), data.rfind(b"\r\r"))
+    if last < 0:
+        return 0
+    after = last + 2
+    return after + 1 if data[after - 1 : after + 1] == b"\r\n" else after
 
 
 def events(body: bytes) -> Iterator[bytes]:

@@ -73,7 +73,7 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
     journey.failed(ending(error, gone=request.transport is None, sent_all=journey.sent_all))
     if isinstance(error, RequestError):
         response = error_response(error.status, error.message, code=error.code, param=error.param)
-        if isinstance(error, _Unreadable):
+        if isinstance(error, _Unreadable) or error.status == 408:
             response.force_close()
     elif isinstance(error, EngineError):
         response = engine_error_response(error)

@@ -6,9 +6,11 @@ import asyncio
 import logging
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 import aiohttp
 import structlog
@@ -16,15 +18,31 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
+from gateway.body_watch import BodyWatch
+from gateway.errors import error_body
 from gateway.own_response import error_response
 
 log = structlog.get_logger(__name__)
 
 _BACKLOG = 4096
+_TELL_EVERY_S = 60.0
+_FULL_BODY = error_body(
+    503, "This gateway has as many open connections as it takes.", code="too_many_connections"
+)
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_FULL_BODY), _FULL_BODY)
+)
 
 
 class _Connection(RequestHandler):
     """aiohttp's connection, except that what its parser refuses is answered, in OpenAI's shape, and at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if isinstance(self._manager, _Server) and self._manager.full() and self.transport is not None:
+            self.transport.write(_FULL)
+            self.force_close()
 
     def data_received(self, data: bytes) -> None:
         if self._request_in_progress and self.transport is not None:
@@ -71,11 +89,27 @@ class ServerLimits:
     max_json_bytes: int
     max_header_bytes: int
     """Of a single header line."""
+    body_gap_s: float
+    """How long a client may pause in the middle of its request body."""
+    max_connections: int
     grace_s: float
 
 
 class _Server(web.Server):
-    """aiohttp's low-level server with our connections."""
+    """aiohttp's low-level server with our connections, and no more than so many of them."""
+
+    def __init__(self, *arguments: Any, max_connections: int, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._max_connections = max_connections
+        self._told_at = -_TELL_EVERY_S
+
+    def full(self) -> bool:
+        """Whether the newest connection is one too many."""
+        full = len(self._connections) > self._max_connections
+        if full and time.monotonic() - self._told_at >= _TELL_EVERY_S:
+            self._told_at = time.monotonic()
+            log.warning("too_many_connections", limit=self._max_connections)
+        return full
 
     def __call__(self) -> RequestHandler:
         return _Connection(self, loop=self._loop, **self._kwargs)
@@ -99,7 +133,8 @@ async def serve(
         handler,
         # A client that leaves cancels its handler, which closes the upstream in whatever phase it is.
         handler_cancellation=True,
-        request_factory=_request_factory(asyncio.get_running_loop(), limits.max_json_bytes),
+        max_connections=limits.max_connections,
+        request_factory=_request_factory(asyncio.get_running_loop(), limits),
         access_log=None,
         auto_decompress=False,
         max_line_size=max(8190, limits.max_header_bytes),
@@ -116,7 +151,7 @@ async def serve(
     await runner.cleanup()
 
 
-def _request_factory(loop: asyncio.AbstractEventLoop, max_json_bytes: int) -> Callable[..., web.BaseRequest]:
+def _request_factory(loop: asyncio.AbstractEventLoop, limits: ServerLimits) -> Callable[..., web.BaseRequest]:
     def make(
         message: aiohttp.http_parser.RawRequestMessage,
         payload: aiohttp.StreamReader,
@@ -124,7 +159,11 @@ def _request_factory(loop: asyncio.AbstractEventLoop, max_json_bytes: int) -> Ca
         writer: aiohttp.abc.AbstractStreamWriter,
         task: asyncio.Task[None],
     ) -> web.BaseRequest:
-        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=max_json_bytes)
+        if not payload.is_eof():
+            BodyWatch(loop, payload, limits.body_gap_s)
+        return web.BaseRequest(
+            message, payload, protocol, writer, task, loop, client_max_size=limits.max_json_bytes
+        )
 
     return make
 

@@ -12,8 +12,8 @@ from engines.chat_json import parse_object
 from engines.errors import RequestError
 from gateway.passthrough import too_large
 
-_LARGE_BYTES = 64 * 1024
-"""Larger bodies are parsed on a thread: milliseconds on the event loop would delay every other stream."""
+LARGE_BYTES = 64 * 1024
+"""What is larger is worked on in a thread: milliseconds on the event loop would delay every other stream."""
 _DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
@@ -43,7 +43,7 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity", *_DECODERS):
         return None
-    if len(body) > _LARGE_BYTES or encoding in _DECODERS:
+    if len(body) > LARGE_BYTES or encoding in _DECODERS:
         return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
     return parse_object(body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection
 from typing import Any
@@ -21,7 +22,7 @@ from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.same_request import endpoint
-from gateway.wire import is_json, read_body, read_json
+from gateway.wire import LARGE_BYTES, is_json, read_body, read_json
 from router.finished import Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
@@ -77,7 +78,11 @@ class Embeddings:
         status = MISS if "exact" in journey.stages_s else BYPASS
         response = await self._passthrough.forward(request, outgoing, journey, kept=kept, cache_status=status)
         if journey.outcome is Outcome.ANSWERED and response.status == 200:
-            self._keep(key, response, kept, journey)
+            if kept.size_bytes <= LARGE_BYTES and "Content-Encoding" not in response.headers:
+                self._keep(key, response, kept, journey)
+            else:
+                # Nobody waits for it: who leaves now has been answered.
+                asyncio.get_running_loop().run_in_executor(None, self._keep, key, response, kept, journey)
         return response
 
     def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import re
+import time
 import zlib
-from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.sse import Tail, begins_with_error, encode, events, split_at_error, tail_of, whole_events
+from engines.sse import EventCutter, Tail, begins_with_error, encode, events, split_at_error, tail_of
 
 DONE = b"data: [DONE]\n\n"
 
@@ -226,27 +227,61 @@ def test_a_stream_may_begin_with_an_error() -> None:
     assert not begins_with_error(b"")
 
 
-class TestWholeEvents:
+_ENDS_WITH_BLANK_LINE = re.compile(rb"(\r\n|\r|\n)(\r\n|\r|\n)\Z")
+
+
+class TestEventCutter:
+    @settings(max_examples=300)
     @given(
-        st.lists(st.sampled_from([b"data: a", b"\n", b"\n\n", b"\r\n\r\n", b"\r", b": c", b"x"]), max_size=12)
+        st.lists(
+            st.sampled_from([b"data: a", b"\n", b"\r\n", b"\n\n", b"\r\n\r\n", b"\r", b"\r\r", b": c", b"x"]),
+            max_size=12,
+        )
     )
-    async def test_no_byte_is_lost_and_no_piece_but_the_last_ends_inside_an_event(
+    def test_no_byte_is_lost_and_no_piece_but_the_last_ends_inside_an_event(
         self, chunks: list[bytes]
     ) -> None:
-        async def source() -> AsyncIterator[bytes]:
-            for chunk in chunks:
-                yield chunk
+        cutter = EventCutter()
+        pieces = [piece for chunk in chunks if (piece := cutter.whole(chunk))]
+        rest = cutter.rest()
+        assert b"".join((*pieces, rest)) == b"".join(chunks)
+        sent = b""
+        for piece in pieces:
+            sent += piece
+            assert _ENDS_WITH_BLANK_LINE.search(sent) and not sent.endswith((b"a\r\n", b"c\r\n", b"x\r\n"))
+        assert not re.search(rb"\n\n|\n\r|\r\r", rest), "nothing is held back that is whole"
 
-        pieces = [piece async for piece in whole_events(source())]
-        assert b"".join(pieces) == b"".join(chunks)
-        assert all(piece.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")) for piece in pieces[:-1])
+    def test_half_an_event_waits_for_its_rest(self) -> None:
+        cutter = EventCutter()
+        assert cutter.whole(b"data: a\n\ndata: b") == b"data: a\n\n"
+        assert cutter.whole(b"c\n\n") == b"data: bc\n\n"
 
-    async def test_half_an_event_waits_for_its_rest(self) -> None:
-        async def source() -> AsyncIterator[bytes]:
-            yield b"data: a\n\ndata: b"
-            yield b"c\n\n"
+    @pytest.mark.parametrize(
+        "blank", [b"\n\n", b"\n\r\n", b"\n\r", b"\r\n\n", b"\r\n\r\n", b"\r\n\r", b"\r\r\n", b"\r\r"]
+    )
+    @pytest.mark.parametrize("size", [1, 2, 3, 100])
+    def test_a_blank_line_may_end_in_any_way(self, blank: bytes, size: int) -> None:
+        body = (b"data: a" + blank) * 2
+        cutter = EventCutter()
+        pieces = [cutter.whole(body[at : at + size]) for at in range(0, len(body), size)]
+        assert b"".join(pieces) + cutter.rest() == body
+        assert b"".join(pieces).count(b"data: a") == 2
 
-        assert [piece async for piece in whole_events(source())] == [b"data: a\n\n", b"data: bc\n\n"]
+    def test_an_event_that_is_too_large_passes_as_it_comes(self) -> None:
+        cutter = EventCutter(100)
+        assert cutter.whole(b"data: a\n\ndata: " + b"x" * 90) == b"data: a\n\n" and not cutter.given_up
+        assert cutter.whole(b"y" * 10) == b"data: " + b"x" * 90 + b"y" * 10 and cutter.given_up
+        assert cutter.whole(b"z") == b"z" and cutter.whole(b"\n\ndata: b") == b"\n\ndata: b"
+        assert cutter.rest() == b""
+
+    def test_many_small_pieces_of_a_large_event_cost_no_more_than_few(self) -> None:
+        """It took seconds when each piece was joined to all before it."""
+        cutter, piece = EventCutter(2**25), b"x" * 64
+        began = time.process_time()
+        for _ in range(2**17):
+            assert cutter.whole(piece) == b""
+        assert len(cutter.whole(b"\n\n")) == 2**23 + 2
+        assert time.process_time() - began < 2.0
 
 
 @pytest.mark.parametrize(

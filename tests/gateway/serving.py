@@ -35,7 +35,8 @@ class OneHandler:
 @asynccontextmanager
 async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
     """The port on which `handler` answers."""
-    limits = ServerLimits(**{"max_json_bytes": 2**25, "max_header_bytes": 2**15, "grace_s": 0.5, **listen})
+    usual = {"max_json_bytes": 2**25, "max_header_bytes": 2**15, "body_gap_s": 30.0, "max_connections": 1000}
+    limits = ServerLimits(**{**usual, "grace_s": 0.5, **listen})
     with bind("127.0.0.1", 0) as sock:
         stop, listening = asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:

@@ -40,6 +40,12 @@ class ListenAdvanced(Settings):
         32, gt=0, description="Largest body the pipeline will read and parse, in MiB."
     )
     max_header_kib: float = Field(32, gt=0, description="Largest single request header line, in KiB.")
+    body_gap_s: float = Field(
+        30, gt=0, description="How long a client may pause in the middle of its request body."
+    )
+    max_connections: int = Field(
+        10_000, ge=1, description="Most open connections of one worker; one more is refused with 503."
+    )
 
 
 class Listen(Settings):
