@@ -20,6 +20,12 @@ from understudy.settings.file import ConfigError, load_config, parse_config
     "--upstream", help="Base URL of an OpenAI-compatible API: a transparent gateway to it, no file needed."
 )
 @click.option("--host", help="Address to bind [127.0.0.1].")
+@click.option(
+    "--open",
+    is_flag=True,
+    default=None,
+    help="With another --host than this machine's own: let anybody use your keys, without a gateway key.",
+)
 @click.option("--port", type=int, help="Port; 0 takes a free one [8080].")
 @click.option("--workers", type=int, help="Processes sharing the port [1].")
 @click.option(
@@ -144,13 +150,13 @@ def _one_engine(text: str) -> dict[str, Any]:
 
 
 def _listen(given: dict[str, Any]) -> dict[str, Any]:
-    names = {"host": "host", "port": "port", "workers": "workers", "grace": "grace_s"}
+    names = {"host": "host", "open": "open", "port": "port", "workers": "workers", "grace": "grace_s"}
     return {key: given[name] for name, key in names.items() if name in given}
 
 
 def _with_listen(config: Config, given: dict[str, Any]) -> Config:
     # small_key may come from the environment, where it is of no concern here.
-    extra = sorted(set(given) - {"host", "port", "workers", "grace", "admin", "small_key"})
+    extra = sorted(set(given) - {"host", "open", "port", "workers", "grace", "admin", "small_key"})
     if extra:
         raise ConfigError(
             f"--{extra[0].replace('_', '-')} and --config exclude each other; put it into the file"

@@ -46,9 +46,15 @@ class Listen(Settings):
     """Where the gateway listens."""
 
     host: str = Field(
-        "127.0.0.1", description="Address to bind. 0.0.0.0 exposes the gateway: configure keys first."
+        "127.0.0.1",
+        description="Address to bind. Others than this machine's own, such as 0.0.0.0, need a gateway key where the "
+        "upstream or an engine has one.",
     )
     port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one and prints it.")
+    open: bool = Field(
+        False,
+        description="Whether anybody who reaches the address may use your keys while there is no gateway key.",
+    )
     workers: int = Field(1, ge=1, le=64, description="Processes sharing the port (SO_REUSEPORT).")
     grace_s: float = Field(30, ge=0, description="At SIGTERM, how long open requests may take to finish.")
     advanced: ListenAdvanced = Field(ListenAdvanced(), description="Less common settings.")
