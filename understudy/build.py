@@ -35,6 +35,7 @@ from understudy.settings.models import ModelSettings
 from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
 from understudy.setup.keepers import keepers, keepers_at_once
 from understudy.setup.open_door import open_door
+from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
@@ -121,6 +122,7 @@ class Gateway:
         if self._config.memory is None:
             return None
         memory = _memory(self._config.memory, self._config)
+        tell_unknown_tenants(self._config, memory.store.keys)
         return self.parts.add(memory, stop=memory.close)
 
     def _make_engines(self, tenants: Tenants) -> Registry:

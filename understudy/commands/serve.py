@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from understudy.settings.config import Config, check_workers
+from understudy.settings.config import Config, check_ports, check_workers
 from understudy.settings.file import ConfigError, load_config, parse_config
 
 
@@ -133,7 +133,9 @@ def _memory(given: dict[str, Any]) -> dict[str, Any] | None:
 def _engine(text: str, option: str) -> dict[str, Any]:
     url, separator, model = text.rpartition("=")
     if not separator or not url or not model:
-        raise ConfigError(f"{option} {text!r}: write URL=MODEL, e.g. http://127.0.0.1:8000/v1=my-model")
+        # What follows one of these may be a credential.
+        shown = "(not shown)" if {"@", "?", "#"} & set(text) else repr(text)
+        raise ConfigError(f"{option} {shown}: write URL=MODEL, e.g. http://127.0.0.1:8000/v1=my-model")
     return {"kind": "openai", "base_url": url, "model": model}
 
 
@@ -162,11 +164,13 @@ def _with_listen(config: Config, given: dict[str, Any]) -> Config:
             f"--{extra[0].replace('_', '-')} and --config exclude each other; put it into the file"
         )
     listen = config.listen.model_copy(update=_listen(given))
-    try:
-        check_workers(listen.workers, config.engines)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
     changes: dict[str, Any] = {"listen": listen}
     if "admin" in given:
         changes["admin"] = config.admin.model_copy(update={"enabled": given["admin"] == "on"})
-    return config.model_copy(update=changes)
+    changed = config.model_copy(update=changes)
+    try:
+        check_workers(listen.workers, config.engines)
+        check_ports(changed)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return changed

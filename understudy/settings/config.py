@@ -129,6 +129,15 @@ class Config(Settings):
     def _names_exist(self) -> Config:
         known = ", ".join(sorted(self.engines)) or "none are configured"
         for name, model in self.models.items():
+            if "*" in name:
+                raise ValueError(
+                    f"models names {name!r}, but names are taken literally: list each name that clients ask for; what is "
+                    "not listed goes to `upstream`"
+                )
+            if len(set(model.engines)) < len(model.engines):
+                raise ValueError(
+                    f"models.{name}.engines names an engine twice: {', '.join(model.engines)}; each is asked once"
+                )
             for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
                 if engine not in self.engines:
                     raise ValueError(f"models.{name} names the engine {engine!r}; known engines: {known}")
@@ -155,6 +164,7 @@ class Config(Settings):
         self._replay_has_what_it_needs(known)
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
+        check_ports(self)
         if self.private.tenants and (self.memory is None or not self.memory.examples.enabled):
             raise ValueError(
                 "private.tenants names tenants, but there is no bank to keep private: set `memory`, with "
@@ -225,3 +235,18 @@ def check_workers(workers: int, engines: Mapping[str, AnyEngine]) -> None:
                 f"listen.workers is {workers}, but engines.{name} is of kind vllm-local, which lives inside one worker; "
                 "set it to 1, or run `vllm serve` beside the gateway and use kind vllm"
             )
+
+
+def check_ports(config: Config) -> None:
+    """Raises ValueError where the admin pages would be served on the gateway's own port."""
+    listen, admin = config.listen, config.admin
+    served = admin.enabled and config.memory is not None and config.memory.data_dir is not None
+    same_host = listen.host == admin.host or not {listen.host, admin.host}.isdisjoint(_EVERY_ADDRESS)
+    if served and same_host and listen.port == admin.port != 0:
+        raise ValueError(
+            f"listen.port and admin.port are both {admin.port}: set one of them to another, or admin.enabled to false "
+            "(--admin off)"
+        )
+
+
+_EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
