@@ -34,7 +34,9 @@ from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
 from understudy.setup.keepers import keepers, keepers_at_once
+from understudy.setup.open_door import open_door
 from understudy.setup.served_by import digest, ignored_fields
+from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
@@ -62,6 +64,9 @@ class Gateway:
         self.parts = Parts()
         self._log = RequestLog() if config.log.requests else None
         self.memory = self._open_memory()
+        has_keys = self.memory is not None and self.memory.store.keys.any_configured()
+        if (why := open_door(config, has_keys=has_keys)) is not None:
+            raise CannotStart(why)
         tenants = self._tenants()
         self._keys = self._gatekeeper(tenants)
         self._upstream = upstream(config.upstream) if config.upstream else None
@@ -118,6 +123,7 @@ class Gateway:
         if self._config.memory is None:
             return None
         memory = _memory(self._config.memory, self._config)
+        tell_unknown_tenants(self._config, memory.store.keys)
         return self.parts.add(memory, stop=memory.close)
 
     def _make_engines(self, tenants: Tenants) -> Registry:

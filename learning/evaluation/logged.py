@@ -103,9 +103,7 @@ def logged(experiences: Iterable[Experience], *, quality_is: Quality | None = No
     """
     kept, left_out = _usable(experiences)
     if not kept:
-        raise NothingLogged(
-            f"no request of the log says what it weighed and took ({left_out or 'it is empty'})"
-        )
+        raise NothingLogged(_nothing(left_out))
     actions = _columns(kept)
     weighed = _weighed(kept, actions)
     found = [_quality(experience.outcomes) for experience in kept]
@@ -154,6 +152,18 @@ def _usable(experiences: Iterable[Experience]) -> tuple[list[Experience], dict[s
         else:
             kept.append(experience)
     return kept, dict(left_out)
+
+
+def _nothing(left_out: Mapping[str, int]) -> str:
+    """Why nothing can be estimated, and what would change that."""
+    told = [
+        f"{number} {'were not weighed' if reason == 'other' else 'have figures that cannot be right'}"
+        for reason, number in left_out.items()
+    ]
+    return (
+        f"no request of the log says what it weighed and took: {', '.join(told) or 'it is empty'}. Only a model with policy "
+        "in_context weighs its engines: set `policy: in_context`, and prices, then let requests come"
+    )
 
 
 class _Weighed(NamedTuple):

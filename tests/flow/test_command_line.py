@@ -48,6 +48,15 @@ WRONG = {
         ["--upstream", "http://x/v1", "--upstream-timeout", "0"],
         ["upstream.advanced.connect_s", "0", "greater than 0"],
     ),
+    "an endpoint for a base URL": (
+        ["--upstream", "http://x/v1/chat/completions"],
+        ["upstream.base_url", "before the endpoint", "http://x/v1 is right"],
+    ),
+    "no URL at all": (["--upstream", "http://x:port/v1"], ["upstream.base_url", "is not a URL"]),
+    "the admin pages on the same port": (
+        ["--upstream", "http://x/v1", "--data", "/tmp/x", "--port", "8081"],
+        ["listen.port", "admin.port", "8081", "--admin off"],
+    ),
     "small without large": (["--small", "http://x/v1=m"], ["--small", "--large"]),
     "no model": (
         ["--small", "http://x/v1", "--large", "http://x/v1=m"],
@@ -77,6 +86,39 @@ FILES = {
         ["listen.prot", "no such setting"],
     ),
     "a wrong type": ("upstream: {base_url: http://x/v1}\nlisten: {port: many}\n", ["listen.port", "'many'"]),
+    "a key twice": (
+        "upstream: {base_url: http://x/v1}\nlisten: {port: 1}\nlog: {level: info}\nlisten: {port: 2}\n",
+        ["line 4", "'listen'", "second time", "first in line 2"],
+    ),
+    "a key twice further down": (
+        "upstream:\n  base_url: http://x/v1\n  base_url: http://y/v1\n",
+        ["line 3", "'base_url'", "second time"],
+    ),
+    "an endpoint for a base URL": (
+        "engines: {a: {base_url: 'https://x/v1/chat/completions/'}}\n",
+        ["engines.a.base_url", "https://x/v1 is right"],
+    ),
+    "a wildcard": (
+        "upstream: {base_url: http://x/v1}\nengines: {a: {base_url: http://localhost/v1}}\n"
+        "models: {'gpt-4*': {engines: [a]}}\n",
+        ["models", "'gpt-4*'", "taken literally"],
+    ),
+    "an engine twice": (
+        "engines: {a: {base_url: http://localhost/v1}}\nmodels: {m: {engines: [a, a]}}\n",
+        ["models.m.engines", "twice", "a, a"],
+    ),
+    "engines as a list": (
+        "engines: [{name: a}]\n",
+        ["engines is a list", "should be a mapping"],
+    ),
+    "a configuration of LiteLLM": (
+        "model_list: [{model_name: m}]\nlitellm_settings: {}\n",
+        ["LiteLLM", "`engines`", "`models`", "config.example.yaml"],
+    ),
+    "a slip in a name": (
+        "upstream: {base_url: http://x/v1}\nlisten: {wokers: 2}\n",
+        ["listen.wokers", "did you mean listen.workers?"],
+    ),
     "an unset variable": (
         "upstream: {base_url: http://x/v1, api_key: '${NO_SUCH_KEY}'}\n",
         ["upstream.api_key", "NO_SUCH_KEY"],
@@ -125,6 +167,26 @@ def test_a_password_in_a_wrong_url_is_not_shown(tmp_path: Path) -> None:
     status, said, also_said = ran("serve", "--config", str(path), "--port", "0")
     assert status == 2 and "must not carry credentials" in also_said
     assert "canary" not in said + also_said
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://x/v1?api_key=canary", "x/v1?key=canary", "https://x/v1#canary", "ftp://me:canary@x/v1?a=b"],
+)
+@pytest.mark.parametrize("option", ["--upstream", "--small"])
+def test_a_key_in_a_wrong_url_is_not_shown(url: str, option: str) -> None:
+    more = ["--large", "https://x/v1=m"] if option == "--small" else []
+    for value in (url, url + "=m") if more else (url,):
+        done = CliRunner().invoke(main, ["serve", "--port", "0", option, value, *more])
+        assert done.exit_code == 2 and "canary" not in done.output
+
+
+def test_the_admin_port_is_compared_after_the_options_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"upstream: {{base_url: http://x/v1}}\nmemory: {{data_dir: {tmp_path}}}\n")
+    for options in (["--port", "8081"], ["--host", "0.0.0.0", "--port", "8081"]):
+        done = CliRunner().invoke(main, ["serve", "--config", str(path), *options])
+        assert done.exit_code == 2 and "admin.port are both 8081" in done.output
 
 
 def test_a_configured_key_replaces_the_clients_and_never_comes_back(

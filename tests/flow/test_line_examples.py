@@ -32,13 +32,15 @@ async def stage(data: Path, *, m: int = 1, **more: Any) -> AsyncIterator[Stage]:
     async with upstream() as small, upstream() as large:
         small.says, large.says = "From the small one.", "Use ls -a."
         model = {"engines": ["small", "large"], "policy": "few_shot", "few_shot": {"theta": 0.8, "m": m}}
+        # What reaches an upstream shows who asked.
+        advanced = {"attempts": 1, "forwards_client_key": True}
         config = {
             "engines": {
-                "small": {"base_url": small.url, "model": "small-model", "advanced": {"attempts": 1}},
+                "small": {"base_url": small.url, "model": "small-model", "advanced": advanced},
                 "large": {
                     "base_url": large.url,
                     "price": {"output_usd_per_mtok": 1e6},
-                    "advanced": {"attempts": 1},
+                    "advanced": advanced,
                 },
             },
             "models": {"gpt-4o": model | more.pop("model", {})},

@@ -52,7 +52,7 @@ def list_(data: Path) -> None:
             since = datetime.fromtimestamp(key.created_at_s, UTC).date()
             state = "revoked" if key.revoked_at_s else "active"
             click.echo(
-                f"{key.id}  {key.prefix}...  {state:8} since {since}  tenant {key.tenant}  {key.name}".rstrip()
+                f"{key.id}  {key.prefix}...  {state:8} since {since}  tenant {key.tenant_name}  {key.name}".rstrip()
             )
 
 

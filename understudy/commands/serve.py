@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from understudy.settings.config import Config, check_workers
+from understudy.settings.config import Config, check_ports, check_workers
 from understudy.settings.file import ConfigError, load_config, parse_config
 
 
@@ -20,6 +20,12 @@ from understudy.settings.file import ConfigError, load_config, parse_config
     "--upstream", help="Base URL of an OpenAI-compatible API: a transparent gateway to it, no file needed."
 )
 @click.option("--host", help="Address to bind [127.0.0.1].")
+@click.option(
+    "--open",
+    is_flag=True,
+    default=None,
+    help="With another --host than this machine's own: let anybody use your keys, without a gateway key.",
+)
 @click.option("--port", type=int, help="Port; 0 takes a free one [8080].")
 @click.option("--workers", type=int, help="Processes sharing the port [1].")
 @click.option(
@@ -127,7 +133,9 @@ def _memory(given: dict[str, Any]) -> dict[str, Any] | None:
 def _engine(text: str, option: str) -> dict[str, Any]:
     url, separator, model = text.rpartition("=")
     if not separator or not url or not model:
-        raise ConfigError(f"{option} {text!r}: write URL=MODEL, e.g. http://127.0.0.1:8000/v1=my-model")
+        # What follows one of these may be a credential.
+        shown = "(not shown)" if {"@", "?", "#"} & set(text) else repr(text)
+        raise ConfigError(f"{option} {shown}: write URL=MODEL, e.g. http://127.0.0.1:8000/v1=my-model")
     return {"kind": "openai", "base_url": url, "model": model}
 
 
@@ -144,23 +152,25 @@ def _one_engine(text: str) -> dict[str, Any]:
 
 
 def _listen(given: dict[str, Any]) -> dict[str, Any]:
-    names = {"host": "host", "port": "port", "workers": "workers", "grace": "grace_s"}
+    names = {"host": "host", "open": "open", "port": "port", "workers": "workers", "grace": "grace_s"}
     return {key: given[name] for name, key in names.items() if name in given}
 
 
 def _with_listen(config: Config, given: dict[str, Any]) -> Config:
     # small_key may come from the environment, where it is of no concern here.
-    extra = sorted(set(given) - {"host", "port", "workers", "grace", "admin", "small_key"})
+    extra = sorted(set(given) - {"host", "open", "port", "workers", "grace", "admin", "small_key"})
     if extra:
         raise ConfigError(
             f"--{extra[0].replace('_', '-')} and --config exclude each other; put it into the file"
         )
     listen = config.listen.model_copy(update=_listen(given))
-    try:
-        check_workers(listen.workers, config.engines)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
     changes: dict[str, Any] = {"listen": listen}
     if "admin" in given:
         changes["admin"] = config.admin.model_copy(update={"enabled": given["admin"] == "on"})
-    return config.model_copy(update=changes)
+    changed = config.model_copy(update=changes)
+    try:
+        check_workers(listen.workers, config.engines)
+        check_ports(changed)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return changed

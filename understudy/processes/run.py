@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import structlog
 
 from gateway.log import WRITER, configure
 from understudy.processes.garbage_collection import calm_collector
-from understudy.processes.listening import bind
+from understudy.processes.listening import bind, kept_port
 from understudy.settings.config import Config
 
 log = structlog.get_logger(__name__)
@@ -32,24 +33,33 @@ def run(config: Config, config_file: Path | None = None) -> int:
     `config_file`: where the settings came from, for people to see.
     """
     configure(config.log.level, for_terminal=sys.stderr.isatty())
-    listen = config.listen
-    shared = listen.workers > 1
-    helped = bool(_helpers(config, 0, config_file))
-    try:
-        sock = bind(listen.host, listen.port, shared=shared or helped)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        click.echo(f"understudy: cannot listen on {listen.host}:{listen.port}: {reason}", err=True)
-        return 2
-    with sock, _folder_to_remember_in(config) as config:
+    supervised = config.listen.workers > 1 or bool(_helpers(config, 0, config_file))
+    with ExitStack() as held:
         try:
-            if not (shared or helped):
-                return _run_worker(config, sock)
-            # This socket stays bound, and never listens: it keeps the port (a chosen one too) for the workers.
-            port = sock.getsockname()[1]
-            return _supervise(config, port, config_file)
-        finally:
-            WRITER.close()
+            sock = held.enter_context(_bound(config, supervised))
+        except (OSError, OverflowError) as error:
+            click.echo(f"understudy: {_cannot_listen(config, error, supervised)}", err=True)
+            return 2
+        config = held.enter_context(_folder_to_remember_in(config))
+        held.callback(WRITER.close)
+        if supervised:
+            return _supervise(config, sock.getsockname()[1], config_file)
+        return _run_worker(config, sock)
+
+
+def _bound(config: Config, supervised: bool) -> AbstractContextManager[socket.socket]:
+    listen = config.listen
+    if not supervised:
+        return bind(listen.host, listen.port)
+    return kept_port(listen.host, listen.port, config.memory.data_dir if config.memory is not None else None)
+
+
+def _cannot_listen(config: Config, error: OSError | OverflowError, supervised: bool) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
+    text = f"cannot listen on {config.listen.host}:{config.listen.port}: {reason}"
+    if supervised and getattr(error, "errno", None) == errno.EADDRINUSE:
+        return text + ". Only a gateway with the same memory.data_dir may join one that is there already"
+    return text
 
 
 @contextmanager

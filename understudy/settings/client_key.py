@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -66,12 +66,6 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def credentials_of(engines: Iterable[object], upstream: Upstream | None) -> bool:
-    """Whether somebody is asked with a credential of the operator's."""
-    asked = [engine for engine in engines if isinstance(engine, HTTPEngine)]
-    return any(map(has_credential, asked)) or (upstream is not None and has_credential(upstream))
 
 
 def _same_origin(engine: HTTPEngine, upstream: Upstream | None) -> bool:

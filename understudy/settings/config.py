@@ -52,9 +52,15 @@ class Listen(Settings):
     """Where the gateway listens."""
 
     host: str = Field(
-        "127.0.0.1", description="Address to bind. 0.0.0.0 exposes the gateway: configure keys first."
+        "127.0.0.1",
+        description="Address to bind. Others than this machine's own, such as 0.0.0.0, need a gateway key where the "
+        "upstream or an engine has one.",
     )
     port: int = Field(8080, ge=0, le=65535, description="Port; 0 takes a free one and prints it.")
+    open: bool = Field(
+        False,
+        description="Whether anybody who reaches the address may use your keys while there is no gateway key.",
+    )
     workers: int = Field(1, ge=1, le=64, description="Processes sharing the port (SO_REUSEPORT).")
     grace_s: float = Field(30, ge=0, description="At SIGTERM, how long open requests may take to finish.")
     advanced: ListenAdvanced = Field(ListenAdvanced(), description="Less common settings.")
@@ -129,6 +135,15 @@ class Config(Settings):
     def _names_exist(self) -> Config:
         known = ", ".join(sorted(self.engines)) or "none are configured"
         for name, model in self.models.items():
+            if "*" in name:
+                raise ValueError(
+                    f"models names {name!r}, but names are taken literally: list each name that clients ask for; what is "
+                    "not listed goes to `upstream`"
+                )
+            if len(set(model.engines)) < len(model.engines):
+                raise ValueError(
+                    f"models.{name}.engines names an engine twice: {', '.join(model.engines)}; each is asked once"
+                )
             for engine in (*model.engines, *((model.larger_context,) if model.larger_context else ())):
                 if engine not in self.engines:
                     raise ValueError(f"models.{name} names the engine {engine!r}; known engines: {known}")
@@ -155,6 +170,7 @@ class Config(Settings):
         self._replay_has_what_it_needs(known)
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
+        check_ports(self)
         if self.private.tenants and (self.memory is None or not self.memory.examples.enabled):
             raise ValueError(
                 "private.tenants names tenants, but there is no bank to keep private: set `memory`, with "
@@ -225,3 +241,18 @@ def check_workers(workers: int, engines: Mapping[str, AnyEngine]) -> None:
                 f"listen.workers is {workers}, but engines.{name} is of kind vllm-local, which lives inside one worker; "
                 "set it to 1, or run `vllm serve` beside the gateway and use kind vllm"
             )
+
+
+def check_ports(config: Config) -> None:
+    """Raises ValueError where the admin pages would be served on the gateway's own port."""
+    listen, admin = config.listen, config.admin
+    served = admin.enabled and config.memory is not None and config.memory.data_dir is not None
+    same_host = listen.host == admin.host or not {listen.host, admin.host}.isdisjoint(_EVERY_ADDRESS)
+    if served and same_host and listen.port == admin.port != 0:
+        raise ValueError(
+            f"listen.port and admin.port are both {admin.port}: set one of them to another, or admin.enabled to false "
+            "(--admin off)"
+        )
+
+
+_EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})

@@ -15,7 +15,7 @@ from pydantic import BaseModel, SecretStr
 
 from admin.sources import Checked, Setting
 from understudy.settings.config import Config
-from understudy.settings.file import ConfigError, load_config, parse_config, resolve
+from understudy.settings.file import ConfigError, load_config, parse_config, read_yaml, resolve
 
 _MASK = "(not shown)"
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
@@ -52,7 +52,7 @@ class EffectiveSettings:
     def check(self, text: str) -> Checked:
         """Whether a pasted configuration could be used, and what it would change."""
         try:
-            data = yaml.safe_load(text)
+            data = read_yaml(text)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

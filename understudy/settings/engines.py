@@ -204,15 +204,27 @@ class SimulatedEngineSettings(EngineSettings):
 
 
 def checked_url(url: str) -> str:
-    """`url` without a trailing slash. Raises ValueError, saying what would be right."""
+    """`url` without a trailing slash. Raises ValueError, saying what would be right, and never quoting the URL."""
     from yarl import URL
 
-    parsed = URL(url)
-    # Credentials first: no other message may quote a URL that holds some.
+    try:
+        parsed = URL(url)
+    except ValueError:
+        raise ValueError(f"is not a URL; {_RIGHT_URL} is right") from None
+    # Credentials first: they are what must not be there at all.
     if parsed.user or parsed.password or "@" in url:
         raise ValueError("must not carry credentials; use api_key")
+    if parsed.query_string or parsed.fragment or "?" in url or "#" in url:
+        raise ValueError("must not carry a query or fragment; a key goes into api_key")
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ValueError(f"must be an http:// or https:// URL such as https://api.openai.com/v1, not {url!r}")
-    if parsed.query_string or parsed.fragment:
-        raise ValueError(f"must not carry a query or fragment: {url!r}")
-    return url.rstrip("/")
+        raise ValueError(f"must be an http:// or https:// URL such as {_RIGHT_URL}")
+    base = url.rstrip("/")
+    for endpoint in _ENDPOINTS:
+        if base.endswith(endpoint):
+            raise ValueError(f"must end before the endpoint: {base.removesuffix(endpoint)} is right")
+    return base
+
+
+_RIGHT_URL = "https://api.openai.com/v1"
+_ENDPOINTS = ("/chat/completions", "/completions", "/responses", "/embeddings")
+"""What clients put behind a base URL themselves."""

@@ -33,7 +33,7 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start})") from error
     try:
-        data = yaml.safe_load(text)
+        data = read_yaml(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {_yaml_problem(error)}") from error
     if data is None:
@@ -43,9 +43,34 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     return parse_config(resolve(data, os.environ if environment is None else environment))
 
 
+class _Loader(yaml.SafeLoader):
+    """Takes no key twice: the last one would win in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        first: dict[str, int] = {}
+        for key, _ in node.value:
+            line = first.setdefault(key.value, key.start_mark.line) if isinstance(key.value, str) else None
+            if line is not None and line != key.start_mark.line:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value!r} is there for the second time (first in line {line + 1})",
+                    problem_mark=key.start_mark,
+                )
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(text: str) -> Any:
+    """What YAML text says. Raises yaml.YAMLError, also for a key that is there twice."""
+    return yaml.load(text, _Loader)
+
+
 def parse_config(data: Mapping[str, Any]) -> Config:
     """Validate settings whose references are resolved. Raises ConfigError naming every wrong key."""
     current, told = without_former(data)
+    if not _LITELLM.isdisjoint(current):
+        raise ConfigError(
+            "this looks like a configuration of LiteLLM: what its model_list says in one place is `engines` (where requests "
+            "go) and `models` (the names clients ask for) here; config.example.yaml shows both"
+        )
     try:
         config = Config.model_validate(current)
     except ValidationError as error:
@@ -79,7 +104,10 @@ def resolve(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
 
 _ALIKE = 0.75
 """Likeness of two names from which one may be a slip for the other."""
+_LITELLM = frozenset({"model_list", "litellm_settings", "general_settings", "router_settings"})
 _CREDENTIALS = re.compile(r"//[^/]*@")
+_MAY_HOLD_CREDENTIALS = re.compile("[@?#]")
+"""Where a URL has one of these, what stands around it may be a credential."""
 _SECRET_KEYS = re.compile(r"key|token|secret|password|authorization", re.IGNORECASE)
 
 
@@ -89,7 +117,7 @@ def _explain(problem: dict[str, Any]) -> str:
     if len(parts) > 2 and parts[0] == "engines":
         del parts[2]
     key = ".".join(parts) or "configuration"
-    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = str(problem["msg"]).removeprefix("Value error, ").replace("valid dictionary", "mapping")
     match problem["type"]:
         case "extra_forbidden":
             return f"{key}: no such setting; {_nearest(key)}"
@@ -99,13 +127,19 @@ def _explain(problem: dict[str, Any]) -> str:
             return f"{key}.kind: {problem['ctx']['tag']!r} is not one of {problem['ctx']['expected_tags']}"
         case "value_error" if key == "configuration":
             return message
-    value = problem.get("input")
-    # A mapping may hold a key further down: its value is never shown.
-    hidden = isinstance(value, dict | list) or _SECRET_KEYS.search(key) or _CREDENTIALS.search(str(value))
-    shown = "(not shown)" if hidden else repr(value)
-    if len(shown) > 80:
-        shown = shown[:77] + "..."
-    return f"{key} is {shown}: {message[:1].lower()}{message[1:]}"
+    return f"{key} is {_shown(key, problem.get('input'))}: {message[:1].lower()}{message[1:]}"
+
+
+def _shown(key: str, value: object) -> str:
+    """A wrong value, where it can hold no secret."""
+    # A mapping or a list may hold a key further down: only its kind is told.
+    if isinstance(value, dict | list):
+        return _kind(value)
+    hidden = _SECRET_KEYS.search(key) or _CREDENTIALS.search(str(value))
+    if hidden or (key.endswith("_url") and _MAY_HOLD_CREDENTIALS.search(str(value))):
+        return "(not shown)"
+    shown = repr(value)
+    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def _nearest(key: str) -> str:
@@ -129,6 +163,10 @@ def _yaml_problem(error: yaml.YAMLError) -> str:
 
 
 def _kind(value: object) -> str:
-    return {"list": "a list", "str": "a text", "int": "a number", "float": "a number"}.get(
-        type(value).__name__, type(value).__name__
-    )
+    return {
+        "list": "a list",
+        "dict": "a mapping",
+        "str": "a text",
+        "int": "a number",
+        "float": "a number",
+    }.get(type(value).__name__, type(value).__name__)

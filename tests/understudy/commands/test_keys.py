@@ -19,7 +19,7 @@ def test_a_created_key_is_listed_without_its_secret_and_can_be_revoked(tmp_path:
     secret = created.stdout.strip()
     assert created.exit_code == 0 and secret.startswith("us-")
     listed = run("list", data=tmp_path).stdout
-    assert "active" in listed and "laptop" in listed and secret not in listed
+    assert "active" in listed and "tenant acme  laptop" in listed and secret not in listed
     key_id = listed.split()[0]
     assert run("revoke", key_id, data=tmp_path).exit_code == 0
     assert "revoked" in run("list", data=tmp_path).stdout
