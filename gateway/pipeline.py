@@ -143,6 +143,7 @@ class Pipeline:
             )
             if stage is not None and (reused := stage.reused) is not None:
                 hit, more = reused.answer, reused.headers()
+                so_far.reused_example = reused.example_id
                 so_far.decided("semantic", reused.policy, "reused", reused.decision.probability)
         if hit is None:
             return False
@@ -251,6 +252,7 @@ class _SoFar:
         self.exact_key: bytes | None = None
         self.hit: bytes | None = None
         self.reuse: SemanticStage | None = None
+        self.reused_example: int | None = None
         self.plan: Plan | None = None
         self.attempts: Attempts | None = None
         self._reference_price = reference_price
@@ -322,6 +324,7 @@ class _SoFar:
             reference_price=self._reference_price,
             body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded),
             reuse=self.reuse,
+            reused_example=self.reused_example,
         )
 
 

@@ -111,6 +111,8 @@ class Finished(Ended):
     """What was sent."""
     reuse: object | None = None
     """The request's part in reusing answers for similar questions; only gateway.reuse reads it."""
+    reused_example: int | None = None
+    """The example whose answer was given to this similar question."""
     assembled: Assembled | None = None
     """The answer as one object; None where it cannot be read as one."""
     usage: Usage | None = None

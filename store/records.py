@@ -271,6 +271,8 @@ class RequestRecord:
     """Engines that carried the answer on where the one before broke off, with commas between."""
     reference_cost_usd: float | None = None
     """What the model's reference engine would have charged, by its price; None where nobody reckoned."""
+    exact_key: bytes | None = None
+    """Under which its answer was looked for, or kept, for exact repeats."""
 
 
 @dataclass(frozen=True, slots=True)

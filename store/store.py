@@ -240,7 +240,7 @@ class Store:
         Raises what writing raises, TimeoutError among it.
         """
         removing = self.examples.remove_tenant(tenant)
-        forgetting = self.answers.exact.forget_tenant(tenant)
+        forgetting = self.answers.exact.forget(tenant=tenant)
         unlogging = self.decisions.requests.forget_tenant(tenant)
         self.examples.imports.forget_tenant(tenant).result(timeout_s)
         self.decisions.texts.forget_tenant(tenant).result(timeout_s)
@@ -272,7 +272,7 @@ class Store:
         when their next one is written. Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         removing = self.examples.remove_contributor(tenant, contributor)
-        forgetting = self.answers.exact.forget_tenant(tenant)
+        forgetting = self.answers.exact.forget(tenant=tenant)
         choices = self.forget_experience(tenant, contributor, timeout_s)
         examples, answers = removing.result(timeout_s), forgetting.result(timeout_s)
         if self.indexes is not None and self.follower is not None:

@@ -38,7 +38,12 @@ class ExactKeeper:
             time.time(),
             usage_estimated=assembled.usage() is None,
         )
-        yield "exact", self._cache.put(finished.exact_key, finished.arrival.tenant, stored)
+        yield (
+            "exact",
+            self._cache.put(
+                finished.exact_key, finished.arrival.tenant, stored, request_id=finished.arrival.id
+            ),
+        )
 
     def _refusal(self, finished: Finished) -> str | None:
         assembled = finished.assembled

@@ -42,7 +42,7 @@ def _row(finished: Finished) -> RequestRecord:
         policy_version=finished.policy_version,
         probability=finished.probability,
         reason=finished.reason,
-        example_ids=finished.example_ids,
+        example_ids=finished.example_ids if finished.reused_example is None else (finished.reused_example,),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         usage_estimated=usage.estimated,
@@ -55,6 +55,7 @@ def _row(finished: Finished) -> RequestRecord:
         continued=",".join(finished.carried_on_by),
         stages_ms=orjson.dumps({name: _ms(s) for name, s in finished.stages_s.items()}).decode(),
         key_id=arrival.key_id or "",
+        exact_key=finished.exact_key,
     )
 
 

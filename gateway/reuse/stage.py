@@ -92,6 +92,8 @@ class Reused:
     answer: ExactAnswer
     decision: Reuse
     policy: str
+    example_id: int
+    """The example whose answer it is."""
 
     def headers(self) -> dict[str, str]:
         """What tells the client that this answer was another question's."""
@@ -233,7 +235,7 @@ class SemanticAnswers:
         decision = proofs.decide(entry.id, near, self._rng)
         if isinstance(decision, Reuse):
             self._metrics.decisions.labels("reuse").inc()
-            return Reused(entry.answer, decision, settings.policy)
+            return Reused(entry.answer, decision, settings.policy, entry.example_id)
         self._metrics.decisions.labels(decision.reason).inc()
         return Comparison(proofs, decision, entry, near) if decision.compare else None
 

@@ -57,7 +57,7 @@ class Forgetter:
             if is_from(n, key_id=key_id or None, digest=digest)
         ]
         removing = [store.examples.remove_contributor(tenant, name) for name in whose]
-        forgetting = store.answers.exact.forget_tenant(tenant)
+        forgetting = store.answers.exact.forget(tenant=tenant)
         if key_id:
             store.decisions.requests.forget_key(tenant, key_id).result(timeout_s)
         examples = sum(removed.result(timeout_s) for removed in removing)

@@ -63,6 +63,10 @@ class UserFeedback:
             found["preferred"] = 1.0
         return found
 
+    def says_wrong(self) -> bool:
+        """Whether the answer must not be given again."""
+        return bool(self.correction) or any(quality < 0.5 for quality in self.qualities().values())
+
     def beaten(self) -> float:
         """The quality of the answer that was worse: never more than that of the better one."""
         return min((BEATEN, *self.qualities().values()))

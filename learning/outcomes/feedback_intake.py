@@ -20,7 +20,7 @@ from learning.outcomes.correction import correct
 from learning.outcomes.feedback import UserFeedback
 from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.target import Target, Targets
-from store.decisions.outcomes import FeedbackLog, FeedbackRecord
+from store.decisions.outcomes import EnoughFeedback, FeedbackLog, FeedbackRecord
 from store.errors import StoreBusy
 from store.examples.accounting import Ledger
 from store.examples.bank import ExampleBank
@@ -106,13 +106,9 @@ class FeedbackIntake:
                     "An answer cannot be better than itself.", code="invalid_value", param="preferred_over"
                 )
         if len(await asyncio.to_thread(self.log.of, tenant, answer.request_id)) >= _MAX_PER_ANSWER:
-            raise RequestError(
-                f"There are {_MAX_PER_ANSWER} feedbacks on this answer already.",
-                status=409,
-                code="enough_feedback",
-            )
+            raise _enough()
         observed = await asyncio.to_thread(self.example_of, tenant, answer.request_id)
-        correction = ""
+        corrected = None
         if feedback.correction:
             if self.corrections is None:
                 raise RequestError(
@@ -123,7 +119,6 @@ class FeedbackIntake:
             corrected = await asyncio.to_thread(
                 correct, self.corrections, tenant, key_id, fields, feedback.correction, observed
             )
-            correction = corrected.request_id
         record = FeedbackRecord(
             tenant=tenant,
             key=key,
@@ -134,19 +129,24 @@ class FeedbackIntake:
             score=feedback.score,
             thumb=feedback.thumb,
             preferred_over=other.request_id if other else "",
-            correction=correction,
+            correction=corrected.request_id if corrected is not None else "",
             comment=feedback.comment,
         )
         follows = _outcomes(record, feedback, answer, other)
-        kept, new = await asyncio.wrap_future(self.log.give(record, follows))
+        try:
+            kept, new = await asyncio.wrap_future(
+                self.log.give(record, follows, wrong=feedback.says_wrong(), most=_MAX_PER_ANSWER)
+            )
+        except EnoughFeedback:
+            raise _enough() from None
         if new:
             if self.on_outcomes is not None:
                 for each in follows:
                     await asyncio.to_thread(self.on_outcomes, tenant, each.request_id, [each])
-            # The feedback is about the wrong answer, which a correction may just have replaced.
-            observed_is_corrected = observed is not None and observed.request_id == correction
+            # The feedback is about the wrong answer, which the correction has replaced where it is the same example.
+            replaced = observed is not None and corrected is not None and observed.id == corrected.id
             await asyncio.to_thread(
-                self._judge_examples, tenant, answer, None if observed_is_corrected else observed, feedback
+                self._judge_examples, tenant, answer, None if replaced else observed, feedback
             )
         return kept, new
 
@@ -182,6 +182,12 @@ class FeedbackIntake:
             ids.add(observed.id)
         for id in ids:
             self.judgements.note_quality(id, quality)
+
+
+def _enough() -> RequestError:
+    return RequestError(
+        f"There are {_MAX_PER_ANSWER} feedbacks on this answer already.", status=409, code="enough_feedback"
+    )
 
 
 def _outcomes(

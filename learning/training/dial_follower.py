@@ -33,12 +33,12 @@ class DialFollower:
         self._models = dict(models)
         self._look_every_s = look_every_s
         self._applied: dict[str, Dials] = {}
+        self._seen = -1
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dials", daemon=True)
 
     def start(self) -> None:
         """Applies the dials in force, then starts the thread. Blocks for one read."""
-        self._dials.changed()
         self._refresh()
         self._thread.start()
 
@@ -51,12 +51,13 @@ class DialFollower:
     def _run(self) -> None:
         while not self._stopping.wait(self._look_every_s):
             try:
-                if self._dials.changed():
+                if self._dials.generation() != self._seen:
                     self._refresh()
             except Exception as error:
                 log.error("dials_failed", error=error)
 
     def _refresh(self) -> None:
+        generation = self._dials.generation()
         for model, apply in self._models.items():
             row = self._dials.in_force(model)
             dials = _dials_of(row) if row is not None else Dials()
@@ -64,6 +65,7 @@ class DialFollower:
                 apply(dials)
                 self._applied[model] = dials
                 log.info("dials_turned", model=model, dials=dials.turned())
+        self._seen = generation
 
 
 def _dials_of(row: TurnedDials) -> Dials:

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from cachetools import LRUCache
 
+from store.answers.wrong_answers import EXACT_GENERATION, drop_answers
 from store.errors import StoreBusy, StoreClosed
 from store.records import ExactAnswer
 from store.sqlite.database import Database
 from store.sqlite.generation import Generation
 
-_GENERATION = "exact_answers"
 _ENTRY_OVERHEAD_BYTES = 512
 """What a row or a memory entry costs beside its body, roughly."""
 _NOTE_USE_EVERY_S = 5.0
@@ -25,7 +25,7 @@ CLOCKS_APART_S = 60.0
 
 
 class ExactCache:
-    """Answers by exact key. Expired ones are never served, and a deletion anywhere is honoured within a second or so.
+    """Answers by exact key. Neither expired ones are served nor, from its commit on, what any process has deleted.
 
     `ttl_s`: how long after `stored_at_s` an answer may be replayed. `memory_bytes` and `disk_bytes` bound the two
     tiers (bodies plus a flat overhead); the least recently used go first. A body over `max_entry_bytes` is not kept.
@@ -41,26 +41,27 @@ class ExactCache:
         self._lock = threading.Lock()
         self._memory: LRUCache[bytes, ExactAnswer] = LRUCache(memory_bytes, getsizeof=_size_bytes)
         self._memory_bytes = memory_bytes
-        self._deletions = 0
         self._used: dict[bytes, float] = {}
         self._next_note_s = time.monotonic() + _NOTE_USE_EVERY_S
-        self._generation = Generation(db, _GENERATION)
-        self._generation.changed()
+        self._generation = Generation(db, EXACT_GENERATION, check_every_s=0.0)
+        self._held_at = self._generation.value()
+        """The generation of what is in memory."""
 
     def get(self, key: bytes, now_s: float) -> ExactAnswer | None:
         """The answer that may be replayed at `now_s` (seconds since the epoch), or None. Microseconds; no waiting."""
-        if self._generation.changed():
-            self._forget_all()
+        generation = self._generation.value()
         with self._lock:
+            if generation != self._held_at:
+                self._memory.clear()
+                self._held_at = generation
             answer = self._memory.get(key)
-            deletions = self._deletions
         if answer is None:
             row = self._db.read().execute(_SELECT, (key,)).fetchone()
             if row is None:
                 return None
             answer = ExactAnswer(row[0], row[1], row[2], row[3], bool(row[4]), self._ttl_s)
             if self._fresh(answer, now_s):
-                self._keep(key, answer, deletions)
+                self._keep(key, answer, generation)
         if not self._fresh(answer, now_s):
             with self._lock:
                 self._memory.pop(key, None)
@@ -68,10 +69,11 @@ class ExactCache:
         self._note_use(key, now_s)
         return answer
 
-    def put(self, key: bytes, tenant: str, answer: ExactAnswer) -> Future[bool]:
+    def put(self, key: bytes, tenant: str, answer: ExactAnswer, *, request_id: str = "") -> Future[bool]:
         """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap.
 
-        Raises StoreBusy when too much already waits to be written; memory has it nevertheless.
+        `request_id` names the request that it was given to. Raises StoreBusy when too much already waits to be written;
+        memory has it nevertheless.
         """
         answer, size_bytes = replace(answer, ttl_s=self._ttl_s), _size_bytes(answer)
         if len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes:
@@ -99,6 +101,7 @@ class ExactCache:
                     answer.content_type,
                     answer.usage_estimated,
                     answer.body,
+                    request_id,
                 ),
             )
             self._make_room(connection, answer.stored_at_s)
@@ -106,31 +109,21 @@ class ExactCache:
 
         return self._db.write(insert)
 
-    def forget(self, key: bytes) -> Future[bool]:
-        """Delete one answer; True if there was one."""
-        self._drop(key)
+    def forget(self, *, tenant: str | None = None, request_id: str | None = None) -> Future[int]:
+        """Delete every answer; only a tenant's, or only what a request would be given again. Gives how many.
 
-        def delete(connection: sqlite3.Connection) -> bool:
-            found = connection.execute("DELETE FROM exact_answers WHERE key = ?", (key,)).rowcount > 0
-            if found:
-                self._generation.bump(connection)
-            return found
-
-        return self._db.write(delete, after=lambda _: self._drop(key))
-
-    def forget_tenant(self, tenant: str) -> Future[int]:
-        """Delete every answer of a tenant; gives how many there were. See Database.erase for the bytes on disk."""
-        self._forget_all()
+        See Database.erase for the bytes on disk.
+        """
 
         def delete(connection: sqlite3.Connection) -> int:
+            if request_id is not None:
+                return _drop_of_request(connection, request_id)
             self._generation.bump(connection)
-            return connection.execute("DELETE FROM exact_answers WHERE tenant = ?", (tenant,)).rowcount
+            return connection.execute(
+                "DELETE FROM exact_answers WHERE ?1 IS NULL OR tenant = ?1", (tenant,)
+            ).rowcount
 
-        def follow(_: int) -> None:
-            self._forget_all()
-            self._db.scrub_soon()
-
-        return self._db.write(delete, after=follow)
+        return self._db.write(delete, after=lambda _: self._db.scrub_soon())
 
     def trim(self, now_s: float) -> Future[int]:
         """Delete what has expired by `now_s`; gives how many. Expired answers are never served, trimmed or not."""
@@ -164,22 +157,12 @@ class ExactCache:
     def _fresh(self, answer: ExactAnswer, now_s: float) -> bool:
         return answer.stored_at_s - CLOCKS_APART_S <= now_s < answer.stored_at_s + self._ttl_s
 
-    def _keep(self, key: bytes, answer: ExactAnswer, deletions: int | None = None) -> None:
+    def _keep(self, key: bytes, answer: ExactAnswer, generation: int | None = None) -> None:
         if _size_bytes(answer) <= self._memory_bytes:
             with self._lock:
                 # What was read before a deletion must not come back into memory after it.
-                if deletions is None or deletions == self._deletions:
+                if generation is None or generation == self._held_at:
                     self._memory[key] = answer
-
-    def _drop(self, key: bytes) -> None:
-        with self._lock:
-            self._deletions += 1
-            self._memory.pop(key, None)
-
-    def _forget_all(self) -> None:
-        with self._lock:
-            self._deletions += 1
-            self._memory.clear()
 
     def _note_use(self, key: bytes, now_s: float) -> None:
         with self._lock:
@@ -216,11 +199,20 @@ _SELECT = "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM 
 _DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
 _UPSERT = (
     "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"
-    " usage_estimated, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " usage_estimated, body, request_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (key) DO UPDATE SET stored_at_s = excluded.stored_at_s, last_used_at_s = excluded.last_used_at_s,"
     " size_bytes = excluded.size_bytes, engine = excluded.engine, content_type = excluded.content_type,"
-    " usage_estimated = excluded.usage_estimated, body = excluded.body"
+    " usage_estimated = excluded.usage_estimated, body = excluded.body, request_id = excluded.request_id"
 )
+
+
+def _drop_of_request(connection: sqlite3.Connection, request_id: str) -> int:
+    row = connection.execute(
+        "SELECT tenant FROM exact_answers WHERE request_id = ?1 AND request_id <> ''"
+        " UNION SELECT tenant FROM requests WHERE id = ?1",
+        (request_id,),
+    ).fetchone()
+    return 0 if row is None else drop_answers(connection, row[0], requests=[request_id])
 
 
 def _size_bytes(answer: ExactAnswer) -> int:

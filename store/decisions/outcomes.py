@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from store.answers.wrong_answers import drop_answers
 from store.decisions.choices import rows_where
 from store.records import ChoiceRecord, OutcomeRecord
 from store.sqlite.database import Database
@@ -299,6 +300,10 @@ class FeedbackRecord:
     """0 before it is stored."""
 
 
+class EnoughFeedback(Exception):
+    """An answer has as many feedbacks as it may have."""
+
+
 class FeedbackLog:
     """What people said of answers: one row per feedback, committed together with the outcomes that follow from it.
 
@@ -309,12 +314,18 @@ class FeedbackLog:
         self._db = db
 
     def give(
-        self, feedback: FeedbackRecord, follows: Sequence[OutcomeRecord]
+        self,
+        feedback: FeedbackRecord,
+        follows: Sequence[OutcomeRecord],
+        *,
+        wrong: bool = False,
+        most: int = 16,
     ) -> Future[tuple[FeedbackRecord, bool]]:
         """Keep a feedback and the outcomes that follow, together or not at all; gives it, and whether it is new.
 
-        The same (tenant, key) again gives the first back and notes nothing. Raises StoreBusy, and ValueError for
-        outcomes that are none (see Outcomes.note).
+        `wrong`: with it goes what would be given again of the answer. The same (tenant, key) again gives the first back
+        and notes nothing. The future raises EnoughFeedback where there are `most` on the answer already. Raises StoreBusy,
+        and ValueError for outcomes that are none (see Outcomes.note).
         """
         for outcome in follows:
             check(outcome)
@@ -327,8 +338,13 @@ class FeedbackLog:
                 > 0
             )
             if added:
+                (count,) = connection.execute(_COUNT, (feedback.tenant, feedback.request_id)).fetchone()
+                if count > most:
+                    raise EnoughFeedback(f"there are {most} feedbacks on this answer already")
                 for outcome in follows:
                     insert(connection, outcome)
+                if wrong:
+                    drop_answers(connection, feedback.tenant, requests=[feedback.request_id])
             row = connection.execute(
                 _SELECT_FEEDBACK + " WHERE tenant = ? AND key = ?", (feedback.tenant, feedback.key)
             ).fetchone()
@@ -387,6 +403,7 @@ class FeedbackLog:
 
 _FEEDBACK_NAMES = tuple(field.name for field in fields(FeedbackRecord) if field.name != "id")
 _SELECT_FEEDBACK = f"SELECT {', '.join(_FEEDBACK_NAMES)}, id FROM feedback"  # noqa: S608 - a constant
+_COUNT = "SELECT count(*) FROM feedback WHERE tenant = ? AND request_id = ?"
 _INSERT_FEEDBACK = (
     f"INSERT INTO feedback ({', '.join(_FEEDBACK_NAMES)})"  # noqa: S608 - a constant
     f" VALUES ({', '.join('?' * len(_FEEDBACK_NAMES))}) ON CONFLICT (tenant, key) DO NOTHING"

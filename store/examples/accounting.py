@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from store.sqlite.database import Database
 
@@ -74,6 +74,8 @@ class GainRow:
 
 @dataclass(slots=True)
 class _Noted:
+    since_s: float
+    """When it was first noted since the last flush."""
     uses: int = 0
     last_used_at_s: float = 0.0
     used: float = 0.0
@@ -208,13 +210,14 @@ class Ledger:
     def _of(self, id: int) -> _Noted:
         noted = self._noted.get(id)
         if noted is None:
-            noted = self._noted[id] = _Noted()
+            noted = self._noted[id] = _Noted(self._clock())
         return noted
 
     def _take_back(self, items: Sequence[tuple[int, _Noted]]) -> None:
         with self._lock:
             for id, old in items:
                 new = self._of(id)
+                new.since_s = min(new.since_s, old.since_s)
                 new.uses += old.uses
                 new.last_used_at_s = max(new.last_used_at_s, old.last_used_at_s)
                 new.used, new.used_at_s = accumulated(new.used, new.used_at_s, old.used, old.used_at_s)
@@ -226,13 +229,28 @@ class Ledger:
 def _write(connection: sqlite3.Connection, batch: Sequence[tuple[int, _Noted]]) -> None:
     increments = dict(batch)
     rows = connection.execute(
-        "SELECT id, used, used_at_s, gain, gain_at_s, quality_sum, quality_count, seen_at_s, size_bytes"
+        "SELECT id, used, used_at_s, gain, gain_at_s, quality_sum, quality_count, seen_at_s, size_bytes, corrected_at_s"
         " FROM example_accounts WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(increments)),),
     ).fetchall()
     written = []
-    for id, used, used_at_s, gained, gain_at_s, quality_sum, quality_count, seen_at_s, size_bytes in rows:
+    for row in rows:
+        (
+            id,
+            used,
+            used_at_s,
+            gained,
+            gain_at_s,
+            quality_sum,
+            quality_count,
+            seen_at_s,
+            size_bytes,
+            corrected_at_s,
+        ) = row
         noted = increments[id]
+        if noted.since_s < corrected_at_s:
+            # It was noted of the answer that the example had before.
+            noted = replace(noted, gain=0.0, quality_sum=0.0, quality_count=0)
         if noted.used:
             used, used_at_s = accumulated(used, used_at_s, noted.used, noted.used_at_s)
         if noted.gain:

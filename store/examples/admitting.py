@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from store.answers.wrong_answers import drop_answers
 from store.examples import rows as example_rows
 from store.examples.private_bank import put_aside
 from store.examples.twins import TwinRule, agrees, same_question
@@ -39,7 +40,10 @@ def admit(
         return _merge(connection, agreeing, new, blob, now_s)
     corrected = next((twin for twin in twins if _corrects(new, twin, now_s)), None)
     if corrected is not None:
-        return _merge(connection, corrected, new, blob, now_s)
+        drop_answers(connection, new.tenant, examples=[corrected.id])
+        _merge(connection, corrected, new, blob, now_s)
+        example_rows.begin_anew(connection, corrected.id)
+        return Admitted(_now(connection, corrected), "replaced")
     added = example_rows.insert(connection, new, blob, now_s)
     if not twins:
         return Admitted(added, "added")

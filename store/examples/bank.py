@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import astuple
 from typing import Any
 
+from store.answers.wrong_answers import drop_answers
 from store.examples import rows as example_rows
 from store.examples.accounting import Ledger
 from store.examples.admitting import admit
@@ -172,7 +173,8 @@ class ExampleBank:
     ) -> Future[Example | None]:
         """Change what is named of a tenant's example; gives it as it is then, None if the tenant has no such example.
 
-        A new answer takes the old one's judgements with it. Raises StoreBusy at once.
+        A new answer takes the old one's judgements with it. With the old answer, and with one that is put in quarantine by
+        hand, goes what would be given again of it: see drop_answers. Raises StoreBusy at once.
         """
         changes = {
             "kind": kind,
@@ -190,15 +192,16 @@ class ExampleBank:
             for column, value in changes.items():
                 if value is not None:
                     connection.execute(f"UPDATE example_accounts SET {column} = ? WHERE id = ?", (value, id))  # noqa: S608
-            if answer is not None and answer != found[0].answer:
+            corrected = answer is not None and answer != found[0].answer
+            if corrected or served_from_s == HELD_BACK_S:
+                drop_answers(connection, tenant, examples=[id])
+            if answer is not None and corrected:
                 connection.execute("UPDATE examples SET answer = ? WHERE id = ?", (answer, id))
                 grown = len(answer.encode()) - len(found[0].answer.encode())
                 connection.execute(
-                    "UPDATE example_accounts SET size_bytes = size_bytes + ?, quality_sum = 0, quality_count = 0"
-                    " WHERE id = ?",
-                    (grown, id),
+                    "UPDATE example_accounts SET size_bytes = size_bytes + ? WHERE id = ?", (grown, id)
                 )
-                example_rows.refresh_worth(connection, id)
+                example_rows.begin_anew(connection, id)
             return example_rows.these(connection, tenant, [id])[0]
 
         return self._db.write(change)
@@ -218,8 +221,8 @@ class ExampleBank:
     ) -> Future[Example | None]:
         """Give an example other texts; gives it as it is then, or None if there is none.
 
-        Its judgements were of the old answer and go with it; what it was used for stays. Without a vector it is not found
-        until the gateway has made one. Raises BadVector or StoreBusy.
+        Its judgements were of the old answer and go with it, as does what would be given again of it: see drop_answers.
+        Without a vector it is not found until the gateway has made one. Raises BadVector or StoreBusy.
         """
         blob = None if vector is None else to_blob(vector)
 
@@ -242,11 +245,11 @@ class ExampleBank:
             )
             size_bytes = example_rows.size_bytes_of(question, answer, embedded_text, len(blob or b""))
             connection.execute("UPDATE example_accounts SET size_bytes = ? WHERE id = ?", (size_bytes, id))
+            drop_answers(connection, tenant, examples=[id])
             if answer != found[0].answer:
-                connection.execute(
-                    "UPDATE example_accounts SET quality_sum = 0, quality_count = 0 WHERE id = ?", (id,)
-                )
-            example_rows.refresh_worth(connection, id)
+                example_rows.begin_anew(connection, id)
+            else:
+                example_rows.refresh_worth(connection, id)
             return example_rows.these(connection, tenant, [id])[0]
 
         return self._db.write(change, after=self._purge_words)
@@ -366,15 +369,18 @@ class ExampleBank:
     def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]:
         """Remove the tenant's examples with these ids, and what replay wrote as variations of them; gives how many.
 
-        Their text is overwritten in the file and, once the write-ahead log has been emptied, gone from there too:
-        that is set off after the commit; `Database.scrub` waits for it.
+        What would be given again of their answers goes, too: see drop_answers. Their text is overwritten in the file
+        and, once the write-ahead log has been emptied, gone from there too: that is set off after the commit;
+        `Database.scrub` waits for it.
         """
         wanted = sorted(set(ids))
-        return self.write_removal(
-            lambda connection: example_rows.remove(
-                connection, tenant, example_rows.with_variations(connection, tenant, wanted), erase=True
-            )
-        )
+
+        def delete(connection: sqlite3.Connection) -> int:
+            found = example_rows.with_variations(connection, tenant, wanted)
+            drop_answers(connection, tenant, examples=found)
+            return example_rows.remove(connection, tenant, found, erase=True)
+
+        return self.write_removal(delete)
 
     def remove_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """Remove every example of the tenant's whose texts came from a contributor; gives how many. See `remove`.

@@ -187,6 +187,16 @@ def replace_texts(
     )
 
 
+def begin_anew(connection: sqlite3.Connection, id: int) -> None:
+    """Take from an example what the answer it had before was found to be worth: it is a wrong answer's no more."""
+    connection.execute(
+        "UPDATE example_accounts SET quality_sum = 0, quality_count = 0, gain = 0, merged = 0, corrected_at_s = ?"
+        " WHERE id = ?",
+        (time.time(), id),
+    )
+    refresh_worth(connection, id)
+
+
 def refresh_worth(connection: sqlite3.Connection, id: int) -> None:
     """Compute anew what eviction goes by, after anything of it was changed."""
     used, used_at_s, seen_at_s, quality_sum, quality_count, size_bytes = connection.execute(

@@ -121,9 +121,9 @@ class EngineStates:
         )
         return [Drained(*row) for row in rows.fetchall()]
 
-    def drained_changed(self) -> bool:
-        """Whether `drained` may have changed since this was last asked; almost free."""
-        return self._generation.changed()
+    def drained_generation(self) -> int:
+        """A number that differs whenever `drained` may have changed; almost free."""
+        return self._generation.value()
 
 
 _COLUMNS = tuple(field.name for field in fields(EngineStateRow))

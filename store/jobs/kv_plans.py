@@ -100,6 +100,6 @@ class KvPlans:
         )
         return [KvPlanRow(row[0], row[1], json.loads(row[2]), *row[3:]) for row in rows.fetchall()]
 
-    def changed(self) -> bool:
-        """Whether a plan was put since this was last asked: see store.sqlite.generation.Generation."""
-        return self._generation.changed()
+    def generation(self) -> int:
+        """A number that differs whenever a plan was put: see store.sqlite.generation.Generation."""
+        return self._generation.value()

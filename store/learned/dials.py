@@ -95,9 +95,9 @@ class TurnedDialsLog:
         rows = self._db.read().execute(_SELECT + " WHERE model = ? ORDER BY id DESC LIMIT ?", (model, limit))
         return [TurnedDials(*row) for row in rows.fetchall()]
 
-    def changed(self) -> bool:
-        """Whether any model's dials may have changed since this was last asked. Costs next to nothing."""
-        return self._generation.changed()
+    def generation(self) -> int:
+        """A number that differs whenever any model's dials may have changed. Costs next to nothing."""
+        return self._generation.value()
 
 
 _SELECT = "SELECT model, at_s, user, preference, theta, m, max_examples, taken_back_at_s, taken_back_by, id FROM dials"

@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import Future
 
+from store.errors import StoreError
 from store.people.secret import derive
 from store.records import Key
 from store.sqlite.database import Database
@@ -33,6 +34,8 @@ class KeyStore:
         self._lock = threading.Lock()
         self._by_hmac: dict[str, Key] | None = None
         self._any = False
+        self._read_at = -1
+        """The generation that the keys in memory were read at."""
 
     def create(self, tenant_name: str, name: str, timeout_s: float = 30.0) -> tuple[Key, str]:
         """A new key for a tenant, and its secret, which is shown here and never again.
@@ -61,7 +64,7 @@ class KeyStore:
             )
             self._generation.bump(connection)
 
-        self._db.write(insert, after=self._forget).result(timeout_s)
+        self._db.write(insert, after=self._look_again).result(timeout_s)
         return key, secret_text
 
     def list(self) -> list[Key]:
@@ -85,7 +88,7 @@ class KeyStore:
             self._generation.bump(connection)
             return _key(row)
 
-        return self._db.write(update, after=self._forget)
+        return self._db.write(update, after=self._look_again)
 
     def lookup(self, secret_text: str) -> Key | None:
         """The key behind a secret, or None for an unknown or revoked one. One HMAC and one dictionary look-up."""
@@ -101,20 +104,28 @@ class KeyStore:
         return derive(self._secret, "tenant by name", tenant_name)[:32]
 
     def _current(self) -> dict[str, Key]:
-        moved = self._generation.changed()
+        """The keys in force. While they cannot be read, those that were last read, and every call tries again."""
         by_hmac = self._by_hmac
-        if by_hmac is not None and not moved:
+        try:
+            generation = self._generation.value()
+            if by_hmac is not None and generation == self._read_at:
+                return by_hmac
+            return self._read(generation)
+        except StoreError:
+            if by_hmac is None:
+                raise
             return by_hmac
+
+    def _read(self, generation: int) -> dict[str, Key]:
         with self._lock:
             rows = self._rows()
             self._any = bool(rows)
             self._by_hmac = by_hmac = {digest: key for digest, key in rows if key.revoked_at_s is None}
+            self._read_at = generation
         return by_hmac
 
-    def _forget(self, _: object) -> None:
-        # Under the lock: a reading that began before the commit must not be kept after it.
-        with self._lock:
-            self._by_hmac = None
+    def _look_again(self, _: object) -> None:
+        self._generation.look_again()
 
     def _rows(self) -> _Rows:
         rows = self._db.read().execute(_SELECT + " ORDER BY created_at_s, id").fetchall()

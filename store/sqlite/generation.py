@@ -12,7 +12,7 @@ CHECK_EVERY_S = 1.0
 
 
 class Generation:
-    """Tells, at most once per second and almost for free, whether a counter has moved since the last time."""
+    """One counter. Whoever holds something in memory keeps the value it was read at, and reads again when that differs."""
 
     def __init__(self, db: Database, name: str, check_every_s: float = CHECK_EVERY_S) -> None:
         self._db = db
@@ -21,31 +21,34 @@ class Generation:
         self._lock = threading.Lock()
         self._next_check_s = 0.0
         self._data_version: int | None = None
-        self._value: int | None = None
+        self._value = 0
 
     def bump(self, connection: sqlite3.Connection) -> None:
         """Move the counter, inside a write job."""
         connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (self._name,))
 
-    def changed(self) -> bool:
-        """Whether the counter moved since this was last asked; False without looking within the check interval.
+    def look_again(self) -> None:
+        """Have the next `value` look, whenever the last look was."""
+        self._next_check_s = 0.0
+
+    def value(self) -> int:
+        """The counter, at most `check_every_s` seconds old; 0: as it is now. Raises what reading raises.
 
         Most of the time this is one clock reading; once per interval a pragma; a SELECT only if anyone has committed.
+        To be asked before what it stands for is read: a commit between the two is then seen again, never missed.
         """
         now_s = time.monotonic()
         if now_s < self._next_check_s:
-            return False
+            return self._value
         with self._lock:
             self._next_check_s = now_s + self._check_every_s
             data_version = self._db.data_version()
-            if data_version == self._data_version:
-                return False
-            row: tuple[int] = (
-                self._db.read()
-                .execute("SELECT value FROM generations WHERE name = ?", (self._name,))
-                .fetchone()
-            )
-            # The version was read before the value: a commit between the two is seen again next time, never missed.
-            self._data_version = data_version
-            before, self._value = self._value, row[0]
-            return before is not None and before != row[0]
+            if data_version != self._data_version:
+                row: tuple[int] = (
+                    self._db.read()
+                    .execute("SELECT value FROM generations WHERE name = ?", (self._name,))
+                    .fetchone()
+                )
+                # The version was read before the value, for the same reason.
+                self._data_version, self._value = data_version, row[0]
+        return self._value

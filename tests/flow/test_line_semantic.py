@@ -362,3 +362,13 @@ def rows(here: Stage, table: str) -> int:
     assert memory is not None
     found: tuple[int] = database(memory.store).read().execute(f"SELECT count(*) FROM {table}").fetchone()
     return found[0]
+
+
+async def test_an_answer_found_wrong_is_reused_no_more(here: Stage) -> None:
+    ann = {"Authorization": "Bearer sk-ann"}
+    await here.earn(ann)
+    got = await here.until_reused(ALIKE[0], headers=ann)
+    said = {"decision_id": got.headers["x-understudy-decision-id"], "thumb": "down"}
+    assert (await here.gate.post("/feedback", said, ann)).status == 201
+    assert rows(here, "semantic_entries") == 0
+    assert not reused(await here.gate.chat(ALIKE[0], ann))

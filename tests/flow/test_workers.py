@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.flow.process import Gateway, ran, running
+from tests.patience import PATIENCE_S
 
 CONFIG = """
 listen: {{port: 0, workers: 2, grace_s: 2}}
@@ -19,6 +23,9 @@ engines:
 models: {{sim: {{engines: [sim]}}}}
 memory: {{data_dir: {data}, examples: {{enabled: false}}}}
 """
+
+
+ASKED = {"model": "sim", "messages": [{"role": "user", "content": "Q"}]}
 
 
 def started(tmp_path: Path) -> AbstractContextManager[Gateway]:
@@ -34,6 +41,16 @@ def ask(run: Gateway) -> str:
     return headers["Cache-Status"]
 
 
+def post(
+    run: Gateway, path: str, body: object, headers: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
+    """A POST with a credential, over a connection of its own; gives the answer's headers."""
+    sent = {"Content-Type": "application/json", "Authorization": "Bearer sk-ann", **(headers or {})}
+    with urlopen(Request(run.url + path, json.dumps(body).encode(), sent), timeout=PATIENCE_S) as answer:
+        found: Mapping[str, str] = answer.headers
+    return found
+
+
 def test_workers_share_memory_and_add_up_their_metrics(tmp_path: Path) -> None:
     with started(tmp_path) as run:
         ask(run)
@@ -44,6 +61,21 @@ def test_workers_share_memory_and_add_up_their_metrics(tmp_path: Path) -> None:
         # What is counted is counted after the answer left; any worker answers for all.
         hits = 'understudy_request_seconds_count{outcome="hit"}'
         run.wait_for(lambda: run.figure(hits) >= 13, "all hits of both workers in one exposition")
+
+
+def test_an_answer_found_wrong_is_repeated_by_no_worker_from_the_feedback_on(tmp_path: Path) -> None:
+    probing = {"Cache-Control": "no-store"}
+    stored = 'understudy_remembered_total{kind="exact",result="stored"}'
+    with started(tmp_path) as run:
+        for times in range(1, 4):
+            given = post(run, "/chat/completions", ASKED)
+            run.wait_for(lambda times=times: run.figure(stored) == times, "the answer is committed")
+            statuses = [post(run, "/chat/completions", ASKED, probing)["Cache-Status"] for _ in range(12)]
+            assert all("hit" in status for status in statuses), "both workers have it in memory"
+            said = {"decision_id": given["x-understudy-decision-id"], "thumb": "down"}
+            post(run, "/feedback", said)
+            statuses = [post(run, "/chat/completions", ASKED, probing)["Cache-Status"] for _ in range(12)]
+            assert not any("hit" in status for status in statuses)
 
 
 def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class EngineWatch:
         self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._said: list[EngineStateRow] = []
         self._said_at = 0.0
-        self._known = False
+        self._drained_at = -1
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="engines", daemon=True)
 
@@ -64,9 +64,10 @@ class EngineWatch:
 
     def step(self) -> None:
         """Look once. Raises what the store raises."""
-        if self._states.drained_changed() or not self._known:
+        generation = self._states.drained_generation()
+        if generation != self._drained_at:
             self._drain()
-            self._known = True
+            self._drained_at = generation
         self._say()
 
     def _run(self) -> None:

@@ -1,4 +1,7 @@
-"""`understudy forget`: deletes what is remembered of a tenant, a key or a user, from every file of the data folder."""
+"""`understudy forget`: deletes what is remembered of a tenant, a key or a user, from every file of the data folder.
+
+Or exact answers only, of one request, of a tenant or all.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,40 @@ from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant
     "--key", "key_id", metavar="KEY_ID", help="The examples that came with this key, in force or revoked."
 )
 @click.option("--user", help="The examples of requests that named this `user` or `safety_identifier`.")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Only answers kept for exact repeats, with --request, --tenant or --all. No running gateway gives them any more.",
+)
+@click.option(
+    "--request",
+    "request_id",
+    metavar="ID",
+    help="With --exact: the answer that this request (its x-understudy-decision-id) would be given again.",
+)
+@click.option("--all", "everyone", is_flag=True, help="With --exact: those of every tenant.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def forget(data: Path, tenant: str | None, key_id: str | None, user: str | None, yes: bool) -> None:
+def forget(
+    data: Path,
+    tenant: str | None,
+    key_id: str | None,
+    user: str | None,
+    exact: bool,
+    request_id: str | None,
+    everyone: bool,
+    yes: bool,
+) -> None:
     """Delete, and overwrite what was deleted: rows, exact answers, request log, index and snapshot.
 
     For a key or a user: their examples, and the exact answers of the whole tenant, which do not say whose they are.
     """
+    if exact:
+        if key_id or user or sum((bool(request_id), bool(tenant), everyone)) != 1:
+            raise click.UsageError("--exact needs one of --request ID, --tenant NAME and --all")
+        _forget_exact(data, request_id, tenant, yes)
+        return
+    if request_id or everyone:
+        raise click.UsageError("--request and --all go with --exact")
     if (key_id and (user or tenant)) or not (tenant or key_id or user):
         raise click.UsageError(
             "say whom to forget: --tenant NAME, --key KEY_ID, or --user USER [--tenant NAME]"
@@ -55,6 +86,17 @@ def forget(data: Path, tenant: str | None, key_id: str | None, user: str | None,
             "understudy: deleted, but another process kept reading the old state: run this again", err=True
         )
         sys.exit(1)
+
+
+def _forget_exact(data: Path, request_id: str | None, tenant: str | None, yes: bool) -> None:
+    whose = f"request {request_id}" if request_id else f"tenant {tenant!r}" if tenant else "every tenant"
+    if not yes:
+        click.confirm(f"Delete the exact answers of {whose} in {data}?", abort=True, err=True)
+    with store_in(data) as store:
+        of = tenant_named(store.keys, tenant) if tenant else None
+        deleted = store.answers.exact.forget(tenant=of, request_id=request_id).result(60.0)
+        store.scrub()
+    click.echo(f"{deleted} exact answers deleted")
 
 
 def _tenant_of_key(store: Store, key_id: str) -> str:

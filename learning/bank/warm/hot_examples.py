@@ -18,14 +18,17 @@ class HotExamples:
         self._plans = plans
         self._engine = engine
         self._places: dict[str, dict[int, int]] | None = None
+        self._read_at = -1
         self._broken = False
 
     def places(self, tenant: str) -> Mapping[int, int]:
         """A tenant's example ids to their places, 0 first; empty without a plan, or where it cannot be read."""
         try:
             # Asked first: what is put while it is being read is seen the next time.
-            if self._plans.changed() or self._places is None:
+            generation = self._plans.generation()
+            if generation != self._read_at:
                 self._places = self._read()
+                self._read_at = generation
             self._broken = False
         except Exception as error:
             # Only an order is lost: the request goes on.

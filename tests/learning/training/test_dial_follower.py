@@ -41,23 +41,33 @@ def test_a_worker_follows_what_another_process_turns(db: Database) -> None:
     other.close()
 
 
-def test_a_store_that_fails_for_a_while_stops_nothing(db: Database) -> None:
+@pytest.mark.parametrize("broken", ["generation", "in_force"])
+def test_a_store_that_fails_for_a_while_loses_no_turn(db: Database, broken: str) -> None:
     class Broken(TurnedDialsLog):
-        fails = False
+        fails = ""
 
-        def changed(self) -> bool:
-            if self.fails:
+        def generation(self) -> int:
+            self._fail("generation")
+            return super().generation()
+
+        def in_force(self, model: str) -> TurnedDials | None:
+            self._fail("in_force")
+            return super().in_force(model)
+
+        def _fail(self, where: str) -> None:
+            if self.fails == where:
+                tried.append(where)
                 raise OSError("gone")
-            return super().changed()
 
     told: list[Dials] = []
+    tried: list[str] = []
     log = Broken(db)
     follower = DialFollower(log, {"m": told.append}, look_every_s=0.01)
     follower.start()
-    log.fails = True
+    log.fails = broken
     log.turn(TurnedDials("m", time.time(), "ann", m=5)).result(30)
-    time.sleep(0.05)
+    assert eventually(lambda: len(tried) > 1)
     assert not told
-    log.fails = False
+    log.fails = ""
     assert eventually(lambda: told == [Dials(m=5)])
     follower.stop()

@@ -6,6 +6,7 @@ import time
 
 from store import Store
 from store.jobs.engine_states import EngineStateRow
+from tests.patience import eventually
 
 
 def state(worker: str, engine: str, at_s: float, in_flight: int = 0) -> EngineStateRow:
@@ -27,10 +28,11 @@ def test_a_workers_last_word_is_believed_for_some_seconds(store: Store) -> None:
 
 def test_a_drained_engine_stays_so_until_it_is_restored(store: Store) -> None:
     states = store.jobs.engine_states
-    assert not states.drained_changed()
+    before = states.drained_generation()
     assert states.drain("large", "ann", "maintenance").result(30)
     assert not states.drain("large", "bob", "again").result(30)
     (drained,) = store.jobs.engine_states.drained()
     assert (drained.engine, drained.by_user, drained.reason) == ("large", "ann", "maintenance")
+    assert eventually(lambda: states.drained_generation() != before)
     assert states.restore("large").result(30) and not states.restore("large").result(30)
     assert states.drained() == []

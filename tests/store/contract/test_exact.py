@@ -96,18 +96,17 @@ def test_the_disk_cap_holds_and_the_least_recently_used_go_first(cache: Callable
 def test_what_was_forgotten_is_gone_at_once_and_stays_gone(cache: Callable[..., ExactCache]) -> None:
     ours = cache()
     ours.put(b"k", "a1", answer()).result(30)
-    forgetting = ours.forget(b"k")
-    assert forgetting.result(30) is True
+    assert ours.forget().result(30) == 1
     assert ours.get(b"k", 1001.0) is None
     assert cache().get(b"k", 1001.0) is None
-    assert ours.forget(b"k").result(30) is False
+    assert ours.forget().result(30) == 0
 
 
 def test_forgetting_a_tenant_leaves_the_others_alone(cache: Callable[..., ExactCache]) -> None:
     ours = cache()
     for number in range(6):
         ours.put(b"%d" % number, "a1" if number % 2 else "b2", answer(b"%d" % number)).result(30)
-    assert ours.forget_tenant("a1").result(30) == 3
+    assert ours.forget(tenant="a1").result(30) == 3
     assert [number for number in range(6) if ours.get(b"%d" % number, 1001.0)] == [0, 2, 4]
 
 
@@ -122,15 +121,25 @@ def test_an_answer_written_by_another_worker_is_found(two: list[ExactCache]) -> 
     assert ours.get(b"k", 1001.0) == answer()
 
 
-def test_a_deletion_by_another_worker_reaches_this_one_s_memory(two: list[ExactCache]) -> None:
+@pytest.mark.parametrize("whose", [{}, {"tenant": "a1"}, {"request_id": "req-1"}], ids=str)
+def test_a_deletion_by_another_worker_holds_here_from_its_commit_on(
+    two: list[ExactCache], whose: dict[str, str]
+) -> None:
     ours, theirs = two
-    ours.put(b"k", "a1", answer()).result(30)
-    assert ours.get(b"k", 1001.0) == answer()
-    theirs.forget(b"k").result(30)
-    assert eventually(lambda: ours.get(b"k", 1001.0) is None)
-    ours.put(b"k", "a1", answer()).result(30)
-    theirs.forget_tenant("a1").result(30)
-    assert eventually(lambda: ours.get(b"k", 1001.0) is None)
+    for _ in range(20):
+        ours.put(b"k", "a1", answer(), request_id="req-1").result(30)
+        assert ours.get(b"k", 1001.0) == answer()
+        assert theirs.forget(**whose).result(30) == 1
+        assert ours.get(b"k", 1001.0) is None
+
+
+def test_only_what_the_named_request_was_given_is_forgotten(cache: Callable[..., ExactCache]) -> None:
+    ours = cache()
+    for number in range(3):
+        ours.put(b"%d" % number, "a1", answer(), request_id=f"req-{number}").result(30)
+    assert ours.forget(request_id="req-1").result(30) == 1
+    assert ours.forget(request_id="req-9").result(30) == 0
+    assert [number for number in range(3) if ours.get(b"%d" % number, 1001.0)] == [0, 2]
 
 
 def test_a_refreshed_answer_reaches_another_worker_s_memory(two: list[ExactCache]) -> None:

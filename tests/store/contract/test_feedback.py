@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from store import Store
-from store.decisions.outcomes import FeedbackLog, FeedbackRecord
+from store.decisions.outcomes import EnoughFeedback, FeedbackLog, FeedbackRecord
 from tests.store.rows import choice_record, outcome_record
 
 
@@ -42,6 +42,17 @@ def test_feedback_comes_back_as_it_was_given_with_the_outcomes_that_follow(
         assert log.of("a1", given.request_id) == [kept]
         assert len(store.outcomes.of("a1", given.request_id)) == 2
     assert log.find("a1", "key 9") is None and log.of("b2", "req-1") == []
+
+
+def test_there_is_a_most_per_answer_however_many_come_at_once(log: FeedbackLog, store: Store) -> None:
+    giving = [
+        log.give(said(number, request_id="req-1"), [outcome_record(1, key=f"score:{number}")], most=3)
+        for number in range(9)
+    ]
+    refused = [given for given in giving if isinstance(given.exception(30), EnoughFeedback)]
+    assert len(refused) == 6 and len(log.of("a1", "req-1")) == len(store.outcomes.of("a1", "req-1")) == 3
+    _, new = log.give(said(0, request_id="req-1"), [], most=3).result(30)
+    assert not new, "what was kept is still acknowledged"
 
 
 def test_the_same_key_again_gives_the_first_back_and_no_outcome(log: FeedbackLog, store: Store) -> None:

@@ -170,19 +170,22 @@ def test_what_one_store_changes_another_hears_of(open_store: Opening) -> None:
     ours, theirs = open_store(), open_store()
     example = ours.examples.add(new_example(1)).result(30)
     plan = KvPlanExample(example.id, "a1", 10, 1.0)
-    news: list[tuple[Callable[[], bool], Callable[[], object]]] = [
-        (theirs.dials.changed, lambda: ours.dials.turn(TurnedDials("m", 1.0, "ann", m=3)).result(30)),
+    news: list[tuple[Callable[[], int], Callable[[], object]]] = [
+        (theirs.dials.generation, lambda: ours.dials.turn(TurnedDials("m", 1.0, "ann", m=3)).result(30)),
         (
-            theirs.jobs.engine_states.drained_changed,
+            theirs.jobs.engine_states.drained_generation,
             lambda: ours.jobs.engine_states.drain("large", "ann", "").result(30),
         ),
-        (theirs.jobs.kv_plans.changed, lambda: ours.jobs.kv_plans.put("small", [plan], {}, 1.0).result(30)),
+        (
+            theirs.jobs.kv_plans.generation,
+            lambda: ours.jobs.kv_plans.put("small", [plan], {}, 1.0).result(30),
+        ),
     ]
-    for changed, change in news:
-        changed()
+    for counter, change in news:
+        before = counter()
         version, generation = theirs.version(), theirs.artifacts.generation()
         change()
-        assert eventually(changed)
+        assert eventually(lambda counter=counter, before=before: counter() != before)
         assert theirs.version() != version and theirs.artifacts.generation() == generation
     assert theirs.dials.in_force("m") == ours.dials.in_force("m") is not None
     assert theirs.jobs.kv_plans.examples("small") == [plan]

@@ -11,7 +11,8 @@ from store.sqlite.database import Database
 def test_a_worker_hears_of_a_new_plan(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     plans = KvPlans(db)
     monkeypatch.setattr(plans._generation, "_check_every_s", 0.0)
-    assert not plans.changed()
+    before = plans.generation()
     KvPlans(db).put("small", [], {}, 10.0).result(30)
-    assert plans.changed()
-    assert not plans.changed()
+    after = plans.generation()
+    assert after != before
+    assert plans.generation() == after

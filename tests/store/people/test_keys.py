@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from store.errors import StoreFailed
 from store.people.keys import KeyStore
 from store.sqlite.database import Database
 
@@ -24,3 +27,25 @@ def test_a_key_is_recognised_and_its_secret_is_nowhere_on_disk(db: Database) -> 
 def test_a_key_of_another_installation_opens_nothing(db: Database) -> None:
     _, secret_text = KeyStore(db, SECRET).create("acme", "laptop")
     assert KeyStore(db, b"another installation's secret...").lookup(secret_text) is None
+
+
+@pytest.mark.parametrize("fails", ["data_version", "read"])
+def test_a_revocation_is_not_lost_to_a_reading_that_failed(
+    db: Database, fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = KeyStore(db, SECRET), KeyStore(db, SECRET)
+    monkeypatch.setattr(ours._generation, "_check_every_s", 0.0)
+    kept, kept_text = theirs.create("acme", "laptop")
+    gone, gone_text = theirs.create("acme", "phone")
+    assert ours.lookup(kept_text) == kept and ours.lookup(gone_text) == gone
+    theirs.revoke(gone.id).result(30)
+
+    def failing() -> None:
+        raise StoreFailed("disk I/O error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(db, fails, failing)
+        assert ours.lookup(kept_text) == kept, "the last good keys are still in force"
+        assert ours.any_configured()
+    assert ours.lookup(gone_text) is None
+    assert ours.lookup(kept_text) == kept

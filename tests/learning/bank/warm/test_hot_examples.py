@@ -9,7 +9,7 @@ from store.jobs.kv_plans import KvPlanExample
 class Plans:
     def __init__(self) -> None:
         self.rows = [(3, "a"), (1, "b"), (2, "a")]
-        self.news = False
+        self.news = 0
         self.broken = False
 
     def examples(self, engine: str) -> list[KvPlanExample]:
@@ -18,7 +18,7 @@ class Plans:
             raise OSError("disk")
         return [KvPlanExample(id, tenant, 10, 1.0) for id, tenant in self.rows]
 
-    def changed(self) -> bool:
+    def generation(self) -> int:
         return self.news
 
 
@@ -28,8 +28,10 @@ def test_places_are_per_tenant_and_follow_the_plan() -> None:
     assert (hot.places("a"), hot.places("b"), hot.places("c")) == ({3: 0, 2: 1}, {1: 0}, {})
     plans.rows = [(2, "a")]
     assert hot.places("a") == {3: 0, 2: 1}, "nothing was said to have changed"
-    plans.news = True
+    plans.news = 1
     assert hot.places("a") == {2: 0}
-    plans.broken = True
+    plans.broken, plans.news, plans.rows = True, 2, [(7, "a")]
     assert hot.places("a") == {2: 0}
     assert HotExamples(plans, "small").places("a") == {}
+    plans.broken = False
+    assert hot.places("a") == {7: 0}, "a change that could not be read is not forgotten"

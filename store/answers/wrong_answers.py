@@ -1,0 +1,54 @@
+"""Deletes the whole answers that were found wrong, exact and semantic ones, inside somebody's write job."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+EXACT_GENERATION = "exact_answers"
+"""The counter that tells every process to look on disk again."""
+
+
+def drop_answers(
+    connection: sqlite3.Connection, tenant: str, *, requests: Sequence[str] = (), examples: Sequence[int] = ()
+) -> int:
+    """Delete what would be given again of these requests' answers; gives how many exact ones there were.
+
+    With a request go all whose pair became the same example: their answers said the same. `examples` names such examples
+    themselves. No process gives a deleted answer after the commit.
+    """
+    named = {"tenant": tenant, "requests": json.dumps(list(requests)), "examples": json.dumps(list(examples))}
+    connection.execute(_SEMANTIC, named)
+    dropped = connection.execute(_EXACT, named).rowcount
+    if dropped:
+        connection.execute("UPDATE generations SET value = value + 1 WHERE name = ?", (EXACT_GENERATION,))
+    return dropped
+
+
+_STANDING = """
+WITH named (id) AS (SELECT value FROM json_each(:requests)),
+standing (id) AS (
+    SELECT value FROM json_each(:examples)
+    UNION SELECT e.id FROM named
+        JOIN examples e ON e.tenant = :tenant AND e.request_id = named.id AND e.request_id <> ''
+    UNION SELECT m.example_id FROM named JOIN merged_requests m ON m.tenant = :tenant AND m.request_id = named.id
+    -- An answer reused for a similar question was that of the example whose id stands in its row.
+    UNION SELECT j.value FROM named
+        JOIN requests r ON r.id = named.id AND r.tenant = :tenant AND r.policy = 'semantic', json_each(r.example_ids) j
+),
+concerned (id) AS (
+    SELECT id FROM named
+    UNION SELECT e.request_id FROM standing JOIN examples e ON e.id = standing.id AND e.tenant = :tenant
+    UNION SELECT m.request_id FROM standing JOIN merged_requests m ON m.example_id = standing.id AND m.tenant = :tenant
+)"""
+"""`standing`: the examples that stand for the requests; `concerned`: all requests that they stand for."""
+_SEMANTIC = f"""
+DELETE FROM semantic_entries WHERE tenant = :tenant AND example_id IN ({_STANDING} SELECT id FROM standing)
+"""  # noqa: S608 - a constant
+_EXACT = f"""
+DELETE FROM exact_answers WHERE tenant = :tenant AND id IN ({_STANDING}
+    SELECT a.id FROM concerned JOIN exact_answers a ON a.request_id = concerned.id AND a.request_id <> ''
+    UNION SELECT a.id FROM concerned
+        JOIN requests r ON r.id = concerned.id AND r.tenant = :tenant JOIN exact_answers a ON a.key = r.exact_key
+)"""  # noqa: S608 - a constant
