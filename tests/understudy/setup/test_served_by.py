@@ -10,7 +10,7 @@ from understudy.settings.config import AnyEngine
 from understudy.settings.file import parse_config
 from understudy.setup.served_by import digest, ignored_fields
 
-ENGINE = {"base_url": "https://api.openai.com/v1", "model": "gpt"}
+ENGINE = {"base_url": "https://api.openai.com/v1", "model": "gpt", "api_key": "none"}
 
 
 def engine(**changes: Any) -> AnyEngine:
