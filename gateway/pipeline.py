@@ -18,11 +18,13 @@ from engines.attempts import Attempts, CarriedOn, Try, continuable
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import RequestError
 from engines.finished import Body
+from engines.large_json import outlined
 from engines.sse import tail_of
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
+from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.replayed import as_events, as_json
 from gateway.send import SERVER, Send
 from router.asked import Asked
@@ -114,7 +116,7 @@ class Pipeline:
         """Send a remembered answer, if there is one for this request, or for a similar one that may share it."""
         journey, more = so_far.journey, {}
         if self._exact is not None and not asked.controls.steers:
-            so_far.exact_key = _exact_key(asked, model)
+            so_far.exact_key = await off_loop(len(asked.chat.body), _exact_key, asked, model)
         hit = self._remembered(so_far.exact_key, asked, journey)
         if hit is not None:
             so_far.decided("exact", reason="exact_repeat")
@@ -128,7 +130,7 @@ class Pipeline:
         if hit is None:
             return False
         began = time.perf_counter()
-        headers, body = _replayed(hit, asked)
+        headers, body = await off_loop(max(len(hit.body), len(asked.chat.body)), _replayed, hit, asked)
         journey.stage("replay", began)
         _explain(headers, journey, engine="", examples=0)
         headers["x-request-id"] = asked.arrival.id
@@ -185,10 +187,11 @@ class Pipeline:
     async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
         journey = so_far.journey
         ways, larger = list(plan.attempts), None
-        tries = [self._try(way, asked) for way in ways]
+        size = len(asked.chat.body)
+        tries = [await off_loop(size, self._try, way, asked) for way in ways]
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
-            larger = self._try(ways[-1], asked)
+            larger = await off_loop(size, self._try, ways[-1], asked)
         carry_on = model.continue_broken and continuable(asked.chat)
         attempts = so_far.attempts = Attempts(tries, larger, carry_on=carry_on)
         journey.asked_at = time.perf_counter()
@@ -320,7 +323,13 @@ def _endpoint(asked: Asked) -> str:
 
 
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:
-    return exact_key(asked.arrival.tenant, _endpoint(asked), model.served_by, asked.chat.fields)
+    chat = asked.chat
+    fields = outlined(chat.fields) if len(chat.body) > LARGE_BYTES else chat.fields
+    try:
+        return exact_key(asked.arrival.tenant, _endpoint(asked), model.served_by, fields)
+    except TypeError:
+        # It holds what only the slow way of writing it can write.
+        return exact_key(asked.arrival.tenant, _endpoint(asked), model.served_by, chat.fields)
 
 
 def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:

@@ -14,6 +14,7 @@ from engines.errors import RequestError
 from gateway.controls import read_controls
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
+from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
@@ -53,7 +54,7 @@ class ChatCompletions:
         fields = await read_json(request, body, self._limits.max_json_bytes) if is_json(request) else None
         if fields is None:
             return await self._forward(request, target, headers, body, journey)
-        chat = read_chat_request(body, fields)
+        chat = await off_loop(len(body), read_chat_request, body, fields)
         journey.model = chat.model
         pipeline = self._pipeline
         if pipeline is None or pipeline.model(chat.model) is None:

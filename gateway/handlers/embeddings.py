@@ -15,9 +15,10 @@ from gateway.controls import read_controls
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
+from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
-from gateway.wire import LARGE_BYTES, is_json, read_body, read_json
+from gateway.wire import is_json, read_body, read_json
 from router.finished import Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
@@ -54,7 +55,7 @@ class Embeddings:
             return await self._passthrough.forward(request, outgoing, journey)
         journey.model = str(fields.get("model", ""))
         controls = read_controls(request.headers, fields)
-        key = exact_key(journey.arrival.tenant, target, "upstream", fields)
+        key = await off_loop(len(body), exact_key, journey.arrival.tenant, target, "upstream", fields)
         began = time.perf_counter()
         hit = None if controls.no_cache else self._exact.get(key, time.time())
         journey.stage("exact", began)
