@@ -11,6 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
+from engines.large_json import outlined
+
+_LARGE_BYTES = 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
@@ -47,8 +53,11 @@ class ChatRequest:
     def changed(self, changes: Mapping[str, Any]) -> ChatRequest:
         """The same request with other values for some fields of its body."""
         fields = {**self.fields, **changes}
-        # json, not orjson: integers beyond 64 bits are legal in a body and must survive.
-        body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            body = orjson.dumps(outlined(fields) if len(self.body) > _LARGE_BYTES else fields)
+        except TypeError:
+            # Integers beyond 64 bits are legal in a body and must survive.
+            body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
         return ChatRequest(
             body,
             fields,

@@ -14,6 +14,7 @@ import orjson
 
 from engines.chat import ChatRequest
 from engines.errors import RequestError
+from engines.large_json import count
 
 _MAX_VALUES = 1_000_000
 """Counted by what separates them, also inside text. A `{}` of two bytes becomes an object of a hundred."""
@@ -23,7 +24,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     """One strict JSON object. Raises RequestError 400 saying what is wrong with it."""
     if not body.strip():
         raise RequestError("The request body is empty; it must be a JSON object.", code="empty_body")
-    if len(body) > _MAX_VALUES and sum(body.count(mark) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
+    if len(body) > _MAX_VALUES and sum(count(body, mark) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
         raise RequestError(
             f"The request body holds more than {_MAX_VALUES} values; parsed, it would fill the memory.",
             status=413,
@@ -52,7 +53,8 @@ def _surely_exact(body: bytes, parsed: Any) -> bool:
 
     orjson already refused NaN, lone surrogates, bad UTF-8 and endless nesting. What it lets through, it may change: of a key
     given twice it keeps the last, and integers beyond 64 bits become floats. Every key is followed by a colon, so as many
-    of those as there are keys in the result means that none went missing; other colons only make us look again, slowly.
+    of those as there are keys in the result means that none went missing. Text may hold such colons, too: then those behind
+    a quotation mark that is not escaped count, and where there are still others the body is read again, slowly.
     """
     keys = 0
     left = [parsed]
@@ -68,7 +70,31 @@ def _surely_exact(body: bytes, parsed: Any) -> bool:
             left.extend(item)
         elif kind is float and abs(item) >= _ROUNDED:
             return False
-    return body.count(b":") == keys or len(_KEY.findall(body)) == keys
+    return count(body, b":") == keys or _quoted_before_colons(body) == keys
+
+
+def _quoted_before_colons(body: bytes) -> int:
+    """How often a colon stands behind a quotation mark that is not escaped, in steps: no step holds the interpreter long."""
+    found, start = 0, 0
+    while start < len(body):
+        outside = _NEVER_IN_BETWEEN.search(body, start + _STEP_BYTES)
+        end = outside.start() if outside is not None else len(body)
+        found += len(_KEY.findall(body, start, end))
+        # The first of the two is nearly always the only backslash.
+        found -= sum(
+            body[match.start() - 1] != _BACKSLASH or _is_escaped(body, match.start() + 1)
+            for match in _MAYBE_ESCAPED.finditer(body, start, end)
+        )
+        start = end
+    return found
+
+
+def _is_escaped(body: bytes, at: int) -> bool:
+    """Whether an odd number of backslashes stands before this position."""
+    first = at
+    while first > 0 and body[first - 1] == _BACKSLASH:
+        first -= 1
+    return (at - first) % 2 == 1
 
 
 class _DuplicateKey(ValueError):
@@ -87,6 +113,11 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _KEY = re.compile(rb'"\s*:')
+_MAYBE_ESCAPED = re.compile(rb'\\"\s*:')
+_NEVER_IN_BETWEEN = re.compile(rb"[^\s:]")
+"""What does not stand between a quotation mark and its colon: before it, nothing is cut in two."""
+_BACKSLASH = ord("\\")
+_STEP_BYTES = 64 * 1024
 _ROUNDED = 2.0**62
 """Floats from here on may have been integers that did not fit 64 bits."""
 _EACH_KEY_ONCE = json.JSONDecoder(object_pairs_hook=_each_key_once)

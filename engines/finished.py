@@ -13,6 +13,7 @@ from engines.chat import Usage, message_text
 from engines.sse import events
 
 _GZIP_OR_ZLIB = 47
+_INFLATED_AT_ONCE_BYTES = 2**20
 _MAX_INFLATED_BYTES = 16 * 2**20
 """A megabyte of gzip can hold a gigabyte: more than this is not read."""
 _JOINED = ("content", "refusal", "reasoning_content", "reasoning")
@@ -93,10 +94,16 @@ class Body:
 def inflated(body: bytes) -> bytes:
     """What is packed in `body`. Raises zlib.error for what is not gzip or deflate, was cut, or is over 16 MiB."""
     decoder = zlib.decompressobj(_GZIP_OR_ZLIB)
-    whole = decoder.decompress(body, _MAX_INFLATED_BYTES)
+    pieces, size = [], 0
+    while piece := decoder.decompress(body, _INFLATED_AT_ONCE_BYTES):
+        size += len(piece)
+        if size > _MAX_INFLATED_BYTES:
+            raise zlib.error("too large")
+        pieces.append(piece)
+        body = decoder.unconsumed_tail
     if not decoder.eof or decoder.unused_data:
-        raise zlib.error("too large, or not one whole stream")
-    return whole
+        raise zlib.error("not one whole stream")
+    return b"".join(pieces)
 
 
 def usage_of(answer: dict[str, Any]) -> Usage | None:

@@ -34,6 +34,9 @@ _KEEPALIVE_S = 4.0
 """Below the 5 s after which uvicorn (and so vLLM) closes an idle connection: reusing one at that very moment would fail
 a request that was never at fault."""
 
+_PIECE_BYTES = 256 * 1024
+"""A larger body leaves in pieces of this size."""
+
 _FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
 """What aiohttp raises of a request that fails."""
 
@@ -149,11 +152,17 @@ class OpenAIHTTP:
 
     def sent(self, request: EngineRequest) -> Awaitable[aiohttp.ClientResponse]:
         """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""
+        headers, body = self._outgoing(request.headers), request.body
+        if isinstance(body, bytes) and len(body) > _PIECE_BYTES:
+            # aiohttp would copy all of it at once, to send it together with the head.
+            headers = headers.copy()
+            headers["Content-Length"] = str(len(body))
+            body = _in_pieces(body)
         return self._open_session().request(
             request.method,
             self._url(without_key_parameters(request.target) if self._strips_credentials else request.target),
-            data=request.body or None,
-            headers=self._outgoing(request.headers),
+            data=body or None,
+            headers=headers,
             allow_redirects=False,
             timeout=self._first_timeout,
         )
@@ -270,6 +279,11 @@ class OpenAIHTTP:
         # Never str(error): it may quote the URL, and a query may hold a key.
         reason = _reason(error) if isinstance(error, OSError) else type(error).__name__
         return ConnectFailed(f"The connection to the upstream failed: {reason}.", engine=name)
+
+
+async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE_BYTES):
+        yield body[start : start + _PIECE_BYTES]
 
 
 def _reason(error: OSError) -> str:

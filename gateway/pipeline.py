@@ -18,12 +18,14 @@ from engines.attempts import Attempts, CarriedOn, Try, continuable
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import RequestError
 from engines.finished import Body
+from engines.large_json import outlined
 from engines.sse import tail_of
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, MISS, hit_status
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
+from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.replayed import EVENTS, as_events, tells_enough
 from gateway.same_request import endpoint, wants_variety
 from gateway.send import SERVER, Send
@@ -129,7 +131,7 @@ class Pipeline:
         if not self._sampled and wants_variety(asked.chat.fields):
             return False
         if self._exact is not None and not asked.controls.steers:
-            so_far.exact_key = _exact_key(asked, model)
+            so_far.exact_key = await off_loop(len(asked.chat.body), _exact_key, asked, model)
         hit = self._remembered(so_far.exact_key, asked, journey)
         if hit is not None:
             so_far.decided("exact", reason="exact_repeat")
@@ -148,7 +150,7 @@ class Pipeline:
         if hit is None:
             return False
         began = time.perf_counter()
-        headers, body = _replayed(hit, asked)
+        headers, body = await off_loop(len(hit.body), _replayed, hit, asked)
         journey.stage("replay", began)
         _explain(headers, journey, engine="", examples=0)
         headers["x-request-id"] = asked.arrival.id
@@ -206,10 +208,11 @@ class Pipeline:
     async def _stream(self, asked: Asked, model: ServedModel, plan: Plan, send: Send, so_far: _SoFar) -> None:
         journey = so_far.journey
         ways, larger = list(plan.attempts), None
-        tries = [self._try(way, asked) for way in ways]
+        size = len(asked.chat.body)
+        tries = [await off_loop(size, self._try, way, asked) for way in ways]
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
-            larger = self._try(ways[-1], asked)
+            larger = await off_loop(size, self._try, ways[-1], asked)
         carry_on = model.continue_broken and continuable(asked.chat)
         attempts = so_far.attempts = Attempts(tries, larger, carry_on=carry_on)
         journey.asked_at = time.perf_counter()
@@ -340,14 +343,14 @@ def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple
 
 
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:
-    arrival = asked.arrival
-    return exact_key(
-        arrival.tenant,
-        endpoint(asked.target, asked.headers),
-        model.served_by(arrival.key_id),
-        asked.chat.fields,
-        model.ignored_fields,
-    )
+    chat, arrival = asked.chat, asked.arrival
+    same = arrival.tenant, endpoint(asked.target, asked.headers), model.served_by(arrival.key_id)
+    fields = outlined(chat.fields) if len(chat.body) > LARGE_BYTES else chat.fields
+    try:
+        return exact_key(*same, fields, model.ignored_fields)
+    except TypeError:
+        # It holds what only the slow way of writing it can write.
+        return exact_key(*same, chat.fields, model.ignored_fields)
 
 
 def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:

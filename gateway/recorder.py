@@ -72,7 +72,8 @@ class Recorder:
 
     def _keep_at_once(self, finished: Finished) -> _Taken:
         """Who repeats a request the moment its answer is there expects a hit, and the thread may be a while."""
-        small = not finished.body.encoded and finished.body.size_bytes <= _AT_ONCE_BYTES
+        body, chat = finished.body, finished.asked.chat
+        small = not body.encoded and max(body.size_bytes, len(chat.body)) <= _AT_ONCE_BYTES
         if finished.hit is not None or finished.exact_key is None or not small:
             return _Taken(finished)
         try:

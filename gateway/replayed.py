@@ -15,8 +15,10 @@ from store.records import ExactAnswer
 EVENTS = "text/event-stream; charset=utf-8"
 """The content type of a replayed stream."""
 
-_PIECE = re.compile(r"\S*\s*")
+_TO_THE_NEXT_WORD = re.compile(r"\S*\s*")
 _PIECE_CHARACTERS = 24
+_MAX_PIECES = 1000
+"""A longer answer comes in larger pieces: a replay must not cost what a generation takes minutes for."""
 
 
 def tells_enough(answer: ExactAnswer, chat: ChatRequest) -> bool:
@@ -61,11 +63,10 @@ def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _pieces(text: str) -> Iterator[str]:
     """`text` in pieces of a few words, as an engine would say it."""
-    piece = ""
-    for word in _PIECE.findall(text):
-        piece += word
-        if len(piece) >= _PIECE_CHARACTERS:
-            yield piece
-            piece = ""
-    if piece:
-        yield piece
+    least = max(_PIECE_CHARACTERS, len(text) // _MAX_PIECES)
+    start = 0
+    while start < len(text):
+        word_end = _TO_THE_NEXT_WORD.match(text, start + least - 1)
+        end = word_end.end() if word_end is not None else len(text)
+        yield text[start:end]
+        start = end

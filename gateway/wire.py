@@ -10,10 +10,9 @@ from aiohttp import web
 
 from engines.chat_json import parse_object
 from engines.errors import RequestError
+from gateway.off_loop import off_loop
 from gateway.passthrough import too_large
 
-LARGE_BYTES = 64 * 1024
-"""What is larger is worked on in a thread: milliseconds on the event loop would delay every other stream."""
 _DECODERS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
@@ -21,10 +20,13 @@ async def read_body(request: web.BaseRequest, limit_bytes: int) -> bytes:
     """The raw body. Raises RequestError 413 over the limit, which is noticed before the body is held in memory."""
     if request.content_length is not None and request.content_length > limit_bytes:
         raise too_large(request.content_length, limit_bytes)
-    try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise too_large(limit_bytes + 1, limit_bytes) from error
+    chunks, received = [], 0
+    async for chunk in request.content.iter_any():
+        received += len(chunk)
+        if received > limit_bytes:
+            raise too_large(received, limit_bytes)
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else await off_loop(received, b"".join, chunks)
 
 
 def is_json(request: web.BaseRequest) -> bool:
@@ -43,20 +45,19 @@ async def read_json(request: web.BaseRequest, body: bytes, limit_bytes: int) -> 
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in ("", "identity", *_DECODERS):
         return None
-    if len(body) > LARGE_BYTES or encoding in _DECODERS:
+    if encoding in _DECODERS:
         return await asyncio.to_thread(_decode_and_parse, body, encoding, limit_bytes)
-    return parse_object(body)
+    return await off_loop(len(body), parse_object, body)
 
 
 def _decode_and_parse(body: bytes, encoding: str, limit_bytes: int) -> dict[str, Any]:
-    if encoding in _DECODERS:
-        decoder = zlib.decompressobj(_DECODERS[encoding])
-        try:
-            body = decoder.decompress(body, limit_bytes + 1)
-        except zlib.error as error:
-            raise RequestError(f"The body is not valid {encoding}.", code="invalid_encoding") from error
-        if len(body) > limit_bytes:
-            raise too_large(len(body), limit_bytes)
-        if not decoder.eof:
-            raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
+    decoder = zlib.decompressobj(_DECODERS[encoding])
+    try:
+        body = decoder.decompress(body, limit_bytes + 1)
+    except zlib.error as error:
+        raise RequestError(f"The body is not valid {encoding}.", code="invalid_encoding") from error
+    if len(body) > limit_bytes:
+        raise too_large(len(body), limit_bytes)
+    if not decoder.eof:
+        raise RequestError(f"The {encoding} body ends too early.", code="invalid_encoding")
     return parse_object(body)

@@ -14,6 +14,7 @@ from engines.errors import RequestError
 from gateway.controls import read_controls
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
+from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
@@ -57,7 +58,7 @@ class ChatCompletions:
             if pipeline is not None and pipeline.model_names:
                 raise _unsupported(request)
             return await self._forward(request, target, headers, body, journey)
-        chat = read_chat_request(body, fields)
+        chat = await off_loop(len(body), read_chat_request, body, fields)
         journey.model = chat.model
         if pipeline is None or pipeline.model(chat.model) is None:
             if self._passthrough is None:

@@ -19,10 +19,11 @@ from gateway.controls import read_controls
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
+from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.same_request import endpoint
-from gateway.wire import LARGE_BYTES, is_json, read_body, read_json
+from gateway.wire import is_json, read_body, read_json
 from router.finished import Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
@@ -67,7 +68,15 @@ class Embeddings:
         journey.model = str(fields.get("model", ""))
         controls = read_controls(request.headers, fields)
         tenant = journey.arrival.tenant
-        key = exact_key(tenant, endpoint(target, headers), self._served_by, fields, self._ignored_fields)
+        key = await off_loop(
+            len(body),
+            exact_key,
+            tenant,
+            endpoint(target, headers),
+            self._served_by,
+            fields,
+            self._ignored_fields,
+        )
         hit = None if controls.no_cache else self._remembered(key, journey)
         if hit is not None:
             return _replayed(hit, journey)
