@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 REASONS: Mapping[str, str] = {
+    "in_flight": "The same request was being answered: it was given that answer as it came.",
     "exact_repeat": "The same request was answered before: its answer was given again.",
     "reused": "A similar question's answer was given again, as this key opted into.",
     "novel": "Too little like anything seen before: the reference answers, and its answer may become an example.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from store.records import ExactAnswer
 
 MISS = "understudy; fwd=miss"
+COLLAPSED = "understudy; fwd=miss; collapsed"
 BYPASS = "understudy; fwd=bypass"
 
 

@@ -1,6 +1,7 @@
 """A request's whole way, on one page.
 
-    exact match -> similar question (off by default) -> decide (embed, nearest, score, combine, choose) -> stream -> remember
+    exact match -> the same in flight -> similar question (off by default) -> decide (embed, nearest, score, combine, choose)
+    -> stream -> remember
 
 The stages stand side by side; none calls the next. One that is late or broken is bypassed, and the journey says so.
 """
@@ -8,22 +9,23 @@ The stages stand side by side; none calls the next. One that is late or broken i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from multidict import CIMultiDict
 
 from engines.attempts import Attempts, CarriedOn, Try, continuable
 from engines.engine import Engine, EngineReply, EngineRequest, Price
-from engines.errors import RequestError
+from engines.errors import EngineError, RequestError
 from engines.finished import Body
 from engines.large_json import outlined
 from engines.sse import tail_of
 from gateway.cache_control import cache_control
-from gateway.cache_status import BYPASS, MISS, hit_status
+from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
+from gateway.in_flight import Flight, InFlight
 from gateway.journey import Journey
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.replayed import EVENTS, as_events, tells_enough
@@ -39,6 +41,9 @@ from store.records import ExactAnswer
 if TYPE_CHECKING:
     from gateway.reuse.stage import SemanticAnswers, SemanticStage
     from store.answers.exact_cache import ExactCache
+
+_FOLLOWED_AT_MOST = 2
+"""Of the requests that lead and turn out to have nothing to share; then this one asks for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ class Pipeline:
     """Answers chat completions.
 
     `otherwise` serves models that `models` does not name; None refuses them. `sampled`: also requests that want another
-    answer each time are answered from memory. `ended` takes what came of each request,
+    answer each time are answered from memory. `single_flight`: the same request, asked while it is being answered, gets that
+    answer. `ended` takes what came of each request,
     exactly once, also when it is cancelled; it must not block.
     """
 
@@ -88,6 +94,7 @@ class Pipeline:
         exact: ExactCache | None = None,
         similar: SemanticAnswers | None = None,
         sampled: bool = False,
+        single_flight: bool = False,
         ended: Callable[[Finished], None],
     ) -> None:
         self._engines = engines
@@ -96,6 +103,7 @@ class Pipeline:
         self._exact = exact
         self._similar = similar
         self._sampled = sampled
+        self._in_flight = InFlight() if single_flight else None
         self._ended = ended
 
     @property
@@ -113,51 +121,95 @@ class Pipeline:
         if model is None:
             raise LookupError("the model is not served here")
         so_far = _SoFar(asked, model, self._engines[model.reference].info.price)
+        so_far.replayable = self._sampled or not wants_variety(asked.chat.fields)
+        finished = await self._reported(self._from_memory(asked, model, send, so_far), send, so_far)
+        if finished is not None:
+            return finished
+
+        async def ask(shared: Send) -> Finished:
+            finished = await self._reported(self._ask(asked, model, send, shared, so_far), send, so_far)
+            assert finished is not None
+            return finished
+
+        flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
+        return await (flight.led(send, ask) if flight is not None else ask(send))
+
+    async def _reported(
+        self, answering: Coroutine[Any, Any, bool], send: Send, so_far: _SoFar
+    ) -> Finished | None:
+        """Report the end of a request, where this is it: it was answered, or failed. None where it was not answered."""
         try:
-            if not await self._from_memory(asked, model, send, so_far):
-                plan = await self._decide(asked, model, so_far)
-                await self._stream(asked, model, plan, send, so_far)
+            answered = await answering
         except BaseException as error:
             so_far.failed(error, gone=send.gone)
+            self._ended(so_far.finished())
             raise
-        finally:
-            finished = so_far.finished()
-            self._ended(finished)
+        if not answered:
+            return None
+        finished = so_far.finished()
+        self._ended(finished)
         return finished
 
+    # ---- answers that are there, or on their way
+
     async def _from_memory(self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar) -> bool:
-        """Send a remembered answer, if there is one for this request, or for a similar one that may share it."""
-        journey, more = so_far.journey, {}
-        if not self._sampled and wants_variety(asked.chat.fields):
-            return False
-        if self._exact is not None and not asked.controls.steers:
+        """Send the answer that the very same request was given, or is being given now."""
+        if self._exact is not None and so_far.replayable and not asked.controls.steers:
             so_far.exact_key = await off_loop(len(asked.chat.body), _exact_key, asked, model)
-        hit = self._remembered(so_far.exact_key, asked, journey)
-        if hit is not None:
-            so_far.decided("exact", reason="exact_repeat")
-        elif self._similar is not None and model.remember:
-            stage = so_far.reuse = await self._similar.consider(
-                asked,
-                journey,
-                endpoint=endpoint(asked.target, asked.headers),
-                served_by=model.served_by(asked.arrival.key_id),
-                ignored_fields=model.ignored_fields,
-            )
-            if stage is not None and (reused := stage.reused) is not None:
-                hit, more = reused.answer, reused.headers()
-                so_far.reused_example = reused.example_id
-                so_far.decided("semantic", reused.policy, "reused", reused.decision.probability)
-        if hit is None:
+        for more in range(_FOLLOWED_AT_MOST, -1, -1):
+            hit = self._remembered(so_far.exact_key, asked, so_far.journey)
+            if hit is not None:
+                so_far.decided("exact", reason="exact_repeat")
+                await self._replay(hit, asked, send, so_far)
+                return True
+            flight = self._in_flight.leader(asked, so_far.exact_key) if more and self._in_flight else None
+            if flight is None:
+                return False
+            with flight.followed():
+                if await self._follow(flight, asked, send, so_far):
+                    return True
+        return False
+
+    async def _follow(self, flight: Flight, asked: Asked, send: Send, so_far: _SoFar) -> bool:
+        """Send what another request is being sent; False, and nothing is sent, where that cannot be."""
+        journey, began = so_far.journey, time.perf_counter()
+        headers = await flight.head_for(asked)
+        journey.waited_s += time.perf_counter() - began
+        if headers is None:
             return False
+        reply = EngineReply(200, headers, flight.chunks())
+        headers["Cache-Status"] = COLLAPSED
+        headers["x-request-id"] = asked.arrival.id
+        so_far.decided("exact", reason="in_flight")
+        so_far.follows(reply)
+        _explain(headers, journey, engine="", examples=0)
+        try:
+            broken = await forward(reply, reply.chunks, send, journey, kept=so_far.kept)
+        except EngineError:
+            # It broke before anything was sent.
+            so_far.hit = None
+            return False
+        so_far.outcome = Outcome.HIT
+        if broken is not None:
+            so_far.outcome, so_far.error = Outcome.FAILED, broken.message
+        return True
+
+    async def _replay(
+        self,
+        hit: ExactAnswer,
+        asked: Asked,
+        send: Send,
+        so_far: _SoFar,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         began = time.perf_counter()
         headers, body = await off_loop(len(hit.body), _replayed, hit, asked)
-        journey.stage("replay", began)
-        _explain(headers, journey, engine="", examples=0)
+        so_far.journey.stage("replay", began)
+        _explain(headers, so_far.journey, engine="", examples=0)
         headers["x-request-id"] = asked.arrival.id
-        headers.update(more)
+        headers.update(more or {})
         so_far.hit, so_far.outcome, so_far.status = hit.body, Outcome.HIT, 200
         send.whole(200, headers, body)
-        return True
 
     def _remembered(self, key: bytes | None, asked: Asked, journey: Journey) -> ExactAnswer | None:
         if self._exact is None or key is None or asked.controls.no_cache:
@@ -171,6 +223,30 @@ class Pipeline:
             return None
         finally:
             journey.stage("exact", began)
+
+    # ---- answers of engines
+
+    async def _ask(self, asked: Asked, model: ServedModel, send: Send, shared: Send, so_far: _SoFar) -> bool:
+        """Answer with an engine, or with a similar question's answer where that is allowed. It always answers, or raises.
+
+        What an engine says goes to `shared`; the answer to another question is for this client alone.
+        """
+        if self._similar is not None and model.remember and so_far.replayable:
+            stage = so_far.reuse = await self._similar.consider(
+                asked,
+                so_far.journey,
+                endpoint=endpoint(asked.target, asked.headers),
+                served_by=model.served_by(asked.arrival.key_id),
+                ignored_fields=model.ignored_fields,
+            )
+            if stage is not None and (reused := stage.reused) is not None:
+                so_far.reused_example = reused.example_id
+                so_far.decided("semantic", reused.policy, "reused", reused.decision.probability)
+                await self._replay(reused.answer, asked, send, so_far, reused.headers())
+                return True
+        plan = await self._decide(asked, model, so_far)
+        await self._stream(asked, model, plan, shared, so_far)
+        return True
 
     async def _decide(self, asked: Asked, model: ServedModel, so_far: _SoFar) -> Plan:
         controls, journey = asked.controls, so_far.journey
@@ -217,7 +293,7 @@ class Pipeline:
         attempts = so_far.attempts = Attempts(tries, larger, carry_on=carry_on)
         journey.asked_at = time.perf_counter()
         async with attempts as reply:
-            journey.waited_s = time.perf_counter() - journey.asked_at
+            journey.waited_s += time.perf_counter() - journey.asked_at
             journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
             way = ways[attempts.index]
             so_far.began(reply, way, self._engines[way.engine].info.price)
@@ -253,6 +329,7 @@ class _SoFar:
         self.kept = ChunkBuffer(asked.max_kept_bytes)
         self.outcome, self.status, self.engine, self.error = Outcome.FAILED, 0, "", ""
         self.exact_key: bytes | None = None
+        self.replayable = False
         self.hit: bytes | None = None
         self.reuse: SemanticStage | None = None
         self.reused_example: int | None = None
@@ -274,6 +351,12 @@ class _SoFar:
         self._content_type = reply.headers.get("Content-Type", "")
         self._encoded = "Content-Encoding" in reply.headers
         self._replay_forbidden = cache_control(reply.headers).forbids_replay
+
+    def follows(self, reply: EngineReply) -> None:
+        """It is sent another request's answer."""
+        self.hit, self.status = b"", reply.status
+        self._content_type = reply.headers.get("Content-Type", "")
+        self._encoded = "Content-Encoding" in reply.headers
 
     def failed(self, error: BaseException, *, gone: bool) -> None:
         """No answer began, or its reader left."""

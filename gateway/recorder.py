@@ -162,7 +162,7 @@ def _read(finished: Finished) -> Finished:
 
     A hit costs nothing, and neither does silence.
     """
-    assembled = from_json(finished.hit) if finished.hit is not None else finished.body.assembled()
+    assembled = from_json(finished.hit) if finished.hit else finished.body.assembled()
     if assembled is None or finished.status >= 400:
         return replace(finished, assembled=assembled)
     chat, attempt = finished.asked.chat, finished.attempt

@@ -90,7 +90,7 @@ class Finished(Ended):
     replay_forbidden: bool = False
     """The engine's answer says by `Cache-Control` that it is not for another request."""
     hit: bytes | None = None
-    """The remembered body that was sent; None for a fresh answer."""
+    """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
     """What was asked of the engine that answered; None where none did."""
     failed_over: bool = False

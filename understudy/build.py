@@ -232,6 +232,7 @@ class Gateway:
         )
 
     def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
+        settings = self._config.memory
         exact = self.memory.exact if self.memory else None
         similar = self._semantic.answers if self._semantic else None
         upstreams = [self._config.upstream] if self._config.upstream else []
@@ -252,7 +253,10 @@ class Gateway:
             otherwise if exact and self._upstream else None,
             exact=exact,
             similar=similar,
-            sampled=self._config.memory is not None and self._config.memory.exact.sampled,
+            sampled=settings is not None and settings.exact.sampled,
+            single_flight=exact is not None
+            and settings is not None
+            and settings.advanced.exact_single_flight,
             ended=self.parts.finished,
         )
         return ChatCompletions(

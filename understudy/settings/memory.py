@@ -96,6 +96,10 @@ class MemoryAdvanced(Settings):
     exact_tool_calls: bool = Field(
         False, description="Exact repeats: whether answers that call tools may be replayed."
     )
+    exact_single_flight: bool = Field(
+        True,
+        description="Exact repeats: whether the same request, asked while it is being answered, gets that answer.",
+    )
     embedding_deadline_ms: float = Field(
         50,
         gt=0,

@@ -1,0 +1,256 @@
+"""Requests that are being answered right now: the same one, asked meanwhile, is not asked of an engine again.
+
+The first of them leads: its answer goes to its own client as ever, and is noted here as it comes. The others follow: each is
+sent the same chunks, from the first one on, at its own pace. A leader whose client leaves goes on for those who follow; one
+that has no answer to share lets them ask for themselves. Everything here runs on the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from multidict import CIMultiDict
+
+from engines.errors import EngineError, StreamBroken
+from gateway.cache_control import cache_control
+from gateway.send import Send, Write
+from router.asked import Asked
+
+_T = TypeVar("_T")
+
+_SHARED_HEADERS = ("Content-Type", "Content-Encoding", "Content-Length")
+_SHARED_BYTES = 4 * 2**20
+"""An answer longer than this takes no further followers: all of it is held while somebody follows."""
+
+
+class Form(NamedTuple):
+    """What of a request is not in its key and shows in the bytes of its answer."""
+
+    stream: bool
+    include_usage: bool
+    accept_encoding: str | None
+
+
+def _form(asked: Asked) -> Form:
+    chat = asked.chat
+    return Form(chat.stream, chat.include_usage, asked.headers.get("Accept-Encoding"))
+
+
+class InFlight:
+    """The leaders of this process, by exact key. Requests without one take no part."""
+
+    def __init__(self) -> None:
+        self._flights: dict[bytes, Flight] = {}
+
+    def leader(self, asked: Asked, key: bytes | None) -> Flight | None:
+        """The request that this one may follow."""
+        return self._flights.get(key) if key is not None and _takes_part(asked) else None
+
+    def lead(self, asked: Asked, key: bytes | None) -> Flight | None:
+        """Let others follow this request from now on; None where it takes no part, or another one leads."""
+        if key is None or key in self._flights or not _takes_part(asked):
+            return None
+        flight = self._flights[key] = Flight(_form(asked), closed=lambda: self._flights.pop(key))
+        return flight
+
+
+def _takes_part(asked: Asked) -> bool:
+    """Whether its answer may be another request's before anybody has read all of it: tool calls may not be replayed."""
+    controls, fields = asked.controls, asked.chat.fields
+    return not (controls.no_cache or controls.no_store or fields.get("tools") or fields.get("functions"))
+
+
+class Flight:
+    """One answer under way. `closed` is called once: when nobody may join it any more."""
+
+    def __init__(self, form: Form, closed: Callable[[], object]) -> None:
+        self._form = form
+        self.headers: CIMultiDict[str] | None = None
+        """What of its head is meant for everybody; None where there is nothing to share, or not yet."""
+        self._closed: Callable[[], object] | None = closed
+        self._chunks: list[bytes] = []
+        self._size_bytes = 0
+        self._ended = False
+        self._error: EngineError | None = None
+        self._followers = 0
+        self._leader_gone = False
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[Any] | None = None
+
+    async def led(self, send: Send, answer: Callable[[Send], Coroutine[Any, Any, _T]]) -> _T:
+        """Answer through `send`, for everybody who follows as well: only without them a cancellation ends it."""
+        # Owned by whoever leads or follows: the last of them cancels it.
+        task = self._task = asyncio.create_task(answer(_Noting(send, self)))  # noqa: TID251
+        task.add_done_callback(self._over)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not self._goes_on():
+                task.cancel()
+                await asyncio.wait({task})
+            raise
+
+    # ---- for those who follow
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Keeps the answer under way."""
+        self._followers += 1
+        try:
+            yield
+        finally:
+            self._followers -= 1
+            if self._leader_gone and not self._followers and self._task is not None:
+                self._close()
+                self._task.cancel()
+
+    async def head_for(self, asked: Asked) -> CIMultiDict[str] | None:
+        """Wait for the head; None where there is nothing to share.
+
+        Who wants another form waits for the end instead, since the answer is remembered by then.
+        """
+        if self._form != _form(asked):
+            while self._task is None or not self._task.done():
+                await self._news.wait()
+            return None
+        while self.headers is None and not self._ended:
+            await self._news.wait()
+        return self.headers.copy() if self.headers is not None and self._error is None else None
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The whole body, as it comes. Raises the EngineError with which it breaks off."""
+        at = 0
+        while True:
+            while at < len(self._chunks):
+                yield self._chunks[at]
+                at += 1
+            if self._error is not None:
+                raise self._error.with_traceback(None)
+            if self._ended:
+                return
+            await self._news.wait()
+
+    # ---- by the leader
+
+    def begins(self, status: int, headers: CIMultiDict[str]) -> None:
+        """Its head is here."""
+        if status != 200 or cache_control(headers).forbids_replay:
+            self.ends()
+            self._close()
+            return
+        self.headers = CIMultiDict((name, headers[name]) for name in _SHARED_HEADERS if name in headers)
+        self._tell()
+
+    def note(self, chunk: bytes) -> None:
+        """A chunk is here."""
+        if self._ended:
+            return
+        self._chunks.append(chunk)
+        self._size_bytes += len(chunk)
+        if self._size_bytes > _SHARED_BYTES:
+            self._close()
+        if self._closed is None and not self._followers:
+            self._chunks.clear()
+            self._ended = True
+        self._tell()
+
+    def ends(self, error: EngineError | None = None) -> None:
+        """It came to its end, or broke off."""
+        if not self._ended:
+            self._ended, self._error = True, error
+            self._tell()
+
+    def left(self) -> bool:
+        """The leader's client is gone. Returns whether to go on without it."""
+        return self._goes_on()
+
+    @property
+    def leader_gone(self) -> bool:
+        """Whether it goes on for the followers alone."""
+        return self._leader_gone
+
+    def _goes_on(self) -> bool:
+        self._leader_gone = self._followers > 0
+        if not self._leader_gone:
+            self._close()
+        return self._leader_gone
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            # asyncio complains of errors that nobody asked for, and nobody else may be waiting any more.
+            task.exception()
+        self.ends(StreamBroken("The answer ended early."))
+        self._close()
+        self._tell()
+
+    def _close(self) -> None:
+        closed, self._closed = self._closed, None
+        if closed is not None:
+            closed()
+
+    def _tell(self) -> None:
+        if self._followers:
+            self._news.set()
+            self._news = asyncio.Event()
+
+
+class _Noting:
+    """The leader's `send`: notes what it sends. See gateway.send.Send."""
+
+    __slots__ = ("_flight", "_send")
+
+    def __init__(self, send: Send, flight: Flight) -> None:
+        self._send = send
+        self._flight = flight
+
+    @property
+    def gone(self) -> bool:
+        """See Send."""
+        return self._send.gone
+
+    def whole(
+        self, status: int, headers: CIMultiDict[str], body: bytes | None, reason: str | None = None
+    ) -> None:
+        """See Send."""
+        self._flight.begins(status, headers)
+        if body is not None:
+            self._flight.note(body)
+        self._flight.ends()
+        self._send.whole(status, headers, body, reason)
+
+    async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
+        """See Send."""
+        flight, write = self._flight, None
+        flight.begins(status, headers)
+        try:
+            write = await self._send.begin(status, headers, reason)
+        except ConnectionError:
+            if not flight.left():
+                raise
+
+        async def noted(chunk: bytes) -> None:
+            flight.note(chunk)
+            if write is None or flight.leader_gone:
+                return
+            try:
+                await write(chunk)
+            except ConnectionError:
+                if not flight.left():
+                    raise
+
+        return noted
+
+    async def end(self) -> None:
+        """See Send."""
+        self._flight.ends()
+        if not self._flight.leader_gone:
+            await self._send.end()
+
+    async def break_off(self, error: EngineError) -> None:
+        """See Send."""
+        self._flight.ends(error)
+        if not self._flight.leader_gone:
+            await self._send.break_off(error)
