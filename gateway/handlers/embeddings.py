@@ -55,7 +55,7 @@ class Embeddings:
         controls = read_controls(request.headers, fields)
         key = exact_key(journey.arrival.tenant, target, "upstream", fields)
         began = time.perf_counter()
-        hit = None if controls.no_cache else self._exact.get(key, time.time())
+        hit = None if controls.no_cache else self._remembered(key, journey)
         journey.stage("exact", began)
         if hit is not None:
             return _replayed(hit, journey)
@@ -69,6 +69,13 @@ class Embeddings:
             self._keep(key, response, kept, journey)
         return response
 
+    def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:
+        try:
+            return self._exact.get(key, time.time())
+        except Exception as error:
+            journey.bypassed.append(f"exact:{type(error).__name__}")
+            return None
+
     def _keep(self, key: bytes, response: web.StreamResponse, kept: ChunkBuffer, journey: Journey) -> None:
         try:
             body = b"".join(kept.chunks)
@@ -77,7 +84,7 @@ class Embeddings:
             answer = ExactAnswer(
                 body, response.headers.get("Content-Type", "application/json"), journey.engine, time.time()
             )
-            self._exact.put(key, journey.arrival.tenant, answer)
+            self._exact.put(key, journey.arrival.tenant, answer, request_id=journey.arrival.id)
         except Exception as error:
             log.warning("store_failed", kind="embedding_answer", error=error)
 
