@@ -279,27 +279,10 @@ class Store:
             self.indexes.forget(tenant)
         return Forgotten(examples, answers, requests, choices, versions, self.erase(timeout_s))
 
-    def forget_contributor(self, tenant: str, contributor: str, timeout_s: float = 300.0) -> Forgotten:
-        """Delete every example, choice and feedback of one contributor of a tenant, and overwrite it, also in the index.
-
-        The tenant's exact answers go all of them, since they do not say whose they were and come back by themselves; its
-        log of requests holds no text and stays. What was learnt of the tenant goes, and is learnt anew from what is
-        left. Waits for a rebuild of the tenant's index; not for the event loop. Other workers' snapshots are without it
-        when their next one is written. Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
-        """
-        removing = self.examples.remove_contributor(tenant, contributor)
-        forgetting = self.answers.exact.forget(tenant=tenant)
-        choices = self.forget_experience(tenant, contributor, timeout_s)
-        examples, answers = removing.result(timeout_s), forgetting.result(timeout_s)
-        if self.indexes is not None and self.follower is not None:
-            self.follower.wait_for(self.examples.last_seq(), timeout_s)
-            self.purge_index(tenant)
-        return Forgotten(examples, answers, 0, choices, 0, self.erase(timeout_s))
-
     def forget_experience(self, tenant: str, contributor: str, timeout_s: float = 60.0) -> int:
         """Delete what there is to learn from a contributor, and what was learnt. Gives how many choices.
 
-        Raises as `forget_contributor` does.
+        Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         self.decisions.texts.forget_contributor(tenant, contributor).result(timeout_s)
         self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)
