@@ -59,10 +59,17 @@ class RequestError(Exception):
     """The client's request cannot be served as it stands."""
 
     def __init__(
-        self, message: str, *, status: int = 400, code: str = "invalid_request", param: str | None = None
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        code: str = "invalid_request",
+        param: str | None = None,
+        retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.status = status
         self.code = code
         self.param = param
+        self.retry_after_s = retry_after_s

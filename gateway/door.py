@@ -72,7 +72,13 @@ def _answer_to(error: BaseException, request: web.BaseRequest, journey: Journey)
         error = RequestError("A request header is not valid UTF-8.", code="invalid_header")
     journey.failed(ending(error, gone=request.transport is None, sent_all=journey.sent_all))
     if isinstance(error, RequestError):
-        response = error_response(error.status, error.message, code=error.code, param=error.param)
+        response = error_response(
+            error.status,
+            error.message,
+            code=error.code,
+            param=error.param,
+            retry_after_s=error.retry_after_s,
+        )
         if isinstance(error, _Unreadable) or error.status == 408:
             response.force_close()
     elif isinstance(error, EngineError):

@@ -31,7 +31,7 @@ from store.decisions.requests import RequestLog
 from store.decisions.rollups import RequestRollups
 from store.decisions.search import RequestSearch
 from store.decisions.texts import RequestTextLog
-from store.errors import StoreBusy
+from store.errors import StoreBusy, StoreError
 from store.examples.bank import ExampleBank
 from store.examples.index_follower import IndexFollower
 from store.examples.snapshots import Snapshots
@@ -169,10 +169,13 @@ class Store:
         Without `dimensions` there is no embedder, hence no index and no follower. Raises SchemaError (DatabaseTooNew
         among them), StoreFailed where the file is no database, BadSecretFile, and OSError.
         """
-        secret = load_or_create_secret(data_folder)
+        # Whoever makes a folder writes the secret first: where there is a database, there was one.
+        secret = None if Store.is_in(data_folder) else load_or_create_secret(data_folder)
         db = Database.open(data_folder / _DATABASE, durable=durable, max_pending=max_pending)
         with contextlib.ExitStack() as undo:
             undo.callback(db.close)
+            if secret is None:
+                secret = load_or_create_secret(data_folder, create=False)
             exact = ExactCache(
                 db,
                 ttl_s=exact_ttl_s,
@@ -211,6 +214,19 @@ class Store:
     def closed(self) -> bool:
         """Whether `close` has been called."""
         return self._db.closed
+
+    def problem(self) -> str | None:
+        """What keeps the store from being used; None when nothing is known to. Microseconds."""
+        try:
+            if not self._db.path.exists():
+                return (
+                    f"the store's file {self._db.path.name} is gone: restore the data folder and start again"
+                )
+            self._db.data_version()
+            self.artifacts.generation()
+        except (StoreError, OSError) as error:
+            return f"the store cannot be read: {error}"
+        return f"the store cannot be written: {self._db.problem}" if self._db.problem else None
 
     def tenants(self) -> list[str]:
         """Every tenant of whom there is an example, an exact answer, a choice, feedback or a request's text, in order."""
@@ -263,27 +279,10 @@ class Store:
             self.indexes.forget(tenant)
         return Forgotten(examples, answers, requests, choices, versions, self.erase(timeout_s))
 
-    def forget_contributor(self, tenant: str, contributor: str, timeout_s: float = 300.0) -> Forgotten:
-        """Delete every example, choice and feedback of one contributor of a tenant, and overwrite it, also in the index.
-
-        The tenant's exact answers go all of them, since they do not say whose they were and come back by themselves; its
-        log of requests holds no text and stays. What was learnt of the tenant goes, and is learnt anew from what is
-        left. Waits for a rebuild of the tenant's index; not for the event loop. Other workers' snapshots are without it
-        when their next one is written. Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
-        """
-        removing = self.examples.remove_contributor(tenant, contributor)
-        forgetting = self.answers.exact.forget(tenant=tenant)
-        choices = self.forget_experience(tenant, contributor, timeout_s)
-        examples, answers = removing.result(timeout_s), forgetting.result(timeout_s)
-        if self.indexes is not None and self.follower is not None:
-            self.follower.wait_for(self.examples.last_seq(), timeout_s)
-            self.purge_index(tenant)
-        return Forgotten(examples, answers, 0, choices, 0, self.erase(timeout_s))
-
     def forget_experience(self, tenant: str, contributor: str, timeout_s: float = 60.0) -> int:
         """Delete what there is to learn from a contributor, and what was learnt. Gives how many choices.
 
-        Raises as `forget_contributor` does.
+        Raises what writing raises, ValueError for an empty contributor, and TimeoutError.
         """
         self.decisions.texts.forget_contributor(tenant, contributor).result(timeout_s)
         self.examples.private.forget_contributor(tenant, contributor).result(timeout_s)

@@ -30,6 +30,7 @@ TESTED_BY = {
     "gateway/handlers/embeddings.py": "flow/test_line_exact.py",
     "gateway/handlers/models.py": "flow/test_line_examples.py",
     "gateway/handlers/health.py": "flow/test_workers.py",
+    "gateway/handlers/store_access.py": "flow/test_failing_store.py",
     "gateway/keys.py": "flow/test_line_keys.py",
     "understudy/setup/keepers.py": "flow/test_line_examples.py",
     "gateway/keepers/example.py": "flow/test_line_admission.py",

@@ -93,6 +93,11 @@ class Gateway:
         down = (self._engines.problem(model.engines) for model in self._config.models.values())
         return [*(self.memory.problems() if self.memory else ()), *filter(None, dict.fromkeys(down))]
 
+    def impaired(self) -> list[str]:
+        """What requests are served without, although it is configured; empty when nothing is missing."""
+        problem = self.memory.store.problem() if self.memory is not None else None
+        return [problem] if problem else []
+
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
         recorded = self._recorder is None or self._recorder.settled()
@@ -200,7 +205,7 @@ class Gateway:
 
     def _routes(self) -> RouteTable:
         listen = self._config.listen
-        health = Health(self.metrics, problems=self.problems, settled=self.settled)
+        health = Health(self.metrics, problems=self.problems, impaired=self.impaired, settled=self.settled)
         passthrough = None
         if self._upstream:
             passthrough = Passthrough(
@@ -391,5 +396,10 @@ def _memory(settings: MemorySettings, config: Config) -> Memory:
             scores=any(model.policy == "in_context" for model in config.models.values()),
             private=config.private,
         )
-    except (EmbeddingModelMissing, StoreError, OSError) as error:
+    except (EmbeddingModelMissing, StoreError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
+    except OSError as error:
+        raise CannotStart(
+            f"memory.data_dir {settings.data_dir}: {error}; name a folder that this user may write to (--data,"
+            " or memory.data_dir)"
+        ) from error

@@ -21,6 +21,7 @@ from learning.outcomes.feedback_intake import FeedbackIntake
 from learning.outcomes.target import Targets
 from router.dials import Dials
 from store import Store
+from store.errors import StoreError
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.records import Vector
 from understudy.settings.config import Config
@@ -91,6 +92,8 @@ class AdminActions:
             kept, _ = await self._intake().give(verdict.tenant, None, fields, said)
         except RequestError as error:
             raise NotDone(str(error)) from error
+        except (StoreError, TimeoutError) as error:
+            raise NotDone(f"the store could not keep it: {error or 'it takes too long'}") from error
         # The accounts of examples are written now and then; nobody does that in this process.
         await asyncio.to_thread(self._flush)
         return kept.correction

@@ -112,7 +112,7 @@ class Embeddings:
             body = Body(kept.chunks, kept.size_bytes, content_type, encoded).decoded()
             if _holds_vectors(body):
                 answer = ExactAnswer(body, content_type, journey.engine, time.time())
-                self._exact.put(key, journey.arrival.tenant, answer)
+                self._exact.put(key, journey.arrival.tenant, answer, request_id=journey.arrival.id)
         except Exception as error:
             log.warning("store_failed", kind="embedding_answer", error=error)
 

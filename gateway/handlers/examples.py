@@ -17,14 +17,14 @@ from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
 from gateway.handlers.handler import Handler
+from gateway.handlers.store_access import stored
 from gateway.journey import Journey
 from gateway.own_response import json_response
 from gateway.paths import canonical
 from gateway.wire import read_body, read_json
 from learning.bank.contributor import contributor, user_of
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, demonstration
-from learning.bank.example_store import ExampleStore
-from store.errors import StoreBusy
+from learning.bank.example_store import WRITTEN_WITHIN_S, ExampleStore
 from store.people.secret import derive
 from store.records import Example, Kind
 
@@ -91,8 +91,10 @@ class Examples:
         chat = as_chat(read_chat_request(body, fields).fields)
         try:
             # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
-            digest = await asyncio.to_thread(
-                store.digest, journey.arrival.tenant, journey.arrival.key_id, chat, fields["answer"]
+            digest = await stored(
+                asyncio.to_thread(
+                    store.digest, journey.arrival.tenant, journey.arrival.key_id, chat, fields["answer"]
+                )
             )
         except NotAdmitted as refused:
             raise RequestError(
@@ -106,10 +108,7 @@ class Examples:
             embedding_version=store.embedder.version,
             pinned=pinned,
         )
-        try:
-            admitted = await asyncio.to_thread(store.keep, new)
-        except StoreBusy:
-            raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
+        admitted = await stored(asyncio.to_thread(store.keep, new))
         if admitted.outcome == "private":
             # A private tenant's pairs are never shown again, not even to who gave them (docs/explanation/private-bank.md).
             return 202, {"object": "example.put_aside"}
@@ -131,8 +130,10 @@ class Examples:
         after_id = 0
         if "after" in query:
             after_id = (await self._find(store, query["after"], journey, param="after")).id
-        found = await asyncio.to_thread(
-            store.bank.page, journey.arrival.tenant, after_id=after_id, limit=limit + 1, kind=kind
+        found = await stored(
+            asyncio.to_thread(
+                store.bank.page, journey.arrival.tenant, after_id=after_id, limit=limit + 1, kind=kind
+            )
         )
         shown = [_shown(example) for example in found[:limit]]
         return {
@@ -146,7 +147,7 @@ class Examples:
     async def _find(
         self, store: ExampleStore, name: str, journey: Journey, *, param: str | None = None
     ) -> Example:
-        found = await asyncio.to_thread(store.find, journey.arrival.tenant, name) if name else None
+        found = await stored(asyncio.to_thread(store.find, journey.arrival.tenant, name)) if name else None
         if found is None:
             raise RequestError(
                 f"No example has the id {name[:100]!r}.", status=404, code="example_not_found", param=param
@@ -155,7 +156,7 @@ class Examples:
 
     async def _remove(self, store: ExampleStore, name: str, journey: Journey) -> dict[str, Any]:
         found = await self._find(store, name, journey)
-        removed = await asyncio.wrap_future(store.bank.remove(journey.arrival.tenant, [found.id]))
+        removed = await stored(asyncio.to_thread(_removed, store, journey.arrival.tenant, found.id))
         if not removed:
             raise RequestError(f"No example has the id {name[:100]!r}.", status=404, code="example_not_found")
         return {"id": found.request_id, "object": "example.deleted", "deleted": True}
@@ -170,8 +171,8 @@ class Examples:
                 param="user",
             )
         assert self._forgetter is not None
-        forgotten = await asyncio.to_thread(
-            self._forgetter.contributor, journey.arrival.tenant, user=user, key_id=key_id
+        forgotten = await stored(
+            asyncio.to_thread(self._forgetter.contributor, journey.arrival.tenant, user=user, key_id=key_id)
         )
         return {
             "object": "examples.deleted",
@@ -197,6 +198,10 @@ def mounted(examples: Examples, otherwise: Handler | None) -> Handler:
         )
 
     return handle
+
+
+def _removed(store: ExampleStore, tenant: str, id: int) -> int:
+    return store.bank.remove(tenant, [id]).result(WRITTEN_WITHIN_S)
 
 
 def _checked(fields: dict[str, Any]) -> bool:

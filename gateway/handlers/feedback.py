@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
+from gateway.handlers.store_access import stored
 from gateway.journey import Journey
 from gateway.limits.feedback_rate import FeedbackRate
 from gateway.own_response import error_response, json_response
@@ -58,13 +59,14 @@ class Feedback:
                 "This content encoding cannot be read here.", status=415, code="invalid_encoding"
             )
         said = read_feedback({k: v for k, v in fields.items() if k not in USER_FIELDS})
-        kept, new = await intake.give(
+        giving = intake.give(
             tenant,
             key_id,
             fields,
             said,
             idempotency_key=request.headers.get("Idempotency-Key"),
         )
+        kept, new = await stored(giving)
         journey.answered(201 if new else 200)
         return json_response(_shown(kept), status=journey.status)
 

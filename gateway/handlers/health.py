@@ -15,10 +15,17 @@ class Health:
     """The gateway's own pages. They need no key and tell nothing of anyone's content."""
 
     def __init__(
-        self, metrics: Metrics, *, problems: Callable[[], list[str]], settled: Callable[[], bool]
+        self,
+        metrics: Metrics,
+        *,
+        problems: Callable[[], list[str]],
+        impaired: Callable[[], list[str]],
+        settled: Callable[[], bool],
     ) -> None:
+        """`problems` keep requests from being served; with what is `impaired` they are served nevertheless."""
         self._metrics = metrics
         self._problems = problems
+        self._impaired = impaired
         self._settled = settled
 
     async def healthz(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
@@ -27,13 +34,16 @@ class Health:
 
     async def readyz(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """200 when requests can be served. With `?settled=1`, also only once everything answered so far is remembered."""
-        problems = self._problems()
+        problems, impaired = self._problems(), self._impaired()
         if request.query.get("settled") == "1" and not self._settled():
             problems = [*problems, "still remembering"]
         return _json(
             journey,
             503 if problems else 200,
-            {"status": "not ready" if problems else "ok", "problems": problems},
+            {
+                "status": "not ready" if problems else "degraded" if impaired else "ok",
+                "problems": [*problems, *impaired],
+            },
         )
 
     async def metrics(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:

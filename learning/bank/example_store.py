@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _NEIGHBOURS = 8
+WRITTEN_WITHIN_S = 5.0
+"""A client waits, and so does a thread that others need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,10 @@ class ExampleStore:
         return digested(chat, answer, self.admission, "demonstration", contributor=by)
 
     def keep(self, new: NewExample) -> Admitted:
-        """Embeds a demonstration and stores it; this process can find it when it returns. Blocks. Raises StoreBusy."""
+        """Embeds a demonstration and stores it; this process can find it when it returns. Blocks.
+
+        Raises StoreError, and TimeoutError where the store takes too long: it may yet be written then.
+        """
         try:
             vector = self.embedder.embed_blocking(new.embedded_text)
         except Exception as error:
@@ -57,9 +62,9 @@ class ExampleStore:
         else:
             near = self.nearest(new.tenant, vector, _NEIGHBOURS)
             new = replace(new, vector=vector, neighbours=tuple(near))
-        admitted = self.bank.admit(new).result()
+        admitted = self.bank.admit(new).result(WRITTEN_WITHIN_S)
         kept = admitted.example
         if new.pinned and not kept.pinned:
-            kept = self.bank.update(new.tenant, kept.id, pinned=True).result() or kept
+            kept = self.bank.update(new.tenant, kept.id, pinned=True).result(WRITTEN_WITHIN_S) or kept
         self.followed(kept.seq)
         return replace(admitted, example=kept)

@@ -12,7 +12,7 @@ from engines.chat_json import read_chat_request
 from engines.errors import RequestError
 from learning.bank.contributor import contributor, user_of
 from learning.bank.demonstrations import Digested, NotAdmitted, as_chat, content_id, demonstration
-from learning.bank.example_store import ExampleStore
+from learning.bank.example_store import WRITTEN_WITHIN_S, ExampleStore
 from store.records import Example
 
 
@@ -27,7 +27,7 @@ def correct(
     """The example made from `correction`, committed. Blocks. `observed`: the example made from the wrong answer, if any.
 
     With `messages` among `fields`, messages and correction make a demonstration. Without, the correction replaces the
-    answer of `observed`. Repeating a correction gives the same example. Raises RequestError, and StoreBusy.
+    answer of `observed`. Repeating a correction gives the same example. Raises RequestError, StoreError and TimeoutError.
     """
     by = contributor(store.secret, tenant, key_id, user_of(fields))
     if "messages" in fields:
@@ -69,7 +69,7 @@ def _replace(
         answer=digest.answer,
         kind="demonstration",
         served_from_s=digest.served_from_s,
-    ).result()
+    ).result(WRITTEN_WITHIN_S)
     if changed is None:
         raise RequestError(
             "The example of this answer has just been removed: send the request's 'messages' with the correction.",

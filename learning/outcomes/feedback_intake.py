@@ -21,7 +21,6 @@ from learning.outcomes.feedback import UserFeedback
 from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.target import Target, Targets
 from store.decisions.outcomes import EnoughFeedback, FeedbackLog, FeedbackRecord
-from store.errors import StoreBusy
 from store.examples.accounting import Ledger
 from store.examples.bank import ExampleBank
 from store.people.secret import derive
@@ -64,17 +63,15 @@ class FeedbackIntake:
     ) -> tuple[FeedbackRecord, bool]:
         """Takes feedback from a tenant's key; returns the stored record, once committed, and whether it is new.
 
-        `fields` may name the user, and the messages of a corrected answer. Raises RequestError.
+        `fields` may name the user, and the messages of a corrected answer. Raises RequestError, StoreError and
+        TimeoutError.
         """
         giver = contributor(self.secret, tenant, key_id, user_of(fields))
         key = _key(self.secret, idempotency_key, feedback, giver)
-        try:
-            known = await asyncio.to_thread(self.log.find, tenant, key)
-            kept, new = known, False
-            if kept is None:
-                kept, new = await self._take(tenant, key_id, fields, feedback, key, giver)
-        except StoreBusy:
-            raise RequestError("The store is busy; try again.", status=503, code="store_busy") from None
+        known = await asyncio.to_thread(self.log.find, tenant, key)
+        kept, new = known, False
+        if kept is None:
+            kept, new = await self._take(tenant, key_id, fields, feedback, key, giver)
         if kept.content_digest != feedback.digest(self.secret):
             raise RequestError(
                 "This Idempotency-Key was used before for other feedback.",

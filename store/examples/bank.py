@@ -5,11 +5,10 @@ Knows rows. Which pair deserves to become an example, and which example helps, i
 
 from __future__ import annotations
 
-import collections
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple
 from typing import Any
@@ -45,8 +44,6 @@ from store.records import (
 )
 from store.sqlite import words
 from store.sqlite.database import Database
-
-_CHUNK_IN_FLIGHT = 2
 
 
 class ExampleBank:
@@ -94,26 +91,6 @@ class ExampleBank:
         """`admit` for some hundreds of pairs in one transaction: all of them, or none and the future's exception."""
         jobs = [self._admission(new) for new in news]
         return self._db.write(lambda connection: [job(connection) for job in jobs], after=self._tell)
-
-    def admit_each(self, news: Iterable[NewExample], *, chunk: int = 256) -> Iterator[Admitted]:
-        """Take pairs in as they are read, for an import of any size; gives each one's fate in order, once committed.
-
-        At most three chunks are in memory. Blocks; stopping early leaves what was given out, and up to two chunks
-        more. Raises what `admit` raises; what was given out before then stays committed.
-        """
-        in_flight: collections.deque[Future[list[Admitted]]] = collections.deque()
-        waiting: list[NewExample] = []
-        for new in news:
-            waiting.append(new)
-            if len(waiting) >= chunk:
-                in_flight.append(self.admit_many(waiting))
-                waiting = []
-                if len(in_flight) >= _CHUNK_IN_FLIGHT:
-                    yield from in_flight.popleft().result()
-        if waiting:
-            in_flight.append(self.admit_many(waiting))
-        for future in in_flight:
-            yield from future.result()
 
     def restore_many(self, rows: Sequence[Restored]) -> Future[list[Admitted]]:
         """Admit some hundreds of exported pairs in one transaction, all or none. What is known already is left as it is.

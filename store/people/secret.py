@@ -18,8 +18,10 @@ _REMEMBERED_CHARACTERS = 512
 """Longer texts are derived from anew each time: a client must not fill our memory with its own."""
 
 
-def load_or_create_secret(data_folder: Path) -> bytes:
+def load_or_create_secret(data_folder: Path, *, create: bool = True) -> bytes:
     """The 32 bytes in `<data_folder>/secret`, drawn and written (mode 0600) by whoever comes first.
+
+    `create` is for a new folder: a database whose secret is missing must not get another.
 
     Of several processes that start at once all get the same secret. Losing the file makes every issued key invalid
     and every tenant that was named by its own key a stranger, so a damaged file is an error and never replaced.
@@ -30,6 +32,11 @@ def load_or_create_secret(data_folder: Path) -> bytes:
     path = data_folder / _FILE_NAME
     with contextlib.suppress(FileNotFoundError):
         return _read(path)
+    if not create:
+        raise BadSecretFile(
+            f"{path} is missing, and without it no key and no tenant of this folder's database is known: restore it from a"
+            " copy, or move the whole folder away to begin anew"
+        )
     descriptor, temporary = tempfile.mkstemp(prefix=".secret-", dir=data_folder)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from store.errors import SchemaError, StoreBusy, StoreClosed
-from store.sqlite.schema import MIGRATIONS_FOLDER, migrate
+from store.sqlite.schema import MIGRATIONS_FOLDER, migrate, refuse_foreign
 from store.sqlite.translation import ReadingConnection, translating
 from store.sqlite.writer import Writer, WritingConnection
 
@@ -92,6 +92,11 @@ class Database:
     def pending(self) -> int:
         """Jobs handed over whose fate is not yet known."""
         return self._writer.pending
+
+    @property
+    def problem(self) -> str:
+        """What keeps this process from writing; empty when nothing is known to."""
+        return self._writer.problem
 
     @property
     def closed(self) -> bool:
@@ -208,6 +213,7 @@ def _prepare(path: Path, migrations: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.execute(f"PRAGMA busy_timeout = {_OPENING_TIMEOUT_MS}")
+        refuse_foreign(connection)
         if _switch_to_wal(connection) != "wal":
             raise SchemaError(f"{path} cannot use a write-ahead log: keep the data folder on a local disk")
         migrate(connection, migrations)
@@ -231,14 +237,15 @@ def _switch_to_wal(connection: sqlite3.Connection) -> str:
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{path.as_uri()}?mode=ro",
-        uri=True,
-        isolation_level=None,
-        check_same_thread=False,
-        factory=ReadingConnection,
-        cached_statements=256,
-    )
+    with translating():
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode=ro",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=ReadingConnection,
+            cached_statements=256,
+        )
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA query_only = ON")
     return connection

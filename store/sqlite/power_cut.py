@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 from store.sqlite.database import Database
@@ -14,12 +13,15 @@ def sync_log(db: Database) -> None:
     A database that was not opened as durable commits by writing to the log, which the operating system carries to the disk
     when it pleases. A commit that is no longer in the log was moved into the database file, and SQLite syncs both at
     that (sqlite.org/wal.html, "Performance Considerations"). Blocks for as long as the disk takes, often milliseconds.
-    Raises OSError.
+    Raises OSError, also where the database's file is gone: what is committed then is nowhere.
     """
-    # Another descriptor of the same file will do. SQLite holds its locks on other files than the log: closing drops none.
-    with contextlib.suppress(FileNotFoundError):
+    try:
+        # Another descriptor of the same file will do: SQLite's locks are on other files than the log, so closing drops none.
         log = os.open(f"{db.path}-wal", os.O_RDONLY)
-        try:
-            os.fsync(log)
-        finally:
-            os.close(log)
+    except FileNotFoundError:
+        db.path.stat()
+        return
+    try:
+        os.fsync(log)
+    finally:
+        os.close(log)

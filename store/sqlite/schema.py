@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from store.errors import DatabaseTooNew, SchemaError
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 _MIGRATION_SET = "understudy"
+_TABLE = re.compile(r"^(CREATE TABLE|CREATE VIRTUAL TABLE|DROP TABLE) (\w+)", re.MULTILINE)
 _NUMBERED = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
+
+
+def refuse_foreign(connection: sqlite3.Connection) -> None:
+    """Raise SchemaError for a file that holds another program's tables. To be asked before anything is changed in it."""
+    # In this order: whoever sees tables of ours sees the migrations that made them.
+    if _tables(connection) and not _applied(connection):
+        raise SchemaError(
+            "the database is another program's: name another data folder, or move the file away to begin anew"
+        )
 
 
 def migrate(connection: sqlite3.Connection, folder: Path = MIGRATIONS_FOLDER) -> None:
@@ -21,10 +31,12 @@ def migrate(connection: sqlite3.Connection, folder: Path = MIGRATIONS_FOLDER) ->
     Everything happens inside one write transaction: of several processes that start together one migrates
     and the others find the work done, and a migration that fails leaves the file as it was.
 
-    Raises DatabaseTooNew, or SchemaError naming the migration and SQLite's reason.
+    Raises DatabaseTooNew, and SchemaError: for a database that has lost a table, and naming the migration that failed with
+    SQLite's reason.
     """
     files = numbered_files(folder)
     if _applied(connection) == [file.stem for file in files]:
+        _refuse_incomplete(connection, files)
         return
 
     # The import costs 230 ms, which only the first start after an upgrade has to pay.
@@ -62,6 +74,27 @@ def _applied(connection: sqlite3.Connection) -> list[str]:
     except sqlite3.OperationalError:
         return []
     return [name for (name,) in rows]
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    rows = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+        " AND name <> '_sqlite_migrations'"
+    )
+    return {name for (name,) in rows.fetchall()}
+
+
+def _refuse_incomplete(connection: sqlite3.Connection, files: Iterable[Path]) -> None:
+    expected: set[str] = set()
+    for file in files:
+        for verb, name in _TABLE.findall(file.read_text(encoding="utf-8")):
+            (expected.add if verb.startswith("CREATE") else expected.discard)(name)
+    missing = expected - _tables(connection)
+    if missing:
+        raise SchemaError(
+            f"the database has lost {', '.join(sorted(missing))}: restore it from a copy of the data folder,"
+            " or move it away to begin anew"
+        )
 
 
 def numbered_files(folder: Path) -> list[Path]:

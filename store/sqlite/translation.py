@@ -9,6 +9,21 @@ from typing import Any
 
 from store.errors import StoreClosed, StoreError, StoreFailed, ValueRefused
 
+_WORDS = {
+    sqlite3.SQLITE_FULL: "disk full",
+    sqlite3.SQLITE_BUSY: "locked by another process",
+    sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened",
+}
+_DAMAGED = "the file is damaged, or not a database: restore it from a copy of the data folder, or move it away to begin anew"
+
+
+def in_words(error: sqlite3.Error) -> str:
+    """What went wrong, for people. No value of anybody's is in it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return _DAMAGED
+    return _WORDS.get(code, str(error))
+
 
 def translated(error: sqlite3.Error) -> StoreError:
     """The store's error for one of SQLite's, which is its cause."""
@@ -18,7 +33,7 @@ def translated(error: sqlite3.Error) -> StoreError:
     elif isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
         found = StoreClosed("the store is closed: nothing more can be read")
     else:
-        found = StoreFailed(str(error))
+        found = StoreFailed(in_words(error))
     found.__cause__ = error
     return found
 

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 import structlog
 
 from store.errors import StoreBusy, StoreClosed
-from store.sqlite.translation import translated
+from store.sqlite.translation import in_words, translated
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
 _MAX_BATCH_JOBS = 256
+_STUCK_S = 5.0
 _MAX_BATCH_S = 0.05
 """Other processes wait for the same lock: a batch is cut here, so that they get their turn."""
 
@@ -60,6 +61,8 @@ class Writer:
         self._taken = 0
         self._state = threading.Condition()
         self._closing = False
+        self._problem = ""
+        self._writing_since_s = 0.0
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -68,6 +71,15 @@ class Writer:
         """Jobs handed over whose fate is not yet known."""
         with self._state:
             return len(self._waiting) + self._taken
+
+    @property
+    def problem(self) -> str:
+        """Why writing fails, or takes long; empty once something was written again."""
+        with self._state:
+            waiting_s = time.monotonic() - self._writing_since_s if self._taken else 0.0
+        if waiting_s > _STUCK_S:
+            return f"a write has been waiting for {waiting_s:.0f} s, as when another process holds a lock"
+        return self._problem
 
     def submit(
         self,
@@ -121,6 +133,7 @@ class Writer:
                     self._write(batch)
                 except BaseException as error:
                     log.warning("store_write_failed", jobs=len(batch), error=error)
+                    self._failed(error)
                     for item in batch:
                         _fail(item.future, error)
                 finally:
@@ -141,6 +154,7 @@ class Writer:
                 if batch[-1].alone:
                     break
             self._taken = len(batch)
+            self._writing_since_s = time.monotonic()
             return batch
 
     def _write(self, batch: list[_Item]) -> None:
@@ -156,6 +170,7 @@ class Writer:
         results: list[tuple[_Item, Any]] = []
         failures: list[tuple[_Item, BaseException]] = []
         left = collections.deque(batch)
+        before = self._connection.total_changes
         self._connection.execute("BEGIN IMMEDIATE")
         until_s = time.monotonic() + _MAX_BATCH_S
         try:
@@ -165,6 +180,7 @@ class Writer:
                     results.append((item, self._run_job(item)))
                 except BaseException as error:
                     failures.append((item, error))
+                    self._failed(error)
                     if not self._connection.in_transaction:
                         # SQLite itself gave the transaction up (disk full, I/O error), and with it what this
                         # batch had done so far: that is done again, without the job that met the error.
@@ -172,8 +188,9 @@ class Writer:
                         results.clear()
                         break
             if self._connection.in_transaction:
-                self._connection.execute("COMMIT")
+                self._commit(before)
         except BaseException as error:
+            self._failed(error)
             self._roll_back()
             if len(results) + len(left) > 1:
                 # One oversized job may be what does not fit: alone, each gets its own verdict.
@@ -190,11 +207,13 @@ class Writer:
         return list(left)
 
     def _write_one(self, item: _Item) -> None:
+        before = self._connection.total_changes
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             result = self._run_job(item)
-            self._connection.execute("COMMIT")
+            self._commit(before)
         except BaseException as error:
+            self._failed(error)
             self._roll_back()
             _fail(item.future, error)
         else:
@@ -214,6 +233,22 @@ class Writer:
             raise RuntimeError("a write job ended the writer's transaction")
         connection.execute("RELEASE job")
         return result
+
+    def _commit(self, changes_before: int) -> None:
+        self._connection.execute("COMMIT")
+        # A transaction that changes nothing can be committed to a full disk.
+        if self._problem and self._connection.total_changes > changes_before:
+            self._problem = ""
+            log.info("store_can_write")
+
+    def _failed(self, error: BaseException) -> None:
+        """Note what is wrong with the database; a value that its schema forbids is not."""
+        if not isinstance(error, sqlite3.DatabaseError) or isinstance(error, sqlite3.IntegrityError):
+            return
+        reason = in_words(error)
+        if reason != self._problem:
+            log.error("store_cannot_write", reason=reason)
+        self._problem = reason
 
     def _roll_back(self) -> None:
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from store import Store
 from store.examples.capacity import compact, make_room
-from tests.store.behind import database
+from tests.store.behind import admit_each, database
 from tests.store.rows import new_example, unit_vector
 
 folder, life = Path(sys.argv[1]), int(sys.argv[2])
@@ -36,7 +36,7 @@ def take_in(tenant: str) -> None:
         )
         for number in itertools.count()
     )
-    for admitted in bank.admit_each(news, chunk=20):
+    for admitted in admit_each(bank, news, chunk=20):
         time.sleep(0.001)
         say("kept", tenant, admitted.example.id, admitted.example.request_id)
 

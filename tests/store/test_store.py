@@ -9,6 +9,7 @@ from store import Store
 from store.decisions.outcomes import FeedbackRecord
 from store.examples.vector_index import TenantIndexes
 from store.learned.quality_floors import FloorRow
+from tests.store.behind import forget_contributor
 from tests.store.rows import (
     answer,
     choice_record,
@@ -156,7 +157,7 @@ def test_a_forgotten_contributor_is_in_no_table_no_index_no_exact_answer_and_no_
     memory.indexes.save(memory.examples.database_id(), memory.follower.folded_seq)
     before = next((tmp_path / "index").glob("a1.*.usearch")).stat().st_size
 
-    forgotten = memory.forget_contributor("a1", "ann")
+    forgotten = forget_contributor(memory, "a1", "ann")
 
     assert (forgotten.examples, forgotten.answers, forgotten.erased) == (100, 200, True)
     assert forgotten.choices == 100

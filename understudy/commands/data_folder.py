@@ -33,6 +33,7 @@ def store_in(data: Path, *, create: bool = False) -> Iterator[Store]:
     try:
         if not create and not Store.is_in(data):
             raise FileNotFoundError(f"{data} holds no understudy.db: it is no gateway's data folder")
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
         store = Store.open(data)
     except (OSError, StoreError) as error:
         give_up(f"cannot use the data folder: {error}")
@@ -41,6 +42,6 @@ def store_in(data: Path, *, create: bool = False) -> Iterator[Store]:
     except NoSuchTenant as error:
         give_up(str(error))
     except (StoreError, TimeoutError) as error:
-        give_up(f"the store could not be written: {error or type(error).__name__}")
+        give_up(f"the store failed: {error or type(error).__name__}")
     finally:
         store.close()

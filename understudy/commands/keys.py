@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from store import Store
 from store.people.keys import KeyStore, NoSuchKey
+from understudy.commands.data_folder import store_in
 
 _DATA = click.option(
     "--data",
@@ -72,9 +72,5 @@ def revoke(data: Path, key_id: str) -> None:
 
 @contextmanager
 def _keys(data: Path) -> Iterator[KeyStore]:
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    store = Store.open(data)
-    try:
+    with store_in(data, create=True) as store:
         yield store.keys
-    finally:
-        store.close()

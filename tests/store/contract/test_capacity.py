@@ -12,6 +12,7 @@ from store.examples.bank import ExampleBank
 from store.examples.capacity import Item, victims
 from store.examples.rows import FIXED_BYTES
 from store.records import Example
+from tests.store.behind import admit_each
 from tests.store.rows import new_example
 
 
@@ -65,7 +66,7 @@ def test_nothing_is_evicted_when_nothing_has_to_be(store: Store) -> None:
 
 def filled(store: Store, count: int, **changes: object) -> ExampleBank:
     bank = store.examples
-    for _ in bank.admit_each(new_example(number, **changes) for number in range(count)):
+    for _ in admit_each(bank, (new_example(number, **changes) for number in range(count))):
         pass
     return bank
 

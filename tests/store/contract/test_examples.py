@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from store import Store
 from store.examples.bank import ExampleBank
 from store.examples.vectors import BadVector, from_blob, to_blob
-from store.records import NewExample
 from tests.store.rows import new_example, unit_vector
 
 
@@ -240,27 +238,6 @@ def test_removing_a_contributor_takes_all_of_theirs_and_nobody_else_s(bank: Exam
     assert [change.erase for change in bank.tail(24)] == [True] * 4
     with pytest.raises(ValueError, match="nobody"):
         bank.remove_contributor("a1", "")
-
-
-def test_an_import_holds_a_few_chunks_in_memory_and_no_more(bank: ExampleBank) -> None:
-    read = 0
-
-    def source() -> Iterator[NewExample]:
-        nonlocal read
-        for number in range(500):
-            read += 1
-            yield new_example(number)
-
-    furthest = 0
-    for acknowledged, admitted in enumerate(bank.admit_each(source(), chunk=20), 1):
-        furthest = max(furthest, read - acknowledged)
-        assert admitted.outcome == "added"
-        if acknowledged % 20 == 1:
-            assert bank.get("a1", admitted.example.id) == admitted.example
-    assert bank.count() == 500
-    assert furthest <= 60
-    assert [one.outcome for one in bank.admit_each(source(), chunk=100)] == ["known"] * 500
-    assert bank.count() == 500
 
 
 def test_a_chunk_with_a_pair_that_cannot_be_kept_leaves_nothing_of_itself(bank: ExampleBank) -> None:

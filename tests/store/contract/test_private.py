@@ -7,6 +7,7 @@ import pytest
 from store import Store
 from store.examples.private_bank import BudgetMoved, PrivateQuestion
 from store.records import Restored
+from tests.store.behind import forget_contributor
 from tests.store.rows import new_example
 
 
@@ -78,7 +79,7 @@ def test_who_is_forgotten_leaves_nothing_put_aside(store: Store) -> None:
     for number, contributor in enumerate(("k/ann", "k/bob", "k/bob")):
         store.examples.admit(new_example(number, contributor=contributor)).result(30)
     assert store.examples.contributors.names("a1") == ["k/ann", "k/bob"]
-    store.forget_contributor("a1", "k/bob")
+    forget_contributor(store, "a1", "k/bob")
     assert store.examples.private.counts("a1") == (1, 1)
     store.forget_tenant("a1")
     assert store.examples.private.counts("a1") == (0, 0)

@@ -18,6 +18,7 @@ from store.jobs.replay_records import NewStep, ReplayBudget
 from store.learned.dials import TurnedDials
 from store.learned.quality_floors import FloorRow
 from tests.patience import eventually
+from tests.store.behind import forget_contributor
 from tests.store.contract.conftest import Opening
 from tests.store.rows import (
     answer,
@@ -147,14 +148,14 @@ def test_a_forgotten_tenant_is_seen_by_no_noun_and_the_others_are_as_before(stor
 def test_a_forgotten_contributor_leaves_what_others_of_the_tenant_gave(store: Store) -> None:
     fill(store, "a1", 1, "k/ann")
     fill(store, "a1", 2, "k/bob")
-    done = store.forget_contributor("a1", "k/ann")
+    done = forget_contributor(store, "a1", "k/ann")
     assert (done.examples, done.choices) == (1, 1)
     assert store.examples.contributors.names("a1") == ["k/bob"]
     assert [example.request_id for example in store.examples.page("a1")] == ["req-2"]
     assert store.outcomes.feedback.of("a1", "req-1") == [] != store.outcomes.feedback.of("a1", "req-2")
     assert store.decisions.texts.get("a1", "req-1") is None is not store.decisions.texts.get("a1", "req-2")
     with pytest.raises(ValueError, match="nobody"):
-        store.forget_contributor("a1", "")
+        forget_contributor(store, "a1", "")
 
 
 def test_an_example_of_one_store_is_found_by_another(open_store: Opening) -> None:

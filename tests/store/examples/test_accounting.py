@@ -13,6 +13,7 @@ from store.errors import StoreBusy, StoreClosed
 from store.examples.accounting import DECAY_RATE_PER_S, Ledger, accumulated, decayed, worth
 from store.examples.bank import ExampleBank
 from store.sqlite.database import Database
+from tests.store.behind import admit_each
 from tests.store.rows import new_example
 
 HOUR = 3600.0
@@ -129,7 +130,7 @@ def test_accounts_survive_a_restart_and_notes_about_what_is_gone_are_no_error(tm
 
 def test_many_noted_examples_are_written_in_more_than_one_transaction(db: Database) -> None:
     bank = ExampleBank(db)
-    ids = [one.example.id for one in bank.admit_each(new_example(number) for number in range(1100))]
+    ids = [one.example.id for one in admit_each(bank, (new_example(number) for number in range(1100)))]
     bank.note_use(ids)
     written = bank.ledger.flush()
     assert len(written) == 3

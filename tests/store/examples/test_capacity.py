@@ -10,12 +10,13 @@ from store.examples.bank import ExampleBank
 from store.examples.capacity import make_room
 from store.records import Example
 from store.sqlite.database import Database
+from tests.store.behind import admit_each
 from tests.store.rows import new_example
 
 
 def filled(db: Database, count: int, **changes: object) -> ExampleBank:
     bank = ExampleBank(db)
-    for _ in bank.admit_each(new_example(number, **changes) for number in range(count)):
+    for _ in admit_each(bank, (new_example(number, **changes) for number in range(count))):
         pass
     return bank
 

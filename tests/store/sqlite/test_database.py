@@ -155,11 +155,12 @@ def test_a_disk_error_surfaces_and_the_writer_goes_on_once_it_is_over(tmp_path: 
         [sys.executable, str(script), str(tmp_path / "a.db")], capture_output=True, text=True, timeout=180
     )
     assert done.stdout.split() == ["failed", "written", "1"], done.stderr
+    assert done.stderr.index("store_cannot_write") < done.stderr.index("store_can_write")
     assert intact(tmp_path / "a.db")
 
 
 DISK_ERROR = """
-import resource, sys
+import resource, sys, structlog
 from pathlib import Path
 from store.errors import StoreFailed
 from store.sqlite.database import Database
@@ -167,6 +168,7 @@ from store.sqlite.database import Database
 def put(name, size):
     return lambda connection: connection.execute("INSERT INTO generations VALUES (?, 1)", (name + "x" * size,))
 
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 db = Database.open(Path(sys.argv[1]))
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
