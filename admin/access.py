@@ -12,6 +12,12 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote, urlsplit
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.web_request import FileField
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+from multidict import MultiDictProxy
 
 from admin.page import Viewer
 from admin.roles import Role
@@ -26,6 +32,12 @@ TOKEN = web.RequestKey("token", str)
 FORM_FIELD, FORM_HEADER = "form_token", "X-Form-Token"
 LIVE_HEADER = "X-Live"
 """Set by a page that refreshes itself, which does not keep a session alive."""
+
+
+_STRANGERS = RateLimitItemPerMinute(20)
+"""Refusals of people who are not signed in that are noted: any web page can make a browser send more."""
+_UNREADABLE_FORM = (ValueError, LookupError, RuntimeError, AssertionError, BadHttpMessage)
+"""What aiohttp raises of a form's body that is not what its headers say."""
 
 
 class Refused(Exception):
@@ -43,6 +55,7 @@ class Access:
         self._sessions = sessions
         self._audit = audit
         self.cookie = cookie
+        self._noted = MovingWindowRateLimiter(MemoryStorage())
         self._needed: dict[Handler, Role | None] = {}
 
     def public(self, handler: Handler) -> Handler:
@@ -109,30 +122,44 @@ class Access:
         record = AuditRecord(time.time(), user, action, target, outcome, request.remote or "", detail or {})
         await asyncio.wrap_future(self._audit.note(record))
 
+    async def note_refusal(self, request: web.Request, action: str, why: str, user: str = "") -> None:
+        """The same for a refusal of somebody who is not signed in; beyond a rate nothing is noted."""
+        if self._noted.hit(_STRANGERS):
+            await self.note(request, action, outcome="refused", detail={"why": why}, user=user)
+
     async def _check_origin(self, request: web.Request, token: str, viewer: Viewer | None) -> None:
         """Refuses a form whose Origin header or form token is not ours: only our pages know the token of a cookie."""
-        origin = request.headers.get("Origin")
-        same = origin is not None and urlsplit(origin).netloc == request.host
+        same = _comes_from(request.headers.get("Origin", ""), request.host)
         given = request.headers.get(FORM_HEADER)
         if given is None and same:
-            try:
-                given = str((await request.post()).get(FORM_FIELD, ""))
-            except ValueError:
-                given = ""
+            given = str((await form_of(request)).get(FORM_FIELD, ""))
         if same and token and given and hmac.compare_digest(given, self.form_token(token)):
             return
-        await self.note(
-            request,
-            request.path,
-            outcome="refused",
-            detail={"why": "form token" if same else "origin"},
-            user=viewer.name if viewer else "",
-        )
+        why = "form token" if same else "origin"
+        if viewer is None:
+            await self.note_refusal(request, request.path, why)
+        else:
+            await self.note(request, request.path, outcome="refused", detail={"why": why}, user=viewer.name)
         raise Refused(
             403,
             "foreign_form",
             "This form did not come from a page of this session. Load the page again and repeat what you did.",
         )
+
+
+async def form_of(request: web.Request) -> MultiDictProxy[str | bytes | bytearray | FileField]:
+    """The fields of a form. Raises Refused (400)."""
+    try:
+        return await request.post()
+    except _UNREADABLE_FORM as error:
+        raise Refused(400, "bad_form", "This form cannot be read.") from error
+
+
+def _comes_from(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:
+        return False
 
 
 def redirect(to: str) -> web.Response:

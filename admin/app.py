@@ -21,6 +21,7 @@ from admin.access import (
     Access,
     Handler,
     Refused,
+    form_of,
     redirect,
     wants_json,
 )
@@ -155,7 +156,7 @@ class AdminApp:
 
     def _does(self, action: Action, page: Page) -> Handler:
         async def act(request: web.Request) -> web.StreamResponse:
-            fields = {name: str(value) for name, value in (await request.post()).items()}
+            fields = {name: str(value) for name, value in (await form_of(request)).items()}
             asked = Asked(request[VIEWER], time.time(), dict(request.match_info), fields)
             try:
                 done = await self._run(action, asked)

@@ -10,13 +10,14 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 
-from admin.access import TOKEN, VIEWER, Access, Refused, redirect, wants_json
+from admin.access import TOKEN, VIEWER, Access, Refused, form_of, redirect, wants_json
 from admin.passwords import PasswordCheck, hashed, wants_rehash
 from admin.rendering import Rendering
 from store.people.operators import AdminUsers
 from store.people.sessions import AdminSessions
 
-_PER_ADDRESS = RateLimitItemPerMinute(10)
+_PER_NAME = RateLimitItemPerMinute(10)
+"""From one address, which behind a proxy is everybody's: who guesses at one account locks nobody out of another."""
 _ALTOGETHER = RateLimitItemPerMinute(60)
 
 
@@ -53,13 +54,11 @@ class SignIn:
 
     async def submit(self, request: web.Request) -> web.StreamResponse:
         """POST /sign-in: checks name and password. Access has checked the origin and the form's token."""
-        fields = await request.post()
+        fields = await form_of(request)
         name, password = str(fields.get("name", ""))[:64], str(fields.get("password", ""))
         address = request.remote or ""
-        if not (
-            self._limiter.hit(_PER_ADDRESS, "address", address) and self._limiter.hit(_ALTOGETHER, "all")
-        ):
-            await self._access.note(request, "sign-in", outcome="refused", detail={"why": "rate"}, user=name)
+        if not (self._limiter.hit(_PER_NAME, address, name) and self._limiter.hit(_ALTOGETHER, "all")):
+            await self._access.note_refusal(request, "sign-in", "rate", user=name)
             response = await self._form(request, 429, "Too many attempts. Wait a minute, then try again.")
             response.headers["Retry-After"] = "60"
             return response
@@ -70,6 +69,7 @@ class SignIn:
             return await self._form(request, 401, "Wrong name or password.")
         if wants_rehash(user.password_hash):
             await asyncio.to_thread(lambda: self._users.rehash(name, user.password_hash, hashed(password)))
+        self._limiter.clear(_PER_NAME, address, name)
         token = await asyncio.to_thread(self._sessions.open, user.name, instead_of=request[TOKEN])
         await self._access.note(request, "sign-in", user=user.name)
         response = redirect(_local(str(fields.get("next", ""))))
@@ -89,7 +89,7 @@ class SignIn:
             raise Refused(status, "sign_in", problem or "Sign in with a browser.")
         # Before there is a session the cookie is a random number, from which the form's token is derived all the same.
         token = request[TOKEN] if request[TOKEN] and VIEWER not in request else secrets.token_urlsafe(32)
-        fields = await request.post() if request.method == "POST" else {}
+        fields = await form_of(request) if request.method == "POST" else {}
         page = self._rendering.render(
             "sign_in.html",
             {

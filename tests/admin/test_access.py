@@ -114,6 +114,79 @@ async def test_a_json_client_may_send_the_token_in_a_header(pages: Site) -> None
     assert (await operator.post("/sign-out", X_Form_Token=token)).status == 303
 
 
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "http://[x]/"])
+async def test_an_origin_that_is_no_url_is_refused_like_any_foreign_one(pages: Site, origin: str) -> None:
+    operator = await pages.person("operator")
+    got = await operator.post("/sign-out", Origin=origin)
+    assert got.status == 403
+
+
+BROKEN = {
+    "multipart without a boundary": ("multipart/form-data", b"x"),
+    "multipart that ends early": (
+        "multipart/form-data; boundary=b",
+        b"--b\r\nContent-Disposition: form-data",
+    ),
+    "multipart without parts": ("multipart/form-data; boundary=b", b"nothing"),
+    "a part in an unknown charset": (
+        "multipart/form-data; boundary=b",
+        b'--b\r\nContent-Disposition: form-data; name="a"\r\nContent-Type: text/plain; charset=nosuch\r\n\r\nx\r\n--b--\r\n',
+    ),
+    "an unknown transfer encoding": (
+        "multipart/form-data; boundary=b",
+        b'--b\r\nContent-Disposition: form-data; name="a"\r\nContent-Transfer-Encoding: x\r\n\r\nx\r\n--b--\r\n',
+    ),
+    "a part with a header that is none": (
+        "multipart/form-data; boundary=b",
+        b"--b\r\nno colon\r\n\r\nx\r\n--b--\r\n",
+    ),
+    "an unknown charset": ("application/x-www-form-urlencoded; charset=nosuch", b"a=b"),
+    "bytes that are no text": ("application/x-www-form-urlencoded", b"a=\xff\xfe"),
+}
+
+
+@pytest.mark.parametrize(("content_type", "body"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("token_in_header", [True, False])
+async def test_a_form_that_cannot_be_read_is_400(
+    pages: Site, content_type: str, body: bytes, token_in_header: bool
+) -> None:
+    stranger = pages.stranger()
+    token = token_in((await stranger.get("/sign-in")).text)
+    headers = {"Origin": pages.url, "Content-Type": content_type}
+    if token_in_header:
+        headers["X-Form-Token"] = token
+    async with stranger.session.post(pages.url + "/sign-in", data=body, headers=headers) as answer:
+        assert answer.status == 400 and "cannot be read" in await answer.text()
+
+
+async def test_refusals_of_strangers_are_noted_up_to_a_rate(pages: Site) -> None:
+    """Any web page in anybody's browser can send such forms."""
+    stranger = pages.stranger()
+    for _ in range(50):
+        assert (await stranger.post("/sign-out", Origin="https://evil.example")).status == 403
+    assert len(pages.sources.store.audit.page(limit=100)) == 20
+    operator = await pages.person("operator")
+    operator.form_token = ""
+    assert (await operator.post("/sign-out")).status == 403
+    assert pages.sources.store.audit.page(limit=1)[0].user == "a-operator", "who is signed in is always noted"
+
+
+async def test_guessing_at_one_account_locks_nobody_out_of_another(pages: Site) -> None:
+    """Behind a proxy everybody has the same address."""
+    await asyncio.to_thread(add_user, pages.sources, "ann", "operator")
+    stranger = pages.stranger()
+    assert [(await stranger.sign_in("operator", "x")).status for _ in range(11)][-1] == 429
+    assert (await pages.stranger().sign_in("ann")).status == 303
+
+
+async def test_the_right_password_forgets_the_slips_before_it(pages: Site) -> None:
+    await asyncio.to_thread(add_user, pages.sources, "ann", "operator")
+    for _ in range(3):
+        slips = [(await pages.stranger().sign_in("ann", "x")).status for _ in range(9)]
+        assert slips == [401] * 9
+        assert (await pages.stranger().sign_in("ann")).status == 303
+
+
 async def test_a_role_sees_only_what_it_covers(pages: Site) -> None:
     viewer = await pages.person("viewer")
     assert (await viewer.get("/overview")).status == 200
