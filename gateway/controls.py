@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from engines.errors import RequestError
 from router.asked import Controls
 
 NONE = Controls()
+_SCOPE = re.compile(r"[!-~](?:[ -~]{0,98}[!-~])?")
 
 
 def read_controls(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Controls:
@@ -17,8 +19,10 @@ def read_controls(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Cont
     engine = headers.get("x-understudy-engine")
     examples = headers.get("x-understudy-examples")
     preference = headers.get("x-understudy-preference")
+    scope = named_scope(headers)
     keep_out = fields.get("store") is False
-    if cache_control is None and engine is None and examples is None and preference is None and not keep_out:
+    steered = (cache_control, engine, examples, preference, scope)
+    if not keep_out and all(said is None for said in steered):
         return NONE
     directives = {part.partition("=")[0].strip().lower() for part in (cache_control or "").split(",")}
     max_examples = None
@@ -36,7 +40,20 @@ def read_controls(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Cont
         engine=engine or None,
         max_examples=max_examples,
         preference=None if preference is None else _dial(preference),
+        scope=scope,
     )
+
+
+def named_scope(headers: Mapping[str, str]) -> str | None:
+    """The client's own name for the instructions of its request. Raises RequestError 400 for one that is no name."""
+    name = headers.get("x-understudy-scope")
+    if name is not None and not _SCOPE.fullmatch(name):
+        raise RequestError(
+            f"x-understudy-scope is {name[:40]!r}; it must be 1 to 100 printable ASCII characters.",
+            code="invalid_control",
+            param="x-understudy-scope",
+        )
+    return name
 
 
 def _dial(text: str) -> float:
