@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from gateway.cache_control import NOTHING_SAID, cache_control, pragma_no_cache
 from router.asked import Controls
 
 NONE = Controls()
+_SCOPE = re.compile(r"[!-~](?:[ -~]{0,98}[!-~])?")
 
 
 def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Controls:
@@ -21,8 +23,9 @@ def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Cont
     engine = headers.get("x-understudy-engine")
     examples = headers.get("x-understudy-examples")
     preference = headers.get("x-understudy-preference")
+    scope = named_scope(headers)
     keep_out = fields.get("store") is False
-    steers = engine is not None or examples is not None or preference is not None
+    steers = any(said is not None for said in (engine, examples, preference, scope))
     if directives is NOTHING_SAID and not (no_cache or steers or keep_out):
         return NONE
     max_examples = None
@@ -40,7 +43,20 @@ def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Cont
         engine=engine or None,
         max_examples=max_examples,
         preference=None if preference is None else _dial(preference),
+        scope=scope,
     )
+
+
+def named_scope(headers: Mapping[str, str]) -> str | None:
+    """The client's own name for the instructions of its request. Raises RequestError 400 for one that is no name."""
+    name = headers.get("x-understudy-scope")
+    if name is not None and not _SCOPE.fullmatch(name):
+        raise RequestError(
+            f"x-understudy-scope is {name[:40]!r}; it must be 1 to 100 printable ASCII characters.",
+            code="invalid_control",
+            param="x-understudy-scope",
+        )
+    return name
 
 
 def _dial(text: str) -> float:

@@ -264,6 +264,7 @@ class Pipeline:
             key_id=asked.arrival.key_id,
             preference=controls.preference,
             forced=forced is not None,
+            named_scope=controls.scope,
         )
         try:
             plan = await model.policy.decide(ask)

@@ -40,6 +40,8 @@ class Controls:
     """At most so many examples: `x-understudy-examples`."""
     preference: float | None = None
     """The dial for this request, 0 (cheapest) to 1 (best): `x-understudy-preference`."""
+    scope: str | None = None
+    """The client's own name for its instructions, instead of their text: `x-understudy-scope`."""
 
     @property
     def steers(self) -> bool:

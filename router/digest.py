@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engines.chat import ChatRequest, message_text
+from router.spans import masked
 
 _SYSTEM = ("system", "developer")
 _EARLIER_CHARACTERS = 240
@@ -42,17 +43,28 @@ def instructions(chat: ChatRequest) -> str:
     return json.dumps([texts, form], sort_keys=True, separators=(",", ":"), default=str)
 
 
-def scope(chat: ChatRequest) -> str:
-    """Hash of `instructions`: only examples of the same scope are used.
+def scope(chat: ChatRequest, named: str | None = None) -> str:
+    """Hash of `instructions`, or of the client's own name for them: only examples of the same scope are used.
 
     The same question under "answer in French" and under "answer in German" has different right answers.
     """
+    if named is not None:
+        form = chat.fields.get("response_format")
+        return _hashed(json.dumps(["named", named, form], sort_keys=True, separators=(",", ":"), default=str))
     return scope_of(instructions(chat))
 
 
 def scope_of(instructions: str) -> str:
-    """The scope that belongs to the result of `instructions`."""
-    return hashlib.blake2b(instructions.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    """The scope that belongs to the result of `instructions`: a date, a time or an id in the texts makes no difference."""
+    texts, form = json.loads(instructions)
+    without = [masked(text) for text in texts]
+    if without != texts:
+        instructions = json.dumps([without, form], sort_keys=True, separators=(",", ":"))
+    return _hashed(instructions)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 NO_INSTRUCTIONS = "[[],null]"

@@ -28,6 +28,8 @@ class Ask:
     """The client's preference, 0 (cheapest) to 1 (best quality); None: that of the key or the model."""
     forced: bool = False
     """Whether the client named the engine; then nothing is explored."""
+    named_scope: str | None = None
+    """The client's own name for its instructions."""
 
 
 # About twenty are made per scored request: nothing changes one, but frozen ones take three times as long to make.

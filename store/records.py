@@ -104,6 +104,8 @@ class Example:
     quality_sum: float = 0.0
     quality_count: int = 0
     """Judgements of this answer."""
+    embedded_text: str = ""
+    """What of the question its embedding is of."""
 
     @property
     def held_back_by_hand(self) -> bool:

@@ -15,7 +15,9 @@ import structlog
 from learning.bank.answer_embedding import AnswerEmbedder
 from learning.bank.example_store import ExampleStore
 from learning.bank.reembedding import Reembedder
+from learning.bank.template_follower import TemplateFollower
 from router.embedding.embedder import Embedder
+from router.embedding.templates import Templates
 from store import Store
 from store.answers.exact_cache import ExactCache
 from store.decisions.requests import RequestLog
@@ -40,6 +42,7 @@ class Memory:
 
     store: Store
     embedder: Embedder | None
+    templates: Templates
     closing: contextlib.ExitStack
     """What works in the background, and what stands open: ended in the reverse order of its beginning."""
     exact: ExactCache | None
@@ -85,12 +88,14 @@ class Memory:
                 from learning.private.tenants import make_private
 
                 make_private(store, private.tenants)
-            for worker in _workers(store, embedder, folder, settings, scores):
+            templates = Templates()
+            for worker in _workers(store, embedder, templates, folder, settings, scores):
                 worker.start()
                 closing.callback(worker.stop)
             return cls(
                 store,
                 embedder,
+                templates,
                 closing.pop_all(),
                 store.answers.exact if exact.enabled else None,
                 store.decisions.requests if settings.log_requests else None,
@@ -106,6 +111,7 @@ class Memory:
             find=store.examples.by_request,
             admission=admission(settings),
             embedder=self.embedder,
+            templates=self.templates,
             nearest=store.indexes.nearest,
             followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),
             standing=store.examples.contributors.standings().of,
@@ -145,6 +151,7 @@ class _Worker(Protocol):
 def _workers(
     store: Store,
     embedder: Embedder | None,
+    templates: Templates,
     folder: Path,
     settings: MemorySettings,
     scores: bool,
@@ -152,6 +159,7 @@ def _workers(
     """What works on a store in the background."""
     if embedder is not None:
         yield Reembedder(store.examples, embedder, folder / "reembed.lock")
+        yield TemplateFollower(store.examples, embedder, templates)
     if embedder is not None and scores and settings.advanced.answer_vectors:
         yield AnswerEmbedder(store.examples.answer_vectors, embedder, folder / "answers.lock")
     yield Housekeeper(_chores(store, settings))

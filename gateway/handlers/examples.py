@@ -16,6 +16,7 @@ from aiohttp import web
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
+from gateway.controls import named_scope
 from gateway.handlers.handler import Handler
 from gateway.handlers.store_access import stored
 from gateway.journey import Journey
@@ -93,7 +94,12 @@ class Examples:
             # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
             digest = await stored(
                 asyncio.to_thread(
-                    store.digest, journey.arrival.tenant, journey.arrival.key_id, chat, fields["answer"]
+                    store.digest,
+                    journey.arrival.tenant,
+                    journey.arrival.key_id,
+                    chat,
+                    fields["answer"],
+                    named_scope(request.headers),
                 )
             )
         except NotAdmitted as refused:
@@ -217,7 +223,10 @@ def _checked(fields: dict[str, Any]) -> bool:
 def _request_id(secret: bytes, request: web.BaseRequest, chat: ChatRequest, answer: str) -> str:
     key = request.headers.get("Idempotency-Key")
     if key is None:
-        return f"demo-{content_id(secret, chat, answer)}"
+        content, scope = content_id(secret, chat, answer), named_scope(request.headers)
+        if scope is not None:
+            content = derive(secret, "example of a scope", f"{scope}\n{content}")[:_ID_CHARACTERS]
+        return f"demo-{content}"
     if not key or len(key) > _MAX_KEY_CHARACTERS:
         raise RequestError(
             f"Idempotency-Key has {len(key)} characters; 1 to {_MAX_KEY_CHARACTERS} are right.",

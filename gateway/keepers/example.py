@@ -13,8 +13,10 @@ from engines.chat import Usage
 from gateway.keepers.keeper import Kept
 from learning.bank.contributor import contributor, user_of
 from router.asked import Arrival
-from router.digest import carries_tools, instructions, is_plain_text, question, scope_of
+from router.digest import carries_tools, instructions, is_plain_text, question
+from router.digest import scope as scope_of
 from router.embedding.embedder import Embedder
+from router.embedding.templates import Templates
 from router.finished import Finished
 from router.plan import Plan
 from store.admission import Admission, Contributor, Pair
@@ -41,6 +43,7 @@ class ExampleKeeper:
         *,
         secret: bytes,
         embedded_characters: int,
+        templates: Templates | None = None,
         standing: Callable[[str, str, float], Standing] | None = None,
         opted_out_keys: Collection[str] = (),
     ) -> None:
@@ -52,12 +55,14 @@ class ExampleKeeper:
         self._nearest = nearest
         self._secret = secret
         self._embedded_characters = embedded_characters
+        self._templates = templates or Templates()
         self._may_keep: LRUCache[str, bool] = LRUCache(_SCOPES)
         """By scope: whether its instructions may be kept. On the recorder's thread only."""
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
         assembled, arrival, chat = finished.assembled, finished.arrival, finished.asked.chat
+        asked = question(chat.messages)
         if finished.hit is not None or assembled is None:
             return
         verdict = self._admission.judge(
@@ -70,7 +75,7 @@ class ExampleKeeper:
                 key_opted_out=arrival.key_id in self._opted_out_keys,
                 model_opted_out=not finished.remember,
                 from_reference=finished.from_reference,
-                question=question(chat.messages),
+                question=asked,
                 answer=assembled.text(),
                 finish_reason=assembled.finish_reason(),
                 choices=len(assembled.choices()),
@@ -81,17 +86,18 @@ class ExampleKeeper:
         if not verdict.admitted:
             yield "example", verdict.reason or "refused"
             return
-        vector = self._vector(finished.plan, verdict.embedded_text)
+        asked_under, scope = instructions(chat), scope_of(chat, finished.asked.controls.scope)
+        self._templates.kept_as(arrival.tenant, scope, asked, verdict.question)
+        embedded_text = self._templates.digest(arrival.tenant, scope, verdict.question).text
+        vector = self._vector(finished.plan, embedded_text)
         usage = finished.usage or Usage(0, 0)
-        asked_under = instructions(chat)
-        scope = scope_of(asked_under)
         new = NewExample(
             tenant=arrival.tenant,
             scope=scope,
             instructions=asked_under if self._kept(scope, asked_under) else "",
             question=verdict.question,
             answer=verdict.answer,
-            embedded_text=verdict.embedded_text,
+            embedded_text=embedded_text,
             vector=vector,
             embedding_version=self._embedder.version,
             source_engine=finished.engine,

@@ -10,9 +10,10 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from cachetools import LRUCache
@@ -24,7 +25,9 @@ from gateway.reuse.request import SemanticAsk, semantic_ask
 from learning.reuse.decision import Explore, Reuse, ReuseSettings
 from learning.reuse.proofs import Observations, Proofs
 from router.asked import Asked
+from router.digest import scope
 from router.embedding.retriever import NEIGHBOURS
+from router.embedding.templates import Templates
 from router.examples.lexical_gates import blocked
 from router.plan import Attempt, Plan
 from store.admission.cutting import EMBEDDED_CHARACTERS
@@ -145,6 +148,7 @@ class SemanticAnswers:
         threads: Executor,
         metrics: SemanticMetrics,
         knobs: Knobs,
+        templates: Templates | None = None,
     ) -> None:
         self._embedder = embedder
         self._index = index
@@ -153,6 +157,7 @@ class SemanticAnswers:
         self._threads = threads
         self._metrics = metrics
         self._knobs = knobs
+        self._templates = templates or Templates()
         # Nobody may foresee which answers are audited.
         self._rng = random.SystemRandom()
         self._lock = threading.Lock()
@@ -186,7 +191,7 @@ class SemanticAnswers:
             return stage
         began = time.perf_counter()
         try:
-            found = await self._found(ask)
+            found = await self._found(ask, scope(asked.chat, asked.controls.scope))
         except Exception as error:
             journey.bypassed.append(f"semantic:{type(error).__name__}")
             self._metrics.decisions.labels("bypassed").inc()
@@ -203,9 +208,17 @@ class SemanticAnswers:
         """Wait for what is under way. Blocks."""
         self._threads.shutdown()
 
-    async def _found(self, ask: SemanticAsk) -> Reused | Comparison | None:
-        vector = await self._embedder.embed(ask.question)
-        work: Future[Reused | Comparison | None] = self._threads.submit(self._look, ask, vector)
+    async def _found(self, ask: SemanticAsk, asked_under: str) -> Reused | Comparison | None:
+        digest = partial(self._templates.digest, ask.tenant, asked_under)
+        asked = digest(ask.question)
+        vector = await self._embedder.embed(asked.text)
+
+        def same_template(entry: SemanticEntry) -> bool:
+            return digest(entry.question).left_out == asked.left_out
+
+        work: Future[Reused | Comparison | None] = self._threads.submit(
+            self._look, ask, vector, same_template
+        )
         try:
             async with asyncio.timeout(self._knobs.deadline_s):
                 return await asyncio.wrap_future(work)
@@ -214,16 +227,18 @@ class SemanticAnswers:
             self._threads.submit(_let_go, work)
             raise
 
-    def _look(self, ask: SemanticAsk, vector: Vector) -> Reused | Comparison | None:
+    def _look(
+        self, ask: SemanticAsk, vector: Vector, same_template: Callable[[SemanticEntry], bool]
+    ) -> Reused | Comparison | None:
         """Blocks: for the executor."""
         similarity = dict(self._index.nearest(ask.tenant, vector, self._knobs.neighbours))
         known = self._entries.among(ask.tenant, ask.same_otherwise(), list(similarity), time.time())
-        entries = {id: entry for id, entry in known.items() if tells_enough(entry.answer, ask.chat)}
+        entries = [e for e in known.values() if tells_enough(e.answer, ask.chat) and same_template(e)]
         if not entries:
             self._metrics.decisions.labels("no_candidate").inc()
             return None
         # Of equally near ones the freshest.
-        entry = max(entries.values(), key=lambda e: (similarity[e.example_id], e.answer.stored_at_s))
+        entry = max(entries, key=lambda e: (similarity[e.example_id], e.answer.stored_at_s))
         near = similarity[entry.example_id]
         gate = blocked(ask.question, entry.question)
         if gate is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from engines.chat import ChatRequest, estimated_tokens, message_text
-from router.digest import carries_tools, instructions, is_plain_text, question, scope_of
+from router.digest import carries_tools, instructions, is_plain_text, question, scope
 from store.admission import Admission, Contributor, Origin, Pair
 from store.people.secret import derive
 from store.records import NewExample
@@ -56,6 +56,7 @@ def digested(
     *,
     finish_reason: str = "stop",
     contributor: Contributor | None = None,
+    named_scope: str | None = None,
 ) -> Digested:
     """Checks a given pair and returns what is kept of it, possibly redacted. Raises NotAdmitted. About 1 ms of CPU."""
     verdict = admission.judge(
@@ -79,7 +80,7 @@ def digested(
         raise NotAdmitted(verdict.reason, verdict.detail)
     asked_under = instructions(chat)
     return Digested(
-        scope=scope_of(asked_under),
+        scope=scope(chat, named_scope),
         question=verdict.question,
         answer=verdict.answer,
         embedded_text=verdict.embedded_text,

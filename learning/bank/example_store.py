@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import structlog
 
 from engines.chat import ChatRequest
 from learning.bank.demonstrations import Digested, digested
+from router.embedding.templates import Templates
 from store.admission import Admission, Contributor
 from store.examples.bank import ExampleBank
 from store.examples.contributors import Standing
@@ -41,19 +42,31 @@ class ExampleStore:
     standing: Callable[[str, str, float], Standing]
     """What a key has contributed so far, by tenant, key id and time. Blocks."""
     secret: bytes
+    templates: Templates = field(default_factory=Templates)
+    """What of a question is embedded."""
 
-    def digest(self, tenant: str, key_id: str | None, chat: ChatRequest, answer: str) -> Digested:
+    def digest(
+        self,
+        tenant: str,
+        key_id: str | None,
+        chat: ChatRequest,
+        answer: str,
+        named_scope: str | None = None,
+    ) -> Digested:
         """What is kept of a demonstration from a key (None: from an operator). Some ms of CPU. Raises NotAdmitted."""
         by = None
         if key_id is not None:
             by = Contributor(**asdict(self.standing(tenant, key_id, time.time())))
-        return digested(chat, answer, self.admission, "demonstration", contributor=by)
+        return digested(
+            chat, answer, self.admission, "demonstration", contributor=by, named_scope=named_scope
+        )
 
     def keep(self, new: NewExample) -> Admitted:
         """Embeds a demonstration and stores it; this process can find it when it returns. Blocks.
 
         Raises StoreError, and TimeoutError where the store takes too long: it may yet be written then.
         """
+        new = replace(new, embedded_text=self.templates.digest(new.tenant, new.scope, new.question).text)
         try:
             vector = self.embedder.embed_blocking(new.embedded_text)
         except Exception as error:

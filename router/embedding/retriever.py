@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from router.plan import Candidate
-from store.records import Vector
+from store.records import Example, Vector
 
 NEIGHBOURS = 32
 """Candidates fetched per request before they are filtered."""
@@ -53,19 +53,31 @@ class Retriever:
         """Changes `floor` and `enough` from now on. May be called from any thread."""
         self._floor, self._enough = floor, enough
 
-    def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
+    def nearest(
+        self,
+        tenant: str,
+        scope: str,
+        vector: Vector,
+        comparable: Callable[[Example], bool] = lambda example: True,
+    ) -> list[Candidate]:
         """Candidates, nearest first. Blocks for about a third of a millisecond: call it on a thread.
 
-        The index knows tenants but not scopes, so the scope is filtered here.
+        The index knows tenants but not scopes, so the scope is filtered here; so are examples that are not `comparable`.
         """
-        found = self._nearest_of(tenant, scope, vector)
+        found = self._nearest_of(tenant, scope, vector, comparable)
         if lenders := self._lenders.get(tenant):
-            lent = [candidate for lender in lenders for candidate in self._nearest_of(lender, scope, vector)]
+            lent = [
+                candidate
+                for lender in lenders
+                for candidate in self._nearest_of(lender, scope, vector, comparable)
+            ]
             # Sorting is stable: of two equally near, the tenant's own comes first.
             found = sorted([*found, *lent], key=lambda c: -c.similarity)[: self._neighbours]
         return found if self._vectors is None else _with_vectors(found, self._vectors)
 
-    def _nearest_of(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
+    def _nearest_of(
+        self, tenant: str, scope: str, vector: Vector, comparable: Callable[[Example], bool]
+    ) -> list[Candidate]:
         near = [
             pair for pair in self._index.nearest(tenant, vector, self._neighbours) if pair[1] >= self._floor
         ]
@@ -73,7 +85,7 @@ class Retriever:
         for start in range(0, len(near), _PAGE):
             page = dict(near[start : start + _PAGE])
             examples = self._bank.by_ids(tenant, list(page))
-            candidates += [Candidate(e, page[e.id]) for e in examples if e.scope == scope]
+            candidates += [Candidate(e, page[e.id]) for e in examples if e.scope == scope and comparable(e)]
             if len(candidates) >= self._enough:
                 break
         return candidates

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from router.digest import scope
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
+from router.embedding.templates import Templates
 from router.plan import Ask, Attempt, Candidate, Plan
 from router.policies.nearest_examples import familiar, that_fit
-from router.policies.question import QuestionEmbedder
+from router.policies.question import EmbeddedQuestion, QuestionEmbedder
 from router.prompt import tokens_needed, with_examples
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
@@ -56,13 +56,14 @@ class FewShot:
         knobs: Knobs,
         *,
         context_tokens: Callable[[], int | None] = lambda: None,
+        templates: Templates | None = None,
     ) -> None:
         """`context_tokens` returns the small engine's context window as far as it is known; examples must fit beside the
         request and its answer.
         """
         self._small, self._large = engines[0], engines[-1]
         self._questions = QuestionEmbedder(
-            embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters
+            embedder, templates, with_tools=knobs.with_tools, max_characters=knobs.max_characters
         )
         self._retriever = retriever
         self._executor = executor
@@ -72,14 +73,14 @@ class FewShot:
     async def decide(self, ask: Ask) -> Plan:
         """See router.plan.Policy."""
         question = await self._questions.embed(ask)
-        text, vector, stages = question.text, question.vector, question.stages_s
+        text, vector, stages = question.digest.text, question.vector, question.stages_s
         if question.refused or vector is None:
             return self._to_large(question.refused, text=text, stages=stages, bypassed=question.bypassed)
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self.knobs.retrieve_deadline_s):
                 near, near_enough = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, self._near_and_familiar, ask.tenant, scope(ask.chat), vector, text
+                    self._executor, self._near_and_familiar, ask.tenant, question, vector
                 )
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)
@@ -109,11 +110,11 @@ class FewShot:
         )
 
     def _near_and_familiar(
-        self, tenant: str, scope_: str, vector: Vector, text: str
+        self, tenant: str, question: EmbeddedQuestion, vector: Vector
     ) -> tuple[list[Candidate], list[Candidate]]:
         """Candidates, and those of them that count as near. Blocks: for the executor."""
-        near = self._retriever.nearest(tenant, scope_, vector)
-        return near, familiar(near, text, theta=self.knobs.theta, same_names=self.knobs.same_names)
+        near = self._retriever.nearest(tenant, question.scope, vector, self._questions.comparable(question))
+        return near, familiar(near, question.text, theta=self.knobs.theta, same_names=self.knobs.same_names)
 
     def _within_budget(self, nearest_first: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:
         knobs = self.knobs

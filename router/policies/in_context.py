@@ -22,9 +22,10 @@ from router.choosing.features import Examples, Request, spread
 from router.choosing.label_exploration import Explored, explored
 from router.choosing.load import EngineState, engine_state
 from router.choosing.rule_choice import choice_by_rule
-from router.digest import carries_tools, scope
+from router.digest import carries_tools
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
+from router.embedding.templates import Templates
 from router.examples import features as scorer_features
 from router.examples.combiner import Combination, combine, room_tokens, with_gains
 from router.examples.combiner import Knobs as CombinerKnobs
@@ -90,7 +91,7 @@ class _Decision:
     """The state of one decision while its stages run."""
 
     ask: Ask
-    text: str
+    question: EmbeddedQuestion
     vector: Vector
     models: LearnedModels
     may_explore: bool
@@ -141,6 +142,7 @@ class InContext:
         hot: Callable[[str], Mapping[int, int]] = lambda tenant: {},
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
+        templates: Templates | None = None,
     ) -> None:
         """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
         `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
@@ -148,7 +150,7 @@ class InContext:
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
         self._questions = QuestionEmbedder(
-            embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters
+            embedder, templates, with_tools=knobs.with_tools, max_characters=knobs.max_characters
         )
         self._retriever = retriever
         self._models_of = models_of
@@ -184,7 +186,9 @@ class InContext:
         """Everything after the embedding. Blocks: for the executor."""
         decision = self._begin(ask, question, vector)
         with decision.stage("nearest"):
-            decision.near = self._retriever.nearest(ask.tenant, scope(ask.chat), vector)
+            decision.near = self._retriever.nearest(
+                ask.tenant, question.scope, vector, self._questions.comparable(question)
+            )
         with decision.stage("score"):
             self._score(decision)
         chosen = _ChosenExamples()
@@ -201,7 +205,12 @@ class InContext:
         # Without API keys of the gateway a tenant is a credential, and shares one budget.
         may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
         return _Decision(
-            ask, question.text, vector, self._models_of(ask.tenant), may_explore, dict(question.stages_s)
+            ask,
+            question,
+            vector,
+            self._models_of(ask.tenant),
+            may_explore,
+            dict(question.stages_s),
         )
 
     def _score(self, decision: _Decision) -> None:
@@ -209,7 +218,7 @@ class InContext:
         scorer = decision.models.scorer
         if scorer is None:
             return
-        request = RequestView(decision.text, decision.vector, self._names[-1], self._relative_price)
+        request = RequestView(decision.question.text, decision.vector, self._names[-1], self._relative_price)
         considered = decision.near[: self.knobs.candidates]
         scores = scorer.score(request, considered)
         effects = self._rates.corrected(
@@ -286,7 +295,7 @@ class InContext:
 
     def _familiar(self, decision: _Decision) -> list[Candidate]:
         return familiar(
-            decision.near, decision.text, theta=self.knobs.theta, same_names=self.knobs.same_names
+            decision.near, decision.question.text, theta=self.knobs.theta, same_names=self.knobs.same_names
         )
 
     def _choose(self, decision: _Decision, chosen: _ChosenExamples, states: Sequence[EngineState]) -> Plan:
@@ -311,7 +320,7 @@ class InContext:
             models.version,
             reason,
             probability=taken.probability,
-            embedded_text=decision.text,
+            embedded_text=decision.question.digest.text,
             vector=decision.vector,
             neighbours=tuple(decision.near),
             stages_s=decision.stages_s,
@@ -362,7 +371,7 @@ class InContext:
             preference = knobs.key_preferences.get(ask.key_id or "", knobs.preference)
         return Situation(
             request=Request(
-                decision.text,
+                decision.question.text,
                 turns=sum(m.get("role") in ("user", "assistant") for m in ask.chat.messages),
                 prompt_tokens=tokens_needed(ask.chat),
                 nearest=decision.near[0].similarity if decision.near else 0.0,
@@ -408,7 +417,7 @@ class InContext:
             self.name,
             "none",
             reason,
-            embedded_text=question.text,
+            embedded_text=question.digest.text,
             vector=question.vector,
             neighbours=tuple(decision.near) if decision else (),
             stages_s=decision.stages_s if decision else question.stages_s,

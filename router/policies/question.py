@@ -1,15 +1,26 @@
-"""The first stage of a policy: can examples help the request, what does it ask, and what is the embedding of that?"""
+"""The first stage of a policy: can examples help the request, what does it ask, and what is the embedding of that?
+
+What it asks is its text without what all requests of its kind have in common: see router.embedding.templates.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from router.digest import carries_tools, is_plain_text, question
+from router.digest import carries_tools, is_plain_text, question, scope
 from router.embedding.embedder import Embedder
+from router.embedding.templates import Digest, Templates
 from router.plan import Ask
 from store.admission.cutting import cut
-from store.records import Vector
+from store.records import Example, Vector
+
+_NOTHING = Digest("")
+_LARGE_BYTES = 64 * 1024
+"""A larger body is read on a thread: the event loop must not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +29,11 @@ class EmbeddedQuestion:
 
     refused: str = ""
     text: str = ""
+    """The request's own text, cut to what an embedding may be made of."""
+    digest: Digest = _NOTHING
+    """What of it was embedded."""
+    scope: str = ""
+    """Where examples for it are looked for."""
     vector: Vector | None = None
     stages_s: dict[str, float] = field(default_factory=dict)
     bypassed: tuple[str, ...] = ()
@@ -26,8 +42,16 @@ class EmbeddedQuestion:
 class QuestionEmbedder:
     """Embeds the question of a request, for policies that compare requests by similarity."""
 
-    def __init__(self, embedder: Embedder, *, with_tools: bool, max_characters: int) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        templates: Templates | None = None,
+        *,
+        with_tools: bool,
+        max_characters: int,
+    ) -> None:
         self._embedder = embedder
+        self._templates = templates
         self._with_tools = with_tools
         self._max_characters = max_characters
 
@@ -38,16 +62,32 @@ class QuestionEmbedder:
             return EmbeddedQuestion("not_plain_text")
         if carries_tools(chat) and not self._with_tools:
             return EmbeddedQuestion("tools")
-        text = cut(question(chat.messages), self._max_characters)
-        if not text:
-            return EmbeddedQuestion("no_question")
-        stages: dict[str, float] = {}
+        if len(chat.body) > _LARGE_BYTES:
+            found = await asyncio.to_thread(self._read, ask)
+        else:
+            found = self._read(ask)
+        if found.refused:
+            return found
         began = time.perf_counter()
         try:
-            vector = await self._embedder.embed(text)
+            return replace(found, vector=await self._embedder.embed(found.digest.text))
         except Exception as error:
             # Late, full or broken: the request must not wait for it, let alone fail.
-            return EmbeddedQuestion("no_embedding", text, None, stages, (f"embed:{type(error).__name__}",))
+            return replace(found, refused="no_embedding", bypassed=(f"embed:{type(error).__name__}",))
         finally:
-            stages["embed"] = time.perf_counter() - began
-        return EmbeddedQuestion("", text, vector, stages)
+            found.stages_s["embed"] = time.perf_counter() - began
+
+    def _read(self, ask: Ask) -> EmbeddedQuestion:
+        whole = question(ask.chat.messages)
+        if not whole:
+            return EmbeddedQuestion("no_question")
+        text, asked_under = cut(whole, self._max_characters), scope(ask.chat, ask.named_scope)
+        if self._templates is None:
+            return EmbeddedQuestion("", text, Digest(text), asked_under)
+        return EmbeddedQuestion("", text, self._templates.asked(ask.tenant, asked_under, whole), asked_under)
+
+    def comparable(self, asked: EmbeddedQuestion) -> Callable[[Example], bool]:
+        """Tells of an example whether its similarity to the request means anything."""
+        if self._templates is None:
+            return lambda example: True
+        return partial(self._templates.comparable, asked.digest)

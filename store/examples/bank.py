@@ -111,25 +111,31 @@ class ExampleBank:
 
         return self._db.write(job, after=self._tell)
 
-    def set_vector(self, id: int, vector: Vector, version: str) -> Future[bool]:
+    def set_vector(
+        self, id: int, vector: Vector, version: str, *, instead: tuple[str, str] | None = None
+    ) -> Future[bool]:
         """Give an example its vector; the change takes a new place in the log. False if the example is gone.
 
+        `instead`: the embedded text that it has, and the one that the vector is of; False if it has another by now.
         Raises BadVector or StoreBusy at once.
         """
         blob = to_blob(vector)
 
         def update(connection: sqlite3.Connection) -> bool:
-            row = connection.execute("SELECT length(vector) FROM examples WHERE id = ?", (id,)).fetchone()
-            if row is None:
+            row = connection.execute(
+                "SELECT length(vector), embedded_text FROM examples WHERE id = ?", (id,)
+            ).fetchone()
+            if row is None or (instead is not None and row[1] != instead[0]):
                 return False
+            text = row[1] if instead is None else instead[1]
             connection.execute(
-                "UPDATE examples SET vector = ?, embedding_version = ?, seq = ? WHERE id = ?",
-                (blob, version, example_rows.next_seq(connection), id),
+                "UPDATE examples SET vector = ?, embedding_version = ?, embedded_text = ?, seq = ? WHERE id = ?",
+                (blob, version, text, example_rows.next_seq(connection), id),
             )
-            if row[0] != len(blob):
+            grown = len(blob) - (row[0] or 0) + len(text.encode()) - len(row[1].encode())
+            if grown:
                 connection.execute(
-                    "UPDATE example_accounts SET size_bytes = size_bytes + ? WHERE id = ?",
-                    (len(blob) - (row[0] or 0), id),
+                    "UPDATE example_accounts SET size_bytes = size_bytes + ? WHERE id = ?", (grown, id)
                 )
                 example_rows.refresh_worth(connection, id)
             return True
@@ -272,6 +278,13 @@ class ExampleBank:
         rows = self._db.read().execute(
             SELECT + " WHERE a.tenant = ? AND a.id > ?" + of_kind[kind] + " ORDER BY a.id LIMIT ?",
             (tenant, after_id, limit),
+        )
+        return [as_example(row) for row in rows.fetchall()]
+
+    def newest(self, tenant: str, limit: int) -> list[Example]:
+        """The tenant's latest examples, newest first."""
+        rows = self._db.read().execute(
+            SELECT + " WHERE a.tenant = ? ORDER BY a.id DESC LIMIT ?", (tenant, limit)
         )
         return [as_example(row) for row in rows.fetchall()]
 

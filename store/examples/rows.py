@@ -19,7 +19,7 @@ _COLUMNS = (
     "e.id, e.seq, e.tenant, e.scope, e.question, e.answer, e.source_engine, e.created_at_s, e.prompt_tokens,"
     " e.completion_tokens, e.request_id, e.embedding_version, a.kind, a.contributor, a.pinned, a.flagged, a.merged,"
     " a.served_from_s, a.size_bytes, a.uses, a.last_used_at_s, a.used, a.used_at_s, a.gain, a.gain_at_s,"
-    " a.quality_sum, a.quality_count"
+    " a.quality_sum, a.quality_count, e.embedded_text"
 )
 _FLAGS = 14
 """Where `pinned` and `flagged`, which SQLite keeps as numbers, stand among the columns."""
@@ -141,6 +141,7 @@ def insert(connection: sqlite3.Connection, new: NewExample, blob: bytes | None, 
         gain_at_s=now_s,
         quality_sum=judged[0],
         quality_count=judged[1],
+        embedded_text=new.embedded_text,
     )
 
 

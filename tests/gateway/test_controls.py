@@ -56,6 +56,18 @@ def test_anything_else_is_400_and_names_the_header(value: str) -> None:
     assert refused.value.status == 400 and refused.value.param == "x-understudy-examples"
 
 
+def test_a_scope_may_be_named() -> None:
+    assert read(x_understudy_scope="support v2/de").scope == "support v2/de"
+    assert read(x_understudy_scope="s" * 100).scope == "s" * 100
+
+
+@pytest.mark.parametrize("value", ["", " ", " a", "a ", "s" * 101, "a\tb", "ä"])
+def test_a_scope_that_is_no_short_printable_name_is_400(value: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        read(x_understudy_scope=value)
+    assert refused.value.status == 400 and refused.value.param == "x-understudy-scope"
+
+
 @pytest.mark.parametrize(("text", "dial"), [("0", 0.0), ("1", 1.0), ("0.25", 0.25), ("1e-1", 0.1)])
 def test_a_request_may_bring_its_own_dial(text: str, dial: float) -> None:
     assert read(x_understudy_preference=text).preference == dial

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engines.chat import ChatRequest
-from router.digest import carries_tools, is_plain_text, question, scope
+from router.digest import NO_INSTRUCTIONS, carries_tools, is_plain_text, question, scope, scope_of
 from store.admission.cutting import cut
 
 
@@ -66,6 +66,35 @@ def test_scope_of_moved_text_differs() -> None:
     one = scope(chat({"role": "system", "content": "ab"}, {"role": "system", "content": "c"}))
     other = scope(chat({"role": "system", "content": "a"}, {"role": "system", "content": "bc"}))
     assert one != other
+
+
+def test_a_date_or_an_id_in_the_instructions_makes_no_other_scope() -> None:
+    def under(text: str, **fields: Any) -> str:
+        return scope(chat({"role": "system", "content": text}, user("a"), **fields))
+
+    today = under("You are a bot.\nToday is 2026-11-22, 10:42. Session 9f86d081884c7d65.")
+    assert today == under("You are a bot.\nToday is 2026-11-23, 09:01. Session 60303ae22b998861.")
+    assert today != under("You are a poet.\nToday is 2026-11-22, 10:42. Session 9f86d081884c7d65.")
+    # What a schema says is not text that varies.
+    dated = {"type": "json_schema", "json_schema": {"enum": ["2026-11-22"]}}
+    other = {"type": "json_schema", "json_schema": {"enum": ["2026-11-23"]}}
+    assert under("Today is 2026-11-22.", response_format=dated) != under(
+        "Today is 2026-11-22.", response_format=other
+    )
+
+
+def test_instructions_without_such_spans_keep_the_scope_that_earlier_versions_gave_them() -> None:
+    assert scope(chat({"role": "system", "content": "Be brief."}, user("a"))) == "9dac948f9f93169ab4de77af"
+    assert scope_of(NO_INSTRUCTIONS) == "1b1a0825170375f5c73371e9"
+
+
+def test_a_client_may_name_the_scope() -> None:
+    one = chat({"role": "system", "content": "You talk to Ann."}, user("a"))
+    other = chat({"role": "system", "content": "You talk to Bob."}, user("a"))
+    assert scope(one) != scope(other)
+    assert scope(one, "support") == scope(other, "support") != scope(one, "sales")
+    form = chat(user("a"), response_format={"type": "json_object"})
+    assert scope(form, "support") != scope(one, "support")
 
 
 @pytest.mark.parametrize(

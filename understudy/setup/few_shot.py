@@ -60,6 +60,7 @@ def few_shot(
         executor,
         knobs,
         context_tokens=lambda: small.info.context_tokens,
+        templates=memory.templates,
     )
     return FewShotParts(policy, retriever, knobs)
 

@@ -117,6 +117,7 @@ def in_context(
         knobs,
         hot=_hot(settings, config, store),
         rng=random.Random(),
+        templates=memory.templates,
     )
     return InContextParts(policy, follower, knobs)
 

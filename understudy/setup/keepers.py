@@ -46,6 +46,7 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
             store.indexes.nearest,
             secret=store.secret,
             embedded_characters=EMBEDDED_CHARACTERS,
+            templates=memory.templates,
             standing=store.examples.contributors.standings().of,
             opted_out_keys=examples.admission.opted_out_keys,
         )

@@ -52,6 +52,7 @@ def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -
         ThreadPoolExecutor(_THREADS, thread_name_prefix="semantic"),
         counters,
         knobs,
+        memory.templates,
     )
     max_bytes = int(settings.advanced.exact_max_entry_kib * 1024)
     return SemanticParts(

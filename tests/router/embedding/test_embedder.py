@@ -85,7 +85,9 @@ async def test_texts_alike_but_for_the_middle_that_is_cut_share_one_vector(embed
     head, tail = "a b c d e f g h i j ", " k l m n o p q r s t"
     assert len(head) == 20 and len(tail) == 20
     assert await embedder.embed(head + "one" + tail) is await embedder.embed(head + "another" + tail)
-    assert not np.array_equal(await embedder.embed(head + tail), await embedder.embed(head + "x y" + tail[:-2]))
+    assert not np.array_equal(
+        await embedder.embed(head + tail), await embedder.embed(head + "x y" + tail[:-2])
+    )
 
 
 async def test_of_a_text_with_too_many_tokens_the_first_and_the_last_are_read(tiny: EmbeddingModel) -> None:

@@ -44,7 +44,7 @@ class GivenNeighbours:
         self.words = words
         self.merged = merged
 
-    def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
+    def nearest(self, tenant: str, scope: str, vector: Vector, comparable: object) -> list[Candidate]:
         if self.failure is not None:
             raise self.failure
         return [

@@ -67,7 +67,7 @@ class GivenNeighbours:
     merged: int = 0
     wait: threading.Event | None = None
 
-    def nearest(self, tenant: str, scope: str, vector: Vector) -> list[Candidate]:
+    def nearest(self, tenant: str, scope: str, vector: Vector, comparable: object) -> list[Candidate]:
         if self.wait is not None:
             self.wait.wait(60)
         if self.failure is not None:

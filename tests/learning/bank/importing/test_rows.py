@@ -15,7 +15,22 @@ from store.records import Account, Example
 from tests.store.rows import unit_vector
 
 EXAMPLE = Example(
-    1, 2, "a" * 32, "scope", "Q?", "A.", "large", 5.0, 7, 8, "req-1", "v1", "demonstration", "key_1/ab", True
+    1,
+    2,
+    "a" * 32,
+    "scope",
+    "Q?",
+    "A.",
+    "large",
+    5.0,
+    7,
+    8,
+    "req-1",
+    "v1",
+    "demonstration",
+    "key_1/ab",
+    True,
+    embedded_text="embedded",
 )
 
 ACCOUNT = asdict(Account.of(EXAMPLE))
