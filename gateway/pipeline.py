@@ -164,6 +164,8 @@ class Pipeline:
             key_id=asked.arrival.key_id,
             preference=controls.preference,
             forced=forced is not None,
+            end_user=asked.end_user,
+            anonymous=asked.arrival.anonymous,
         )
         try:
             plan = await model.policy.decide(ask)
@@ -316,7 +318,7 @@ def _endpoint(asked: Asked) -> str:
 
 
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:
-    return exact_key(asked.arrival.tenant, _endpoint(asked), model.served_by, asked.chat.fields)
+    return exact_key(asked.remembered_for, _endpoint(asked), model.served_by, asked.chat.fields)
 
 
 def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:

@@ -42,17 +42,39 @@ def instructions(chat: ChatRequest) -> str:
     return json.dumps([texts, form], sort_keys=True, separators=(",", ":"), default=str)
 
 
-def scope(chat: ChatRequest) -> str:
-    """Hash of `instructions`: only examples of the same scope are used.
+def scope(chat: ChatRequest, end_user: str = "") -> str:
+    """Hash of `instructions`, and the end user: only examples of the same scope are used.
 
-    The same question under "answer in French" and under "answer in German" has different right answers.
+    The same question under "answer in French" and under "answer in German" has different right answers; and what one
+    end user was told is nobody else's business.
     """
-    return scope_of(instructions(chat))
+    return scope_of(instructions(chat), end_user)
 
 
-def scope_of(instructions: str) -> str:
-    """The scope that belongs to the result of `instructions`."""
-    return hashlib.blake2b(instructions.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+def scope_of(instructions: str, end_user: str = "") -> str:
+    """The scope that belongs to the result of `instructions`, shared by the tenant or of one end user (a digest)."""
+    found = hashlib.blake2b(instructions.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return f"{found}{OF_USER}{end_user}" if end_user else found
+
+
+OF_USER = "/"
+"""In a scope: between the hash of the instructions and the end user's digest."""
+
+
+def shared_scope(scope: str) -> str:
+    """The scope of the same instructions that names no end user."""
+    return scope.partition(OF_USER)[0]
+
+
+def user_scope(scope: str) -> str:
+    """The digest of the end user whose scope it is; empty for one that a tenant shares."""
+    return scope.partition(OF_USER)[2]
+
+
+def is_follow_up(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last user turn has turns before it: then its answer means little without them."""
+    turns = [m.get("role") for m in messages if m.get("role") not in _SYSTEM]
+    return "user" in turns[1:]
 
 
 NO_INSTRUCTIONS = "[[],null]"

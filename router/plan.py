@@ -28,6 +28,10 @@ class Ask:
     """The client's preference, 0 (cheapest) to 1 (best quality); None: that of the key or the model."""
     forced: bool = False
     """Whether the client named the engine; then nothing is explored."""
+    end_user: str = ""
+    """The end user whose examples alone may be used, as a digest; empty: those that the tenant shares."""
+    anonymous: bool = False
+    """Whether no credential came with it: then nothing remembered is used."""
 
 
 # About twenty are made per scored request: nothing changes one, but frozen ones take three times as long to make.

@@ -17,6 +17,8 @@ from gateway.keys import Authenticator, outgoing_headers
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.wire import is_json, read_body, read_json
+from learning.bank.contributor import EndUsers
+from router.asked import in_memory_of
 from router.finished import Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
@@ -36,7 +38,9 @@ class Embeddings:
         *,
         max_json_bytes: int,
         max_kept_bytes: int,
+        end_users: EndUsers,
     ) -> None:
+        self._end_users = end_users
         self._exact = exact
         self._passthrough = passthrough
         self._keys = keys
@@ -52,8 +56,11 @@ class Embeddings:
         if fields is None:
             return await self._passthrough.forward(request, outgoing, journey)
         journey.model = str(fields.get("model", ""))
+        if journey.arrival.anonymous:
+            return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)
         controls = read_controls(request.headers, fields)
-        key = exact_key(journey.arrival.tenant, target, "upstream", fields)
+        behind = self._end_users.behind(journey.arrival, request.headers, fields)
+        key = exact_key(in_memory_of(journey.arrival.tenant, behind.end_user), target, "upstream", fields)
         began = time.perf_counter()
         hit = None if controls.no_cache else self._exact.get(key, time.time())
         journey.stage("exact", began)

@@ -11,9 +11,16 @@ from cachetools import LRUCache
 
 from engines.chat import Usage
 from gateway.keepers.keeper import Kept
-from learning.bank.contributor import contributor, user_of
 from router.asked import Arrival
-from router.digest import carries_tools, instructions, is_plain_text, question, scope_of
+from router.digest import (
+    carries_tools,
+    instructions,
+    is_follow_up,
+    is_plain_text,
+    question,
+    scope_of,
+    shared_scope,
+)
 from router.embedding.embedder import Embedder
 from router.finished import Finished
 from router.plan import Plan
@@ -39,7 +46,6 @@ class ExampleKeeper:
         admission: Admission,
         nearest: Callable[[str, Vector, int], list[tuple[int, float]]],
         *,
-        secret: bytes,
         embedded_characters: int,
         standing: Callable[[str, str, float], Standing] | None = None,
         opted_out_keys: Collection[str] = (),
@@ -50,14 +56,14 @@ class ExampleKeeper:
         self._embedder = embedder
         self._admission = admission
         self._nearest = nearest
-        self._secret = secret
         self._embedded_characters = embedded_characters
         self._may_keep: LRUCache[str, bool] = LRUCache(_SCOPES)
-        """By scope: whether its instructions may be kept. On the recorder's thread only."""
+        """By the scope that a tenant shares: whether its instructions may be kept. On the recorder's thread only."""
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        assembled, arrival, chat = finished.assembled, finished.arrival, finished.asked.chat
+        assembled, arrival, asked = finished.assembled, finished.arrival, finished.asked
+        chat = asked.chat
         if finished.hit is not None or assembled is None:
             return
         verdict = self._admission.judge(
@@ -66,7 +72,7 @@ class ExampleKeeper:
                 plain_text=is_plain_text(chat.messages),
                 status=finished.status,
                 complete=finished.complete and assembled.whole,
-                opted_out=finished.asked.controls.no_store,
+                opted_out=asked.controls.no_store,
                 key_opted_out=arrival.key_id in self._opted_out_keys,
                 model_opted_out=not finished.remember,
                 from_reference=finished.from_reference,
@@ -75,6 +81,7 @@ class ExampleKeeper:
                 finish_reason=assembled.finish_reason(),
                 choices=len(assembled.choices()),
                 calls_tools=assembled.calls_tools(),
+                follow_up=is_follow_up(chat.messages),
                 contributor=self._contributor(arrival),
             )
         )
@@ -84,11 +91,11 @@ class ExampleKeeper:
         vector = self._vector(finished.plan, verdict.embedded_text)
         usage = finished.usage or Usage(0, 0)
         asked_under = instructions(chat)
-        scope = scope_of(asked_under)
+        scope = scope_of(asked_under, asked.end_user)
         new = NewExample(
             tenant=arrival.tenant,
             scope=scope,
-            instructions=asked_under if self._kept(scope, asked_under) else "",
+            instructions=asked_under if self._kept(shared_scope(scope), asked_under) else "",
             question=verdict.question,
             answer=verdict.answer,
             embedded_text=verdict.embedded_text,
@@ -98,9 +105,9 @@ class ExampleKeeper:
             request_id=arrival.id,
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
-            contributor=contributor(self._secret, arrival.tenant, arrival.key_id, user_of(chat.fields)),
+            contributor=asked.contributor,
             served_from_s=verdict.held_until_s or 0.0,
-            neighbours=self._neighbours(arrival.tenant, vector),
+            neighbours=self._neighbours(arrival.tenant, scope if asked.end_user else "", vector),
         )
         yield "example", self._bank.admit(new)
 
@@ -126,12 +133,19 @@ class ExampleKeeper:
             log.warning("embedding_failed", error=error)
             return None
 
-    def _neighbours(self, tenant: str, vector: Vector | None) -> tuple[tuple[int, float], ...]:
+    def _neighbours(
+        self, tenant: str, users_scope: str, vector: Vector | None
+    ) -> tuple[tuple[int, float], ...]:
         """Among these a twin is looked for; without an index nothing is merged."""
         if vector is None:
             return ()
         try:
-            return tuple(self._nearest(tenant, vector, _TWIN_CANDIDATES))
+            if users_scope:
+                version = self._embedder.version
+                found = self._bank.nearest_in(tenant, users_scope, vector, _TWIN_CANDIDATES, version)
+            else:
+                found = self._nearest(tenant, vector, _TWIN_CANDIDATES)
+            return tuple(found)
         except Exception as error:
             log.warning("twin_search_failed", error=error)
             return ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engines.chat import ChatRequest
-from router.asked import Controls
+from router.asked import Controls, in_memory_of
 from router.digest import carries_tools, is_plain_text, question
 from store.answers.exact_key import exact_key
 
@@ -32,6 +32,8 @@ class SemanticAsk:
     """Who would answer: policy and engines."""
     reads: bool
     """Whether memory may be read for it, as opposed to only filled."""
+    remembered_for: str
+    """Whose answers are its own: see router.asked.Asked."""
 
     def same_otherwise(self) -> bytes:
         """The name of all of the request but its last user text: only within it may an answer be reused."""
@@ -39,7 +41,7 @@ class SemanticAsk:
         last = max(i for i, message in enumerate(messages) if message.get("role") == "user")
         messages[last]["content"] = ""
         fields = {**self.chat.fields, "messages": messages}
-        return exact_key(self.tenant, self.endpoint, f"semantic\n{self.served_by}", fields)
+        return exact_key(self.remembered_for, self.endpoint, f"semantic\n{self.served_by}", fields)
 
 
 def semantic_ask(
@@ -52,6 +54,7 @@ def semantic_ask(
     endpoint: str,
     served_by: str,
     max_characters: int,
+    end_user: str = "",
 ) -> SemanticAsk | None:
     """None unless the key opted in, the client left it to us, and everything in the request is one plain text each."""
     delta = deltas.get(key_id or KEYLESS)
@@ -81,4 +84,5 @@ def semantic_ask(
         endpoint,
         served_by,
         reads=not controls.no_cache,
+        remembered_for=in_memory_of(tenant, end_user),
     )

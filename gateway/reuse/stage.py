@@ -168,6 +168,7 @@ class SemanticAnswers:
             endpoint=endpoint,
             served_by=served_by,
             max_characters=self._knobs.max_characters,
+            end_user=asked.end_user,
         )
         if ask is None:
             return None

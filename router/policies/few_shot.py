@@ -34,6 +34,8 @@ class Knobs:
     max_examples: int
     max_example_tokens: int
     with_tools: bool
+    follow_ups: bool
+    """Whether a question with turns before it may get examples."""
     retrieve_deadline_s: float
     same_names: bool
     """Whether a neighbour must name the same things as the request: right for questions about facts, wrong for one task
@@ -62,7 +64,10 @@ class FewShot:
         """
         self._small, self._large = engines[0], engines[-1]
         self._questions = QuestionEmbedder(
-            embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters
+            embedder,
+            with_tools=knobs.with_tools,
+            follow_ups=knobs.follow_ups,
+            max_characters=knobs.max_characters,
         )
         self._retriever = retriever
         self._executor = executor
@@ -79,7 +84,12 @@ class FewShot:
         try:
             async with asyncio.timeout(self.knobs.retrieve_deadline_s):
                 near, near_enough = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, self._near_and_familiar, ask.tenant, scope(ask.chat), vector, text
+                    self._executor,
+                    self._near_and_familiar,
+                    ask.tenant,
+                    scope(ask.chat, ask.end_user),
+                    vector,
+                    text,
                 )
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)

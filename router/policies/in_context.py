@@ -67,6 +67,8 @@ class Knobs:
     m: int
     same_names: bool
     with_tools: bool
+    follow_ups: bool
+    """Whether a question with turns before it is decided on by its likeness to others."""
     deadline_s: float
     """Limit for everything after the embedding."""
     max_examples: int
@@ -148,7 +150,10 @@ class InContext:
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
         self._questions = QuestionEmbedder(
-            embedder, with_tools=knobs.with_tools, max_characters=knobs.max_characters
+            embedder,
+            with_tools=knobs.with_tools,
+            follow_ups=knobs.follow_ups,
+            max_characters=knobs.max_characters,
         )
         self._retriever = retriever
         self._models_of = models_of
@@ -184,7 +189,7 @@ class InContext:
         """Everything after the embedding. Blocks: for the executor."""
         decision = self._begin(ask, question, vector)
         with decision.stage("nearest"):
-            decision.near = self._retriever.nearest(ask.tenant, scope(ask.chat), vector)
+            decision.near = self._retriever.nearest(ask.tenant, scope(ask.chat, ask.end_user), vector)
         with decision.stage("score"):
             self._score(decision)
         chosen = _ChosenExamples()

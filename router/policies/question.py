@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from router.digest import carries_tools, is_plain_text, question
+from router.digest import carries_tools, is_follow_up, is_plain_text, question
 from router.embedding.embedder import Embedder
 from router.plan import Ask
 from store.admission.cutting import cut
@@ -26,7 +26,10 @@ class EmbeddedQuestion:
 class QuestionEmbedder:
     """Embeds the question of a request, for policies that compare requests by similarity."""
 
-    def __init__(self, embedder: Embedder, *, with_tools: bool, max_characters: int) -> None:
+    def __init__(
+        self, embedder: Embedder, *, with_tools: bool, follow_ups: bool, max_characters: int
+    ) -> None:
+        self._follow_ups = follow_ups
         self._embedder = embedder
         self._with_tools = with_tools
         self._max_characters = max_characters
@@ -34,10 +37,14 @@ class QuestionEmbedder:
     async def embed(self, ask: Ask) -> EmbeddedQuestion:
         """Never raises: a request without an embedding has a reason in `refused`, and `bypassed` names a failed stage."""
         chat = ask.chat
+        if ask.anonymous:
+            return EmbeddedQuestion("anonymous")
         if not is_plain_text(chat.messages):
             return EmbeddedQuestion("not_plain_text")
         if carries_tools(chat) and not self._with_tools:
             return EmbeddedQuestion("tools")
+        if is_follow_up(chat.messages) and not self._follow_ups:
+            return EmbeddedQuestion("follow_up")
         text = cut(question(chat.messages), self._max_characters)
         if not text:
             return EmbeddedQuestion("no_question")

@@ -135,6 +135,11 @@ class ExactCache:
             lambda connection: connection.execute(_DELETE_EXPIRED, (now_s - self._ttl_s,)).rowcount
         )
 
+    def count(self, tenant: str) -> int:
+        """How many answers a tenant has."""
+        row = self._db.read().execute("SELECT count(*) FROM exact_answers WHERE tenant = ?", (tenant,))
+        return int(row.fetchone()[0])
+
     def size_bytes(self) -> int:
         """What the answers on disk count for, over all tenants."""
         row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM exact_size").fetchone()

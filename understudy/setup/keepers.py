@@ -44,7 +44,6 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
             memory.embedder,
             admission(settings),
             store.indexes.nearest,
-            secret=store.secret,
             embedded_characters=EMBEDDED_CHARACTERS,
             standing=store.examples.contributors.standings().of,
             opted_out_keys=examples.admission.opted_out_keys,
@@ -57,7 +56,6 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
                 ChoiceKeeper(
                     store.decisions.choices,
                     engines,
-                    secret=store.secret,
                     embedding_version=memory.embedder.version,
                 )
             )
@@ -74,7 +72,6 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
                 store.decisions.texts,
                 admission(settings),
                 Allowance(),
-                secret=store.secret,
                 opted_out_keys=settings.examples.admission.opted_out_keys,
             )
             found.append(texts)
