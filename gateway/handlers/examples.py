@@ -79,7 +79,7 @@ class Examples:
             case "GET", _:
                 status, content = 200, _shown(await self._find(store, name, journey, by))
             case "DELETE", "":
-                status, content = 200, await self._forget(_query(query), journey)
+                status, content = 200, await self._forget(self._end_users, _query(query), journey, by)
             case "DELETE", _:
                 status, content = 200, await self._remove(store, name, journey, by)
             case _:
@@ -179,13 +179,22 @@ class Examples:
             raise RequestError(f"No example has the id {name[:100]!r}.", status=404, code="example_not_found")
         return {"id": found.request_id, "object": "example.deleted", "deleted": True}
 
-    async def _forget(self, query: dict[str, str], journey: Journey) -> dict[str, Any]:
+    async def _forget(
+        self, end_users: EndUsers, query: dict[str, str], journey: Journey, by: Behind
+    ) -> dict[str, Any]:
         _only(query, "user", "key")
         user, key_id = query.get("user", ""), query.get("key", "")
         if bool(user) == bool(key_id):
             raise RequestError(
                 "Say whose examples to delete: either ?user=... or ?key=... (a key's id, not its secret).",
                 code="missing_required_parameter",
+                param="user",
+            )
+        if by.end_user and end_users.named(journey.arrival.tenant, None, user).end_user != by.end_user:
+            raise RequestError(
+                "This request names an end user: it may delete that user's examples only.",
+                status=404,
+                code="example_not_found",
                 param="user",
             )
         assert self._forgetter is not None

@@ -146,7 +146,11 @@ async def test_examples_are_listed_and_deleted_user_by_user(here: Stage) -> None
     assert (await ask(here.gate, "GET", f"/examples/{anns}", BEN)).status == 404
     assert (await ask(here.gate, "DELETE", f"/examples/{anns}", BEN)).status == 404
     assert (await ask(here.gate, "GET", f"/examples?after={anns}", BEN)).status == 404
+    for query in ("user=ann@example.org", "key=some-key"):
+        assert (await ask(here.gate, "DELETE", f"/examples?{query}", BEN)).status == 404
     assert (await ask(here.gate, "DELETE", f"/examples/{anns}", ANN)).status == 200
+    bens = await ask(here.gate, "DELETE", "/examples?user=ben@example.org", BEN)
+    assert (bens.status, bens.json["deleted"]) == (200, 1)
 
 
 async def test_what_is_given_for_a_user_is_that_users(here: Stage) -> None:
@@ -183,7 +187,9 @@ async def test_a_correction_of_a_users_answer_stays_that_users_whoever_gives_it(
 
 
 async def test_a_similar_questions_answer_is_reused_for_its_own_user_only(tmp_path: Path) -> None:
-    async with semantic.stage(tmp_path / "data", semantic.LOOSE) as here:
+    async with semantic.stage(
+        tmp_path / "data", semantic.LOOSE, advanced={"reuse_audit_share": 0.01}
+    ) as here:
         await here.earn(ANN)
         assert any([semantic.reused(await here.gate.chat(q, ANN)) for q in semantic.ALIKE * 4])
         for name, headers in (("Ben", BEN), ("Nobody", KEY)):
