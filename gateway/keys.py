@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from multidict import CIMultiDict, MultiMapping
+from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
 from engines.headers import request_headers
@@ -74,7 +74,8 @@ class CredentialTenants:
     ) -> None:
         """`headers`: further names of headers that hold a credential."""
         self._tenant_of = tenant_of
-        self._headers = tuple(dict.fromkeys(map(str.lower, (*CREDENTIAL_HEADERS, *headers))))
+        # As multidict's own strings, which it need not fold for each look-up.
+        self._headers = tuple(dict.fromkeys(istr(n.lower()) for n in (*CREDENTIAL_HEADERS, *headers)))
         self._anonymous = anonymous
 
     def identified(self, headers: MultiMapping[str]) -> Sender:
@@ -129,7 +130,7 @@ def credentials(headers: MultiMapping[str], names: Sequence[str] = CREDENTIAL_HE
 
     A bearer token, or an `api-key`, that stands alone is the text itself; all else is told with the headers' names.
     """
-    found = list(_found(headers, names))
+    found = [pair for name in names if name in headers for pair in _found(headers, name)]
     if len(found) == 1 and found[0][0] in ("authorization", "api-key"):
         name, value = found[0]
         return _token(value) if name == "authorization" else value
@@ -137,14 +138,13 @@ def credentials(headers: MultiMapping[str], names: Sequence[str] = CREDENTIAL_HE
     return "".join(f"\0{name}\0{value}" for name, value in sorted(found)) or None
 
 
-def _found(headers: MultiMapping[str], names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(name in lower case, value) of each credential."""
-    for name in names:
-        for value in headers.getall(name, ()):
-            if name.lower() == "cookie":
-                value = ";".join(c for c in value.split(";") if not c.lstrip().startswith(_NO_CREDENTIALS))
-            if _token(value).strip():
-                yield name.lower(), value
+def _found(headers: MultiMapping[str], name: str) -> Iterator[tuple[str, str]]:
+    """(name in lower case, value) of each credential in the headers of this name."""
+    for value in headers.getall(name):
+        if name.lower() == "cookie":
+            value = ";".join(c for c in value.split(";") if not c.lstrip().startswith(_NO_CREDENTIALS))
+        if _token(value).strip():
+            yield name.lower(), value
 
 
 def _token(value: str) -> str:

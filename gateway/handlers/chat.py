@@ -71,10 +71,19 @@ class ChatCompletions:
         if journey.arrival.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
         _accept_only_readable(headers)
-        asked = Asked(journey.arrival, target, headers, chat, controls, self._limits.max_kept_bytes)
+        contributor = end_user = ""
         if self._end_users is not None:
-            behind = self._end_users.behind(journey.arrival, request.headers, fields)
-            asked = replace(asked, contributor=behind.contributor, end_user=behind.end_user)
+            contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
+        asked = Asked(
+            journey.arrival,
+            target,
+            headers,
+            chat,
+            controls,
+            self._limits.max_kept_bytes,
+            contributor,
+            end_user,
+        )
         send = Relay(request)
         journey.in_pipeline = True
         await pipeline.answer(asked, send)

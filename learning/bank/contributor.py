@@ -29,6 +29,10 @@ class Behind(NamedTuple):
     """The end user whose memory alone it reads and writes, as a digest; empty: the memory that the tenant shares."""
 
 
+NOBODY = Behind()
+"""Nobody in particular."""
+
+
 @dataclass(frozen=True, slots=True)
 class EndUsers:
     """Says who is behind a request. `apart`: whether each end user has a memory of their own."""
@@ -43,13 +47,19 @@ class EndUsers:
 
     def named(self, tenant: str, key_id: str | None, user: str) -> Behind:
         """`user`: as the client names them; empty for nobody in particular."""
+        if not user:
+            return Behind(f"{key_id}/") if key_id else NOBODY
         name = contributor(self.secret, tenant, key_id, user)
         return Behind(name, user_part(name) if self.apart else "")
 
 
 def user_of(fields: Mapping[str, Any]) -> str:
     """The user that a request body names; empty if it names none."""
-    return next((v for name in USER_FIELDS if isinstance(v := fields.get(name), str) and v), "")
+    for name in USER_FIELDS:
+        value = fields.get(name)
+        if value and isinstance(value, str):
+            return value
+    return ""
 
 
 def contributor(secret: bytes, tenant: str, key_id: str | None, user: str) -> str:
