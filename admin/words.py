@@ -22,6 +22,8 @@ REASONS: Mapping[str, str] = {
     "not_listed": "No served model has this name: passed on to the upstream.",
     "tools": "The request carries tools: nothing is added to it, and the reference answers.",
     "not_plain_text": "The request is not only text: the reference answers.",
+    "follow_up": "The question has turns before it, on which its answer depends: the reference answers.",
+    "anonymous": "It came without a credential, so nothing remembered is used: the reference answers.",
     "no_question": "There is no user's turn to look at: the reference answers.",
     "no_embedding": "The request's vector was late or broken: the reference answers.",
 }

@@ -53,7 +53,12 @@ class EntryHandler:
             _refuse_ambiguous(request)
             handler, rest, needs_key = self._routes.find(request.method, target)
             if needs_key and (sender := self._keys.identified(request.headers)) is not None:
-                journey.arrival = replace(journey.arrival, tenant=sender.tenant, key_id=sender.key_id)
+                journey.arrival = replace(
+                    journey.arrival,
+                    tenant=sender.tenant,
+                    key_id=sender.key_id,
+                    anonymous=sender.anonymous,
+                )
             if "Expect" in request.headers:
                 await _continue(request)
             return await handler(request, rest, journey)

@@ -1,17 +1,31 @@
-"""Whose request is this? The gateway's own API keys where there are some, else the client's own credential."""
+"""Whose request is this? The gateway's own API keys where there are some, else the client's own credentials."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from multidict import CIMultiDict, MultiMapping
+from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
 from engines.headers import request_headers
 from store.records import Key
 
 DEFAULT_TENANT = "default"
+CREDENTIAL_HEADERS = (
+    "Authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "Ocp-Apim-Subscription-Key",
+    "Cookie",
+    "Proxy-Authorization",
+)
+"""What tells clients apart while the gateway has no keys of its own; `listen.tenant_headers` names more."""
+_KEY_HEADERS = ("Authorization", "api-key", "x-api-key")
+"""Where one of the gateway's own keys may stand."""
+_NO_CREDENTIALS = ("__cf_bm", "_cfuvid", "__cflb", "AWSALB", "AWSELB", "ARRAffinity")
+"""How cookies begin that load balancers and bot filters set anew with any answer: they say nothing of who asks."""
 
 
 class Sender(NamedTuple):
@@ -20,6 +34,8 @@ class Sender(NamedTuple):
     tenant: str
     key_id: str | None = None
     """The gateway's own key that it came with."""
+    anonymous: bool = False
+    """No credential came with it: nothing is remembered of it, and nothing remembered is used for it."""
 
 
 class Authenticator(Protocol):
@@ -46,17 +62,28 @@ class NoAuthentication:
 
 
 class CredentialTenants:
-    """Nothing is remembered, but some engine must tell tenants apart: the HMAC of the client's credential is its tenant."""
+    """The HMAC of the client's own credentials is its tenant. Enough where nothing is remembered.
+
+    Clients without any are one tenant; `anonymous` says whether something is remembered of them.
+    """
 
     strips_credentials = False
 
-    def __init__(self, tenant_of: Callable[[str], str]) -> None:
+    def __init__(
+        self, tenant_of: Callable[[str], str], *, headers: Sequence[str] = (), anonymous: bool = False
+    ) -> None:
+        """`headers`: further names of headers that hold a credential."""
         self._tenant_of = tenant_of
+        # As multidict's own strings, which it need not fold for each look-up.
+        self._headers = tuple(dict.fromkeys(istr(n.lower()) for n in (*CREDENTIAL_HEADERS, *headers)))
+        self._anonymous = anonymous
 
     def identified(self, headers: MultiMapping[str]) -> Sender:
         """See Authenticator."""
-        credential = presented(headers)
-        return Sender(self._tenant_of(credential) if credential else DEFAULT_TENANT)
+        credential = credentials(headers, self._headers)
+        if credential is None:
+            return Sender(DEFAULT_TENANT, anonymous=not self._anonymous)
+        return Sender(self._tenant_of(credential))
 
 
 class Keys(Protocol):
@@ -68,29 +95,29 @@ class Keys(Protocol):
 
 
 class KeyAuthentication:
-    """With keys configured, one of them is needed; without, the HMAC of the client's credential is its tenant."""
+    """With keys configured, one of them is needed; without, `keyless` says who sent a request."""
 
-    def __init__(self, keys: Keys, tenant_of: Callable[[str], str]) -> None:
+    def __init__(self, keys: Keys, keyless: CredentialTenants) -> None:
         self._keys = keys
-        self._tenant_of = tenant_of
+        self._keyless = keyless
 
     @property
     def strips_credentials(self) -> bool:
-        """Whether `Authorization` holds a key of ours, which must not leave for an upstream."""
+        """Whether the client's credential is a key of ours, which must not leave for an upstream."""
         return self._keys.any_configured()
 
     def identified(self, headers: MultiMapping[str]) -> Sender:
         """See Authenticator."""
-        credential = presented(headers)
         if not self._keys.any_configured():
-            return Sender(self._tenant_of(credential) if credential else DEFAULT_TENANT)
-        if credential is None:
+            return self._keyless.identified(headers)
+        presented = [_token(headers[name]) for name in _KEY_HEADERS if headers.get(name)]
+        if not presented:
             raise RequestError(
                 "No API key was sent. Set your client's api_key to one of this gateway's keys.",
                 status=401,
                 code="missing_api_key",
             )
-        key = self._keys.lookup(credential)
+        key = next(filter(None, map(self._keys.lookup, presented)), None)
         if key is None:
             raise RequestError(
                 "This API key is not known here, or was revoked.", status=401, code="invalid_api_key"
@@ -98,19 +125,49 @@ class KeyAuthentication:
         return Sender(key.tenant, key.id)
 
 
-def presented(headers: MultiMapping[str]) -> str | None:
-    """The client's credential: its bearer token, or Azure's `api-key` header."""
-    authorization = headers.get("Authorization")
-    if authorization:
-        scheme, _, token = authorization.partition(" ")
-        return token.strip() if scheme.lower() == "bearer" else authorization
-    return headers.get("api-key")
+def credentials(headers: MultiMapping[str], names: Sequence[str] = CREDENTIAL_HEADERS) -> str | None:
+    """Everything among `headers` that is a credential, as one text; None where there is nothing.
+
+    A bearer token, or an `api-key`, that stands alone is the text itself; all else is told with the headers' names.
+    """
+    found = [pair for name in names if name in headers for pair in _found(headers, name)]
+    if len(found) == 1 and found[0][0] in ("authorization", "api-key"):
+        name, value = found[0]
+        return _token(value) if name == "authorization" else value
+    # A header's value holds no zero byte: no two lists give the same text.
+    return "".join(f"\0{name}\0{value}" for name, value in sorted(found)) or None
+
+
+def _found(headers: MultiMapping[str], name: str) -> Iterator[tuple[str, str]]:
+    """(name in lower case, value) of each credential in the headers of this name."""
+    for value in headers.getall(name):
+        if name.lower() == "cookie":
+            value = ";".join(c for c in value.split(";") if not c.lstrip().startswith(_NO_CREDENTIALS))
+        if _token(value).strip():
+            yield name.lower(), value
+
+
+def _token(value: str) -> str:
+    """A credential header's value without the word `Bearer`."""
+    scheme, _, token = value.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else value
 
 
 def outgoing_headers(headers: MultiMapping[str], keys: Authenticator) -> CIMultiDict[str]:
     """The client's end-to-end headers, without its credential where that is a key of ours."""
     outgoing = request_headers(headers)
     if keys.strips_credentials:
-        outgoing.popall("Authorization", None)
-        outgoing.popall("api-key", None)
+        for name in _KEY_HEADERS:
+            outgoing.popall(name, None)
     return outgoing
+
+
+def needs_credential(anonymous: bool) -> None:
+    """For endpoints that read or write what is remembered of their caller. Raises RequestError (401)."""
+    if anonymous:
+        raise RequestError(
+            "Nothing is remembered of requests without a credential, so there is nothing here. Send the api_key "
+            "that your other requests send.",
+            status=401,
+            code="missing_credential",
+        )

@@ -265,6 +265,8 @@ class Pipeline:
             preference=controls.preference,
             forced=forced is not None,
             named_scope=controls.scope,
+            end_user=asked.end_user,
+            anonymous=asked.arrival.anonymous,
         )
         try:
             plan = await model.policy.decide(ask)
@@ -428,7 +430,7 @@ def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple
 
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:
     chat, arrival = asked.chat, asked.arrival
-    same = arrival.tenant, endpoint(asked.target, asked.headers), model.served_by(arrival.key_id)
+    same = asked.remembered_for, endpoint(asked.target, asked.headers), model.served_by(arrival.key_id)
     fields = outlined(chat.fields) if len(chat.body) > LARGE_BYTES else chat.fields
     try:
         return exact_key(*same, fields, model.ignored_fields)

@@ -24,6 +24,8 @@ class Arrival:
     tenant: str = "default"
     key_id: str | None = None
     """The gateway's own key that it came with; None where clients have none."""
+    anonymous: bool = False
+    """No credential came with it: nothing is remembered of it, and nothing remembered is used for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +64,17 @@ class Asked:
     controls: Controls = Controls()
     max_kept_bytes: int = 2**20
     """An answer larger than this is sent on and not remembered."""
+    contributor: str = ""
+    """An opaque name of who sent it (learning.bank.contributor); empty when unknown."""
+    end_user: str = ""
+    """The end user whose memory alone is read and written, as a digest; empty: what the tenant shares."""
+
+    @property
+    def remembered_for(self) -> str:
+        """Whose exact answers are its own: the tenant's, or those of one end user of the tenant."""
+        return in_memory_of(self.arrival.tenant, self.end_user)
+
+
+def in_memory_of(tenant: str, end_user: str) -> str:
+    """The name under which exact answers are kept: the tenant's, or that of one of its end users."""
+    return f"{tenant}/{end_user}" if end_user else tenant

@@ -43,28 +43,59 @@ def instructions(chat: ChatRequest) -> str:
     return json.dumps([texts, form], sort_keys=True, separators=(",", ":"), default=str)
 
 
-def scope(chat: ChatRequest, named: str | None = None) -> str:
-    """Hash of `instructions`, or of the client's own name for them: only examples of the same scope are used.
+def scope(chat: ChatRequest, named: str | None = None, end_user: str = "") -> str:
+    """Hash of `instructions`, or of the client's own name for them, and the end user.
 
-    The same question under "answer in French" and under "answer in German" has different right answers.
+    Only examples of the same scope are used.
+
+    The same question under "answer in French" and under "answer in German" has different right answers; and what one
+    end user was told is nobody else's business.
     """
-    if named is not None:
-        form = chat.fields.get("response_format")
-        return _hashed(json.dumps(["named", named, form], sort_keys=True, separators=(",", ":"), default=str))
-    return scope_of(instructions(chat))
+    if named is None:
+        return scope_of(instructions(chat), end_user)
+    form = chat.fields.get("response_format")
+    told = json.dumps(["named", named, form], sort_keys=True, separators=(",", ":"), default=str)
+    return _of_user(_hashed(told), end_user)
 
 
-def scope_of(instructions: str) -> str:
-    """The scope that belongs to the result of `instructions`: a date, a time or an id in the texts makes no difference."""
+def scope_of(instructions: str, end_user: str = "") -> str:
+    """The scope that belongs to the result of `instructions`, shared by the tenant or of one end user (a digest).
+
+    A date, a time or an id in the texts makes no difference.
+    """
     texts, form = json.loads(instructions)
     without = [masked(text) for text in texts]
     if without != texts:
         instructions = json.dumps([without, form], sort_keys=True, separators=(",", ":"))
-    return _hashed(instructions)
+    return _of_user(_hashed(instructions), end_user)
 
 
 def _hashed(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _of_user(scope: str, end_user: str) -> str:
+    return f"{scope}{OF_USER}{end_user}" if end_user else scope
+
+
+OF_USER = "/"
+"""In a scope: between the hash of the instructions and the end user's digest."""
+
+
+def shared_scope(scope: str) -> str:
+    """The scope of the same instructions that names no end user."""
+    return scope.partition(OF_USER)[0]
+
+
+def user_scope(scope: str) -> str:
+    """The digest of the end user whose scope it is; empty for one that a tenant shares."""
+    return scope.partition(OF_USER)[2]
+
+
+def is_follow_up(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last user turn has turns before it: then its answer means little without them."""
+    turns = [m.get("role") for m in messages if m.get("role") not in _SYSTEM]
+    return "user" in turns[1:]
 
 
 NO_INSTRUCTIONS = "[[],null]"

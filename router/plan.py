@@ -30,6 +30,10 @@ class Ask:
     """Whether the client named the engine; then nothing is explored."""
     named_scope: str | None = None
     """The client's own name for its instructions."""
+    end_user: str = ""
+    """The end user whose examples alone may be used, as a digest; empty: those that the tenant shares."""
+    anonymous: bool = False
+    """Whether no credential came with it: then nothing remembered is used."""
 
 
 # About twenty are made per scored request: nothing changes one, but frozen ones take three times as long to make.

@@ -8,9 +8,11 @@ from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.finished import Body, from_events, from_json
+from learning.bank.contributor import EndUsers
 from router.asked import Arrival, Asked, Controls
 from router.finished import Finished, Outcome
 
+END_USERS = EndUsers(b"s" * 32, apart=True)
 ARRIVAL_FIELDS = frozenset(Arrival.__dataclass_fields__)
 
 
@@ -37,7 +39,16 @@ def finished(
     arrived = defaults | {name: changes.pop(name) for name in list(changes) if name in ARRIVAL_FIELDS}
     arrival = Arrival(**arrived)
     chat = chat or chat_request()
-    asked = Asked(arrival, "/chat/completions", CIMultiDict(), chat, controls or Controls())
+    behind = END_USERS.behind(arrival, {}, chat.fields)
+    asked = Asked(
+        arrival,
+        "/chat/completions",
+        CIMultiDict(),
+        chat,
+        controls or Controls(),
+        contributor=behind.contributor,
+        end_user=behind.end_user,
+    )
     sent = body if isinstance(body, Body) else whole(body) if body else Body(content_type="application/json")
     wanted = {"outcome": Outcome.ANSWERED, "status": 200, "model": chat.model, "body": sent} | changes
     if read and "assembled" not in wanted:

@@ -39,7 +39,9 @@ def breaker(name: str = "e") -> Breaker:
 
 
 def few_shot_knobs(**changes: Any) -> few_shot.Knobs:
-    return replace(knobs_of(few_shot.Knobs, FewShotSettings(), MODEL, MEMORY.advanced), **changes)
+    return replace(
+        knobs_of(few_shot.Knobs, FewShotSettings(), MODEL, MEMORY.advanced, MEMORY.examples), **changes
+    )
 
 
 def combiner_knobs(**changes: Any) -> combiner.Knobs:
@@ -62,6 +64,7 @@ def in_context_knobs(**changes: Any) -> in_context.Knobs:
         InContextSettings(),
         FewShotSettings(),
         MODEL,
+        MEMORY.examples,
         deadline_s=0.1,
         combiner=combiner_knobs(),
         counts=count.Knobs(),

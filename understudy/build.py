@@ -39,6 +39,7 @@ from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 if TYPE_CHECKING:
+    from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
     from learning.training.metrics import LearningMetrics
@@ -115,11 +116,22 @@ class Gateway:
         return Tenants(store.secret, store.keys.tenant_named)
 
     def _gatekeeper(self, tenants: Tenants) -> Authenticator:
-        if self.memory is not None:
-            return KeyAuthentication(self.memory.store.keys, self.memory.tenant_of)
-        if tells_tenants_apart(self._config):
-            return CredentialTenants(partial(tenant_id, tenants.secret))
-        return NoAuthentication()
+        if self.memory is None and not tells_tenants_apart(self._config):
+            return NoAuthentication()
+        settings = self._config.memory
+        keyless = CredentialTenants(
+            partial(tenant_id, tenants.secret),
+            headers=self._config.listen.tenant_headers,
+            anonymous=settings is not None and settings.anonymous,
+        )
+        return keyless if self.memory is None else KeyAuthentication(self.memory.store.keys, keyless)
+
+    def _end_users(self) -> EndUsers | None:
+        if self.memory is None or self._config.memory is None:
+            return None
+        from learning.bank.contributor import EndUsers
+
+        return EndUsers(self.memory.store.secret, apart=self._config.memory.partition == "user")
 
     def _has_pipeline(self) -> bool:
         return bool(self._config.models) or self.memory is not None
@@ -269,13 +281,16 @@ class Gateway:
             passthrough,
             self._keys,
             Sizes(self._max_json_bytes(), self._kept_bytes()),
+            self._end_users(),
         )
 
     def _embeddings(self, passthrough: Passthrough) -> Handler:
         from gateway.handlers.embeddings import Embeddings
 
         settings, upstreams = self._config.memory, [self._config.upstream] if self._config.upstream else []
-        assert settings is not None and self.memory is not None and self.memory.exact is not None
+        end_users = self._end_users()
+        assert settings is not None and end_users is not None
+        assert self.memory is not None and self.memory.exact is not None
         return Embeddings(
             self.memory.exact,
             passthrough,
@@ -284,6 +299,7 @@ class Gateway:
             ignored_fields=ignored_fields(upstreams),
             max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
+            end_users=end_users,
         )
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
@@ -294,7 +310,8 @@ class Gateway:
         memory = self.memory
         forgetter = Forgetter(memory.store) if memory is not None else None
         limit = self._max_json_bytes()
-        return mounted(Examples(self._example_store(), forgetter, max_json_bytes=limit), otherwise)
+        examples = Examples(self._example_store(), forgetter, self._end_users(), max_json_bytes=limit)
+        return mounted(examples, otherwise)
 
     def _feedback(self, memory: Memory) -> Handler:
         from gateway.handlers.feedback import Feedback
@@ -302,9 +319,11 @@ class Gateway:
         from understudy.setup.outcomes import feedback_intake, known_quality
 
         known = known_quality(memory.store, self._config)
-        intake = feedback_intake(memory, self._example_store(), known=known)
+        end_users = self._end_users()
+        assert end_users is not None
+        intake = feedback_intake(memory, self._example_store(), apart=end_users.apart, known=known)
         rate = FeedbackRate(self._config.feedback.advanced.per_minute)
-        return Feedback(intake, rate, max_json_bytes=_FEEDBACK_BYTES)
+        return Feedback(intake, rate, end_users, max_json_bytes=_FEEDBACK_BYTES)
 
     def _example_store(self) -> ExampleStore | None:
         if self.memory is None or self._config.memory is None:

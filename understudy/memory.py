@@ -21,7 +21,6 @@ from router.embedding.templates import Templates
 from store import Store
 from store.answers.exact_cache import ExactCache
 from store.decisions.requests import RequestLog
-from store.people.secret import tenant_id
 from understudy.background.housekeeping import Chore, Housekeeper
 from understudy.settings.memory import MemorySettings
 from understudy.settings.private import PrivateSettings
@@ -117,10 +116,6 @@ class Memory:
             standing=store.examples.contributors.standings().of,
             secret=store.secret,
         )
-
-    def tenant_of(self, credential: str) -> str:
-        """The tenant of a client that is known by its own credential only."""
-        return tenant_id(self.store.secret, credential)
 
     def problems(self) -> list[str]:
         """What is not ready yet; empty when everything is."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from admin.actions import NotDone, OperatorActions, OperatorFeedback, Reply
 from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.engine import Engine
 from engines.errors import RequestError
+from learning.bank.contributor import Behind, contributor
 from learning.bank.example_store import ExampleStore
 from learning.bank.sharing import lenders
 from learning.outcomes.feedback import read_feedback
@@ -29,7 +31,7 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.reach import out_of_reach
 from understudy.setup.engines import Tenants, engines
 from understudy.setup.examples import admission
-from understudy.setup.outcomes import known_quality
+from understudy.setup.outcomes import contributor_of, known_quality
 
 if TYPE_CHECKING:
     from router.embedding.embedder import Embedder
@@ -76,7 +78,7 @@ class AdminActions:
     # ---- feedback
 
     async def _say(self, verdict: OperatorFeedback) -> str:
-        fields: dict[str, Any] = {"decision_id": verdict.request_id, "user": f"admin:{verdict.by}"}
+        fields: dict[str, Any] = {"decision_id": verdict.request_id}
         told = {
             "score": verdict.score,
             "thumb": verdict.thumb or None,
@@ -85,11 +87,12 @@ class AdminActions:
         }
         fields |= {name: value for name, value in told.items() if value is not None}
         try:
-            said = read_feedback({name: value for name, value in fields.items() if name != "user"})
+            said = read_feedback(fields)
             if verdict.correction and verdict.messages is not None:
                 fields["messages"] = [dict(message) for message in verdict.messages]
             # By no key: what an operator gives is held back no more than what an operator imports.
-            kept, _ = await self._intake().give(verdict.tenant, None, fields, said)
+            by = contributor(self._store.secret, verdict.tenant, None, f"admin:{verdict.by}")
+            kept, _ = await self._intake().give(verdict.tenant, None, fields, said, by=Behind(by))
         except RequestError as error:
             raise NotDone(str(error)) from error
         except (StoreError, TimeoutError) as error:
@@ -104,15 +107,22 @@ class AdminActions:
             written.result(30)
 
     def _intake(self) -> FeedbackIntake:
-        store = self._store
+        store, memory = self._store, self._config.memory
+        assert memory is not None, "without memory there are no admin pages"
         return FeedbackIntake(
-            answers=Targets(store.decisions.choices, store.decisions.requests, settle_s=0.0),
+            answers=Targets(
+                store.decisions.choices,
+                store.decisions.requests,
+                contributor_of=partial(contributor_of, store),
+                settle_s=0.0,
+            ),
             log=store.outcomes.feedback,
             examples=store.examples,
             judgements=store.examples.ledger,
             example_of=store.examples.by_request,
             corrections=self._example_store(),
             secret=store.secret,
+            apart=memory.partition == "user",
             window_s=float("inf"),
             on_outcomes=known_quality(store, self._config),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -20,6 +21,9 @@ from gateway.pipeline import Pipeline
 from gateway.relay import Relay
 from gateway.wire import is_json, read_body, read_json
 from router.asked import Asked
+
+if TYPE_CHECKING:
+    from learning.bank.contributor import EndUsers
 
 PATH = "/chat/completions"
 _READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip", "*"})
@@ -42,7 +46,10 @@ class ChatCompletions:
         passthrough: Passthrough | None,
         keys: Authenticator,
         limits: Limits,
+        end_users: EndUsers | None = None,
     ) -> None:
+        """`end_users`: None where nothing is remembered."""
+        self._end_users = end_users
         self._pipeline = pipeline
         self._passthrough = passthrough
         self._keys = keys
@@ -65,9 +72,21 @@ class ChatCompletions:
                 raise _unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
+        if journey.arrival.anonymous:
+            controls = replace(controls, no_store=True, no_cache=True)
         _accept_only_readable(headers)
+        contributor = end_user = ""
+        if self._end_users is not None:
+            contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
         asked = Asked(
-            journey.arrival, _as_asked(target), headers, chat, controls, self._limits.max_kept_bytes
+            journey.arrival,
+            _as_asked(target),
+            headers,
+            chat,
+            controls,
+            self._limits.max_kept_bytes,
+            contributor,
+            end_user,
         )
         send = Relay(request)
         journey.in_pipeline = True

@@ -24,6 +24,8 @@ from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
 from gateway.same_request import endpoint
 from gateway.wire import is_json, read_body, read_json
+from learning.bank.contributor import EndUsers
+from router.asked import in_memory_of
 from router.finished import Outcome
 from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
@@ -48,7 +50,9 @@ class Embeddings:
         ignored_fields: Collection[str],
         max_json_bytes: int,
         max_kept_bytes: int,
+        end_users: EndUsers,
     ) -> None:
+        self._end_users = end_users
         self._exact = exact
         self._passthrough = passthrough
         self._keys = keys
@@ -66,12 +70,14 @@ class Embeddings:
         if fields is None:
             return await self._passthrough.forward(request, outgoing, journey)
         journey.model = str(fields.get("model", ""))
+        if journey.arrival.anonymous:
+            return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)
         controls = read_controls(request.headers, fields)
-        tenant = journey.arrival.tenant
+        behind = self._end_users.behind(journey.arrival, request.headers, fields)
         key = await off_loop(
             len(body),
             exact_key,
-            tenant,
+            in_memory_of(journey.arrival.tenant, behind.end_user),
             endpoint(target, headers),
             self._served_by,
             fields,

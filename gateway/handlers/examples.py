@@ -1,7 +1,8 @@
 """`/v1/examples`: demonstrations in, and a tenant's own examples out, listed and deleted.
 
 An example is named by its request: the decision id that its answer carried, or the id a demonstration was given. Whatever
-is not the caller's own does not exist here: 404, so that nobody can learn what others have.
+is not the caller's own does not exist here: 404, so that nobody can learn what others have. A request that names an end
+user sees that user's only.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from gateway.controls import named_scope
 from gateway.handlers.handler import Handler
 from gateway.handlers.store_access import stored
 from gateway.journey import Journey
+from gateway.keys import needs_credential
 from gateway.own_response import json_response
 from gateway.paths import canonical
 from gateway.wire import read_body, read_json
-from learning.bank.contributor import contributor, user_of
+from learning.bank.contributor import Behind, EndUsers
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, demonstration
 from learning.bank.example_store import WRITTEN_WITHIN_S, ExampleStore
+from router.asked import in_memory_of
+from router.digest import user_scope
 from store.people.secret import derive
 from store.records import Example, Kind
 
@@ -45,33 +49,41 @@ class Examples:
     """Everything at and below `/examples`. Without a store, examples are switched off."""
 
     def __init__(
-        self, store: ExampleStore | None, forgetter: Forgetter | None, *, max_json_bytes: int
+        self,
+        store: ExampleStore | None,
+        forgetter: Forgetter | None,
+        end_users: EndUsers | None,
+        *,
+        max_json_bytes: int,
     ) -> None:
         self._store = store
+        self._end_users = end_users
         self._forgetter = forgetter
         self._max_json_bytes = max_json_bytes
 
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
-        if self._store is None:
+        if self._store is None or self._end_users is None:
             raise RequestError(
                 "This gateway keeps no examples: memory.examples.enabled is off.",
                 status=404,
                 code="examples_disabled",
             )
+        needs_credential(journey.arrival.anonymous)
         path, _, query = target.partition("?")
         name = unquote(path[len(PATH) :].strip("/"))
+        store, by = self._store, self._end_users.behind(journey.arrival, request.headers, {})
         match request.method, name:
             case "POST", "":
-                status, content = await self._give(self._store, request, journey)
+                status, content = await self._give(store, self._end_users, request, journey)
             case "GET", "":
-                status, content = 200, await self._page(self._store, _query(query), journey)
+                status, content = 200, await self._page(store, _query(query), journey, by)
             case "GET", _:
-                status, content = 200, _shown(await self._find(self._store, name, journey))
+                status, content = 200, _shown(await self._find(store, name, journey, by))
             case "DELETE", "":
-                status, content = 200, await self._forget(_query(query), journey)
+                status, content = 200, await self._forget(self._end_users, _query(query), journey, by)
             case "DELETE", _:
-                status, content = 200, await self._remove(self._store, name, journey)
+                status, content = 200, await self._remove(store, name, journey, by)
             case _:
                 raise RequestError(
                     f"{PATH} does not take {request.method}.", status=405, code="method_not_allowed"
@@ -80,7 +92,7 @@ class Examples:
         return json_response(content, status=status)
 
     async def _give(
-        self, store: ExampleStore, request: web.BaseRequest, journey: Journey
+        self, store: ExampleStore, end_users: EndUsers, request: web.BaseRequest, journey: Journey
     ) -> tuple[int, dict[str, Any]]:
         body = await read_body(request, self._max_json_bytes)
         fields = await read_json(request, body, self._max_json_bytes)
@@ -90,16 +102,18 @@ class Examples:
             )
         pinned = _checked(fields)
         chat = as_chat(read_chat_request(body, fields).fields)
+        arrival, by = journey.arrival, end_users.behind(journey.arrival, request.headers, fields)
         try:
             # Patterns are looked for in all of the text: milliseconds, which the event loop does not have.
             digest = await stored(
                 asyncio.to_thread(
                     store.digest,
-                    journey.arrival.tenant,
-                    journey.arrival.key_id,
+                    arrival.tenant,
+                    arrival.key_id,
                     chat,
                     fields["answer"],
                     named_scope(request.headers),
+                    end_user=by.end_user,
                 )
             )
         except NotAdmitted as refused:
@@ -108,9 +122,9 @@ class Examples:
             ) from None
         new = demonstration(
             digest,
-            journey.arrival.tenant,
-            _request_id(store.secret, request, chat, fields["answer"]),
-            contributor(store.secret, journey.arrival.tenant, journey.arrival.key_id, user_of(fields)),
+            arrival.tenant,
+            _request_id(store.secret, request, chat, fields["answer"], by.end_user),
+            by.contributor,
             embedding_version=store.embedder.version,
             pinned=pinned,
         )
@@ -129,16 +143,23 @@ class Examples:
             )
         return 201, _shown(kept)
 
-    async def _page(self, store: ExampleStore, query: dict[str, str], journey: Journey) -> dict[str, Any]:
+    async def _page(
+        self, store: ExampleStore, query: dict[str, str], journey: Journey, by: Behind
+    ) -> dict[str, Any]:
         _only(query, "after", "limit", "kind")
         kind = _kind(query.get("kind"))
         limit = _limit(query.get("limit", "20"))
         after_id = 0
         if "after" in query:
-            after_id = (await self._find(store, query["after"], journey, param="after")).id
+            after_id = (await self._find(store, query["after"], journey, by, param="after")).id
         found = await stored(
             asyncio.to_thread(
-                store.bank.page, journey.arrival.tenant, after_id=after_id, limit=limit + 1, kind=kind
+                store.bank.page,
+                journey.arrival.tenant,
+                after_id=after_id,
+                limit=limit + 1,
+                kind=kind,
+                end_user=by.end_user,
             )
         )
         shown = [_shown(example) for example in found[:limit]]
@@ -151,29 +172,38 @@ class Examples:
         }
 
     async def _find(
-        self, store: ExampleStore, name: str, journey: Journey, *, param: str | None = None
+        self, store: ExampleStore, name: str, journey: Journey, by: Behind, *, param: str | None = None
     ) -> Example:
         found = await stored(asyncio.to_thread(store.find, journey.arrival.tenant, name)) if name else None
-        if found is None:
+        if found is None or (by.end_user and user_scope(found.scope) != by.end_user):
             raise RequestError(
                 f"No example has the id {name[:100]!r}.", status=404, code="example_not_found", param=param
             )
         return found
 
-    async def _remove(self, store: ExampleStore, name: str, journey: Journey) -> dict[str, Any]:
-        found = await self._find(store, name, journey)
+    async def _remove(self, store: ExampleStore, name: str, journey: Journey, by: Behind) -> dict[str, Any]:
+        found = await self._find(store, name, journey, by)
         removed = await stored(asyncio.to_thread(_removed, store, journey.arrival.tenant, found.id))
         if not removed:
             raise RequestError(f"No example has the id {name[:100]!r}.", status=404, code="example_not_found")
         return {"id": found.request_id, "object": "example.deleted", "deleted": True}
 
-    async def _forget(self, query: dict[str, str], journey: Journey) -> dict[str, Any]:
+    async def _forget(
+        self, end_users: EndUsers, query: dict[str, str], journey: Journey, by: Behind
+    ) -> dict[str, Any]:
         _only(query, "user", "key")
         user, key_id = query.get("user", ""), query.get("key", "")
         if bool(user) == bool(key_id):
             raise RequestError(
                 "Say whose examples to delete: either ?user=... or ?key=... (a key's id, not its secret).",
                 code="missing_required_parameter",
+                param="user",
+            )
+        if by.end_user and end_users.named(journey.arrival.tenant, None, user).end_user != by.end_user:
+            raise RequestError(
+                "This request names an end user: it may delete that user's examples only.",
+                status=404,
+                code="example_not_found",
                 param="user",
             )
         assert self._forgetter is not None
@@ -220,10 +250,12 @@ def _checked(fields: dict[str, Any]) -> bool:
     return pinned
 
 
-def _request_id(secret: bytes, request: web.BaseRequest, chat: ChatRequest, answer: str) -> str:
+def _request_id(
+    secret: bytes, request: web.BaseRequest, chat: ChatRequest, answer: str, end_user: str
+) -> str:
     key = request.headers.get("Idempotency-Key")
     if key is None:
-        content, scope = content_id(secret, chat, answer), named_scope(request.headers)
+        content, scope = content_id(secret, chat, answer, end_user), named_scope(request.headers)
         if scope is not None:
             content = derive(secret, "example of a scope", f"{scope}\n{content}")[:_ID_CHARACTERS]
         return f"demo-{content}"
@@ -233,7 +265,7 @@ def _request_id(secret: bytes, request: web.BaseRequest, chat: ChatRequest, answ
             code="invalid_idempotency_key",
             param="Idempotency-Key",
         )
-    return f"demo-{derive(secret, 'idempotency key', key)[:_ID_CHARACTERS]}"
+    return f"demo-{derive(secret, 'idempotency key', in_memory_of(key, end_user))[:_ID_CHARACTERS]}"
 
 
 def _shown(example: Example) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from aiohttp import web
 from engines.errors import RequestError
 from gateway.handlers.store_access import stored
 from gateway.journey import Journey
+from gateway.keys import needs_credential
 from gateway.limits.feedback_rate import FeedbackRate
 from gateway.own_response import error_response, json_response
 from gateway.wire import read_body, read_json
-from learning.bank.contributor import USER_FIELDS
+from learning.bank.contributor import USER_FIELDS, EndUsers
 from learning.outcomes.feedback import read_feedback
 from learning.outcomes.feedback_intake import FeedbackIntake
 from router.finished import Outcome
@@ -27,8 +28,16 @@ PATH = "/feedback"
 class Feedback:
     """The endpoint. Without an intake, feedback is switched off."""
 
-    def __init__(self, intake: FeedbackIntake | None, rate: FeedbackRate, *, max_json_bytes: int) -> None:
+    def __init__(
+        self,
+        intake: FeedbackIntake | None,
+        rate: FeedbackRate,
+        end_users: EndUsers,
+        *,
+        max_json_bytes: int,
+    ) -> None:
         self._intake = intake
+        self._end_users = end_users
         self._rate = rate
         self._max_json_bytes = max_json_bytes
 
@@ -41,6 +50,7 @@ class Feedback:
                 status=404,
                 code="feedback_disabled",
             )
+        needs_credential(journey.arrival.anonymous)
         tenant, key_id = journey.arrival.tenant, journey.arrival.key_id
         allowance = self._rate.take(f"{tenant}/{key_id or ''}")
         if not allowance.allowed:
@@ -64,6 +74,7 @@ class Feedback:
             key_id,
             fields,
             said,
+            by=self._end_users.behind(journey.arrival, request.headers, fields),
             idempotency_key=request.headers.get("Idempotency-Key"),
         )
         kept, new = await stored(giving)

@@ -7,7 +7,6 @@ from typing import Any
 
 from engines.finished import Assembled
 from gateway.keepers.keeper import Kept
-from learning.bank.contributor import contributor, user_of
 from router.finished import Finished
 from router.plan import Action, Attempt, Candidate, ExampleSelection, Plan, Weighed
 from store.decisions.choices import Choices
@@ -27,12 +26,10 @@ class ChoiceKeeper:
         choices: Choices,
         engines: Mapping[str, Sequence[str]],
         *,
-        secret: bytes,
         embedding_version: str,
     ) -> None:
         self._choices = choices
         self._engines = engines
-        self._secret = secret
         self._embedding_version = embedding_version
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
@@ -54,7 +51,6 @@ class ChoiceKeeper:
     def _record(self, finished: Finished, plan: Plan, attempt: Attempt) -> ChoiceRecord:
         arrival, choice, helped = finished.arrival, plan.choice, plan.helped
         first_s = finished.first_chunk_s
-        user = user_of(finished.asked.chat.fields)
         # A rule draws nothing: what it did is in `engine` and `example_ids`, and was never one of several by chance.
         actions = _rules_actions(plan, self._engines.get(finished.model, ()))
         chosen = chosen_without_load = -1
@@ -64,7 +60,7 @@ class ChoiceKeeper:
         return ChoiceRecord(
             request_id=arrival.id,
             tenant=arrival.tenant,
-            contributor=contributor(self._secret, arrival.tenant, arrival.key_id, user),
+            contributor=finished.asked.contributor,
             at_s=arrival.started_at_s,
             model=finished.model,
             completion_id=_completion_id(finished.assembled),

@@ -11,9 +11,15 @@ from cachetools import LRUCache
 
 from engines.chat import Usage
 from gateway.keepers.keeper import Kept
-from learning.bank.contributor import contributor, user_of
 from router.asked import Arrival
-from router.digest import carries_tools, instructions, is_plain_text, question
+from router.digest import (
+    carries_tools,
+    instructions,
+    is_follow_up,
+    is_plain_text,
+    question,
+    shared_scope,
+)
 from router.digest import scope as scope_of
 from router.embedding.embedder import Embedder
 from router.embedding.templates import Templates
@@ -41,7 +47,6 @@ class ExampleKeeper:
         admission: Admission,
         nearest: Callable[[str, Vector, int], list[tuple[int, float]]],
         *,
-        secret: bytes,
         embedded_characters: int,
         templates: Templates | None = None,
         standing: Callable[[str, str, float], Standing] | None = None,
@@ -53,48 +58,48 @@ class ExampleKeeper:
         self._embedder = embedder
         self._admission = admission
         self._nearest = nearest
-        self._secret = secret
         self._embedded_characters = embedded_characters
         self._templates = templates or Templates()
         self._may_keep: LRUCache[str, bool] = LRUCache(_SCOPES)
-        """By scope: whether its instructions may be kept. On the recorder's thread only."""
+        """By the scope that a tenant shares: whether its instructions may be kept. On the recorder's thread only."""
 
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
-        assembled, arrival, chat = finished.assembled, finished.arrival, finished.asked.chat
-        asked = question(chat.messages)
+        assembled, arrival, asked = finished.assembled, finished.arrival, finished.asked
         if finished.hit is not None or assembled is None:
             return
+        chat, text = asked.chat, question(asked.chat.messages)
         verdict = self._admission.judge(
             Pair(
                 offers_tools=carries_tools(chat),
                 plain_text=is_plain_text(chat.messages),
                 status=finished.status,
                 complete=finished.complete and assembled.whole,
-                opted_out=finished.asked.controls.no_store,
+                opted_out=asked.controls.no_store,
                 key_opted_out=arrival.key_id in self._opted_out_keys,
                 model_opted_out=not finished.remember,
                 from_reference=finished.from_reference,
-                question=asked,
+                question=text,
                 answer=assembled.text(),
                 finish_reason=assembled.finish_reason(),
                 choices=len(assembled.choices()),
                 calls_tools=assembled.calls_tools(),
+                follow_up=is_follow_up(chat.messages),
                 contributor=self._contributor(arrival),
             )
         )
         if not verdict.admitted:
             yield "example", verdict.reason or "refused"
             return
-        asked_under, scope = instructions(chat), scope_of(chat, finished.asked.controls.scope)
-        self._templates.kept_as(arrival.tenant, scope, asked, verdict.question)
+        asked_under, scope = instructions(chat), scope_of(chat, asked.controls.scope, asked.end_user)
+        self._templates.kept_as(arrival.tenant, scope, text, verdict.question)
         embedded_text = self._templates.digest(arrival.tenant, scope, verdict.question).text
         vector = self._vector(finished.plan, embedded_text)
         usage = finished.usage or Usage(0, 0)
         new = NewExample(
             tenant=arrival.tenant,
             scope=scope,
-            instructions=asked_under if self._kept(scope, asked_under) else "",
+            instructions=asked_under if self._kept(shared_scope(scope), asked_under) else "",
             question=verdict.question,
             answer=verdict.answer,
             embedded_text=embedded_text,
@@ -104,9 +109,9 @@ class ExampleKeeper:
             request_id=arrival.id,
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
-            contributor=contributor(self._secret, arrival.tenant, arrival.key_id, user_of(chat.fields)),
+            contributor=asked.contributor,
             served_from_s=verdict.held_until_s or 0.0,
-            neighbours=self._neighbours(arrival.tenant, vector),
+            neighbours=self._neighbours(arrival.tenant, scope if asked.end_user else "", vector),
         )
         yield "example", self._bank.admit(new)
 
@@ -132,12 +137,19 @@ class ExampleKeeper:
             log.warning("embedding_failed", error=error)
             return None
 
-    def _neighbours(self, tenant: str, vector: Vector | None) -> tuple[tuple[int, float], ...]:
+    def _neighbours(
+        self, tenant: str, users_scope: str, vector: Vector | None
+    ) -> tuple[tuple[int, float], ...]:
         """Among these a twin is looked for; without an index nothing is merged."""
         if vector is None:
             return ()
         try:
-            return tuple(self._nearest(tenant, vector, _TWIN_CANDIDATES))
+            if users_scope:
+                version = self._embedder.version
+                found = self._bank.nearest_in(tenant, users_scope, vector, _TWIN_CANDIDATES, version)
+            else:
+                found = self._nearest(tenant, vector, _TWIN_CANDIDATES)
+            return tuple(found)
         except Exception as error:
             log.warning("twin_search_failed", error=error)
             return ()

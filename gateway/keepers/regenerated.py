@@ -11,7 +11,6 @@ import orjson
 from cachetools import TTLCache
 
 from gateway.keepers.keeper import Kept
-from learning.bank.contributor import user_of
 from router.asked import Asked
 from router.finished import Finished
 from store.decisions.outcomes import Outcomes
@@ -82,7 +81,7 @@ class RegeneratedKeeper:
 def _digest(asked: Asked) -> bytes:
     """Of who asks what of which model. Other fields than the messages may differ: temperature, for one."""
     chat, arrival = asked.chat, asked.arrival
-    who = [arrival.tenant, arrival.key_id, user_of(chat.fields), chat.model]
+    who = [arrival.tenant, arrival.key_id, asked.contributor, chat.model]
     return hashlib.blake2b(
         orjson.dumps([who, chat.messages], option=orjson.OPT_SORT_KEYS), digest_size=16
     ).digest()

@@ -12,7 +12,6 @@ import orjson
 from engines.chat import message_text
 from engines.finished import Assembled
 from gateway.keepers.keeper import Kept
-from learning.bank.contributor import contributor, user_of
 from router.finished import Finished
 from router.plan import Attempt
 from store.admission import Admission
@@ -60,14 +59,12 @@ class TextKeeper:
         admission: Admission,
         allowance: Allowance,
         *,
-        secret: bytes,
         max_bytes: int = 64 * 1024,
         opted_out_keys: Collection[str] = (),
     ) -> None:
         self._texts = texts
         self._admission = admission
         self._allowance = allowance
-        self._secret = secret
         self._max_characters = max_bytes
         self._opted_out_keys = frozenset(opted_out_keys)
 
@@ -97,7 +94,7 @@ class TextKeeper:
 
     def _texts_of(self, finished: Finished) -> RequestTexts | str:
         arrival, chat, assembled = finished.arrival, finished.asked.chat, finished.assembled
-        by = contributor(self._secret, arrival.tenant, arrival.key_id, user_of(chat.fields))
+        by = finished.asked.contributor
         if finished.hit is not None:
             return RequestTexts(arrival.tenant, arrival.id, by, arrival.started_at_s, same=finished.exact_key)
         flat = [_flat(message) for message in chat.messages]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from engines.chat import ChatRequest
-from router.asked import Controls
+from router.asked import Controls, in_memory_of
 from router.digest import carries_tools, is_plain_text, question
 from store.answers.exact_key import exact_key
 
@@ -32,6 +32,8 @@ class SemanticAsk:
     """Who would answer: policy, engines and their configuration."""
     reads: bool
     """Whether memory may be read for it, as opposed to only filled."""
+    remembered_for: str
+    """Whose answers are its own: see router.asked.Asked."""
     ignored_fields: Collection[str] = ()
     """Further fields of the body that change no answer of theirs."""
 
@@ -42,7 +44,7 @@ class SemanticAsk:
         messages[last]["content"] = ""
         fields = {**self.chat.fields, "messages": messages}
         return exact_key(
-            self.tenant, self.endpoint, f"semantic\n{self.served_by}", fields, self.ignored_fields
+            self.remembered_for, self.endpoint, f"semantic\n{self.served_by}", fields, self.ignored_fields
         )
 
 
@@ -57,6 +59,7 @@ def semantic_ask(
     served_by: str,
     max_characters: int,
     ignored_fields: Collection[str] = (),
+    end_user: str = "",
 ) -> SemanticAsk | None:
     """None unless the key opted in, the client left it to us, and everything in the request is one plain text each."""
     delta = deltas.get(key_id or KEYLESS)
@@ -86,5 +89,6 @@ def semantic_ask(
         endpoint,
         served_by,
         reads=not controls.no_cache,
+        remembered_for=in_memory_of(tenant, end_user),
         ignored_fields=ignored_fields,
     )

@@ -183,6 +183,7 @@ class SemanticAnswers:
             served_by=served_by,
             max_characters=self._knobs.max_characters,
             ignored_fields=ignored_fields,
+            end_user=asked.end_user,
         )
         if ask is None:
             return None
@@ -191,7 +192,7 @@ class SemanticAnswers:
             return stage
         began = time.perf_counter()
         try:
-            found = await self._found(ask, scope(asked.chat, asked.controls.scope))
+            found = await self._found(ask, scope(asked.chat, asked.controls.scope, asked.end_user))
         except Exception as error:
             journey.bypassed.append(f"semantic:{type(error).__name__}")
             self._metrics.decisions.labels("bypassed").inc()

@@ -1,4 +1,4 @@
-"""Names the contributor of an example within a tenant by an opaque name, so that contributions can be limited and deleted.
+"""Names who is behind a request by opaque names: what is kept of it can be limited, deleted and kept apart by them.
 
 `<key id>/<digest of the user>`, either part empty when unknown. The digest is an HMAC with the installation's secret over
 tenant and user: the same user has different names in two tenants. Stores nothing.
@@ -7,18 +7,59 @@ tenant and user: the same user has different names in two tenants. Stores nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from router.asked import Arrival
 from store.people.secret import derive
 
 _DIGEST_CHARACTERS = 24
 USER_FIELDS = ("safety_identifier", "user")
 """OpenAI's field names for the person behind a request; the first is to replace the second."""
+USER_HEADER = "x-understudy-user"
+"""The same as a header, which comes first, for requests whose body must not be touched or has no such field."""
+
+
+class Behind(NamedTuple):
+    """Who is behind a request."""
+
+    contributor: str = ""
+    """As what is kept of it is marked; empty when neither key nor user is known."""
+    end_user: str = ""
+    """The end user whose memory alone it reads and writes, as a digest; empty: the memory that the tenant shares."""
+
+
+NOBODY = Behind()
+"""Nobody in particular."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndUsers:
+    """Says who is behind a request. `apart`: whether each end user has a memory of their own."""
+
+    secret: bytes
+    apart: bool
+
+    def behind(self, arrival: Arrival, headers: Mapping[str, str], fields: Mapping[str, Any]) -> Behind:
+        """Who is behind a request, which names its end user in its headers, in its body, or not at all."""
+        user = headers.get(USER_HEADER) or user_of(fields)
+        return self.named(arrival.tenant, arrival.key_id, user)
+
+    def named(self, tenant: str, key_id: str | None, user: str) -> Behind:
+        """`user`: as the client names them; empty for nobody in particular."""
+        if not user:
+            return Behind(f"{key_id}/") if key_id else NOBODY
+        name = contributor(self.secret, tenant, key_id, user)
+        return Behind(name, user_part(name) if self.apart else "")
 
 
 def user_of(fields: Mapping[str, Any]) -> str:
     """The user that a request body names; empty if it names none."""
-    return next((v for name in USER_FIELDS if isinstance(v := fields.get(name), str) and v), "")
+    for name in USER_FIELDS:
+        value = fields.get(name)
+        if value and isinstance(value, str):
+            return value
+    return ""
 
 
 def contributor(secret: bytes, tenant: str, key_id: str | None, user: str) -> str:
@@ -30,6 +71,11 @@ def contributor(secret: bytes, tenant: str, key_id: str | None, user: str) -> st
 def user_digest(secret: bytes, tenant: str, user: str) -> str:
     """The part of a contributor's name that stands for the user: 24 hexadecimal characters."""
     return derive(secret, "user of a tenant", f"{tenant}\0{user}")[:_DIGEST_CHARACTERS]
+
+
+def user_part(contributor: str) -> str:
+    """The digest of the user in a contributor's name; empty if there is none."""
+    return contributor.partition("/")[2]
 
 
 def is_from(name: str, *, key_id: str | None = None, digest: str | None = None) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from engines.chat import ChatRequest, estimated_tokens, message_text
-from router.digest import carries_tools, instructions, is_plain_text, question, scope
+from router.digest import carries_tools, instructions, is_follow_up, is_plain_text, question, scope
 from store.admission import Admission, Contributor, Origin, Pair
 from store.people.secret import derive
 from store.records import NewExample
@@ -57,8 +57,12 @@ def digested(
     finish_reason: str = "stop",
     contributor: Contributor | None = None,
     named_scope: str | None = None,
+    end_user: str = "",
 ) -> Digested:
-    """Checks a given pair and returns what is kept of it, possibly redacted. Raises NotAdmitted. About 1 ms of CPU."""
+    """Checks a given pair and returns what is kept of it, possibly redacted. Raises NotAdmitted. About 1 ms of CPU.
+
+    `end_user`: the digest of the one whose example it is; empty: the tenant's users share it.
+    """
     verdict = admission.judge(
         Pair(
             offers_tools=carries_tools(chat),
@@ -72,6 +76,7 @@ def digested(
             finish_reason=finish_reason,
             choices=1,
             calls_tools=False,
+            follow_up=is_follow_up(chat.messages),
             origin=origin,
             contributor=contributor,
         )
@@ -80,7 +85,7 @@ def digested(
         raise NotAdmitted(verdict.reason, verdict.detail)
     asked_under = instructions(chat)
     return Digested(
-        scope=scope(chat, named_scope),
+        scope=scope(chat, named_scope, end_user),
         question=verdict.question,
         answer=verdict.answer,
         embedded_text=verdict.embedded_text,
@@ -134,10 +139,11 @@ def as_chat(fields: Mapping[str, Any]) -> ChatRequest:
     )
 
 
-def content_id(secret: bytes, chat: ChatRequest, answer: str) -> str:
-    """An opaque id of a request and its answer, the same for the same content."""
+def content_id(secret: bytes, chat: ChatRequest, answer: str, end_user: str = "") -> str:
+    """An opaque id of a request and its answer, the same for the same content of the same end user."""
     turns = [[str(m.get("role")), message_text(m.get("content"))] for m in chat.messages]
-    content = orjson.dumps([turns, chat.fields.get("response_format"), answer], option=orjson.OPT_SORT_KEYS)
+    whole = [turns, chat.fields.get("response_format"), answer, *([end_user] if end_user else [])]
+    content = orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
     return derive(secret, "content of an example", content.decode())[:_ID_CHARACTERS]
 
 
@@ -148,6 +154,7 @@ _WHY = {
     "tool_calls": "it carries tools, and an example must be words only",
     "not_plain_text": "it holds something other than text, such as an image or a tool's output",
     "not_text": "it holds characters that are no text",
+    "follow_up": "the question has turns before it, on which its answer depends (memory.examples.follow_ups is off)",
     "cut_short": "the answer did not end by itself (finish reason other than 'stop')",
     "secrets": "it holds what looks like a credential",
     "private_data": "it holds what looks like personal data",

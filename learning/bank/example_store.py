@@ -11,8 +11,10 @@ import structlog
 
 from engines.chat import ChatRequest
 from learning.bank.demonstrations import Digested, digested
+from router.digest import user_scope
 from router.embedding.templates import Templates
 from store.admission import Admission, Contributor
+from store.admission.contributors import may_judge
 from store.examples.bank import ExampleBank
 from store.examples.contributors import Standing
 from store.records import Admitted, Example, NewExample, Vector
@@ -52,14 +54,28 @@ class ExampleStore:
         chat: ChatRequest,
         answer: str,
         named_scope: str | None = None,
+        *,
+        end_user: str = "",
     ) -> Digested:
         """What is kept of a demonstration from a key (None: from an operator). Some ms of CPU. Raises NotAdmitted."""
-        by = None
-        if key_id is not None:
-            by = Contributor(**asdict(self.standing(tenant, key_id, time.time())))
+        by = None if key_id is None else self._contributor(tenant, key_id)
         return digested(
-            chat, answer, self.admission, "demonstration", contributor=by, named_scope=named_scope
+            chat,
+            answer,
+            self.admission,
+            "demonstration",
+            contributor=by,
+            named_scope=named_scope,
+            end_user=end_user,
         )
+
+    def _contributor(self, tenant: str, key_id: str) -> Contributor:
+        return Contributor(**asdict(self.standing(tenant, key_id, time.time())))
+
+    def may_judge(self, tenant: str, key_id: str) -> bool:
+        """Whether what this key says of answers counts for examples. Blocks."""
+        limits = self.admission.settings.contributors
+        return may_judge(self._contributor(tenant, key_id), limits, time.time())
 
     def keep(self, new: NewExample) -> Admitted:
         """Embeds a demonstration and stores it; this process can find it when it returns. Blocks.
@@ -73,7 +89,11 @@ class ExampleStore:
             # Stored without an embedding: the reembedder adds it.
             log.warning("embedding_failed", error=error)
         else:
-            near = self.nearest(new.tenant, vector, _NEIGHBOURS)
+            if user_scope(new.scope):
+                version = self.embedder.version
+                near = self.bank.nearest_in(new.tenant, new.scope, vector, _NEIGHBOURS, version)
+            else:
+                near = self.nearest(new.tenant, vector, _NEIGHBOURS)
             new = replace(new, vector=vector, neighbours=tuple(near))
         admitted = self.bank.admit(new).result(WRITTEN_WITHIN_S)
         kept = admitted.example

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from router.digest import shared_scope
 from router.embedding.templates import Templates
 from store.examples.bank import ExampleBank
 from store.records import Example
@@ -85,7 +86,7 @@ class TemplateFollower:
         news = self._templates.news()
         for tenant in {tenant for tenant, _ in news}:
             scopes = {scope for of, scope in news if of == tenant}
-            self._embed_anew(e for e in self._bank.newest(tenant, _READ) if e.scope in scopes)
+            self._embed_anew(e for e in self._bank.newest(tenant, _READ) if shared_scope(e.scope) in scopes)
 
     def _follow_rest(self) -> None:
         """Now and then, looks at what came into the bank otherwise: by an import, from another worker."""

@@ -10,7 +10,7 @@ from typing import Any
 from engines.chat import ChatRequest
 from engines.chat_json import read_chat_request
 from engines.errors import RequestError
-from learning.bank.contributor import contributor, user_of
+from learning.bank.contributor import Behind
 from learning.bank.demonstrations import Digested, NotAdmitted, as_chat, content_id, demonstration
 from learning.bank.example_store import WRITTEN_WITHIN_S, ExampleStore
 from store.records import Example
@@ -23,13 +23,14 @@ def correct(
     fields: dict[str, Any],
     correction: str,
     observed: Example | None,
+    by: Behind,
 ) -> Example:
     """The example made from `correction`, committed. Blocks. `observed`: the example made from the wrong answer, if any.
+    `by`: whose the example becomes.
 
     With `messages` among `fields`, messages and correction make a demonstration. Without, the correction replaces the
     answer of `observed`. Repeating a correction gives the same example. Raises RequestError, StoreError and TimeoutError.
     """
-    by = contributor(store.secret, tenant, key_id, user_of(fields))
     if "messages" in fields:
         chat = as_chat(read_chat_request(b"", {"model": ""} | fields).fields)
         return _demonstrate(store, tenant, key_id, chat, correction, by)
@@ -39,7 +40,7 @@ def correct(
             code="messages_needed",
             param="messages",
         )
-    if observed.contributor != by:
+    if observed.contributor != by.contributor:
         # A row belongs to one contributor only, so that all of theirs can be deleted.
         raise RequestError(
             "This question was somebody else's: send the request's 'messages' with the correction.",
@@ -50,11 +51,11 @@ def correct(
 
 
 def _demonstrate(
-    store: ExampleStore, tenant: str, key_id: str | None, chat: ChatRequest, correction: str, by: str
+    store: ExampleStore, tenant: str, key_id: str | None, chat: ChatRequest, correction: str, by: Behind
 ) -> Example:
-    digest = _digested(store, tenant, key_id, chat, correction)
-    name = f"demo-{content_id(store.secret, chat, correction)}"
-    new = demonstration(digest, tenant, name, by, embedding_version=store.embedder.version)
+    digest = _digested(store, tenant, key_id, chat, correction, by.end_user)
+    name = f"demo-{content_id(store.secret, chat, correction, by.end_user)}"
+    new = demonstration(digest, tenant, name, by.contributor, embedding_version=store.embedder.version)
     return store.keep(new).example
 
 
@@ -80,10 +81,15 @@ def _replace(
 
 
 def _digested(
-    store: ExampleStore, tenant: str, key_id: str | None, chat: ChatRequest, correction: str
+    store: ExampleStore,
+    tenant: str,
+    key_id: str | None,
+    chat: ChatRequest,
+    correction: str,
+    end_user: str = "",
 ) -> Digested:
     try:
-        return store.digest(tenant, key_id, chat, correction)
+        return store.digest(tenant, key_id, chat, correction, end_user=end_user)
     except NotAdmitted as refused:
         raise RequestError(
             f"This correction cannot become an example: {refused}.",

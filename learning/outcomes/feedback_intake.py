@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from engines.errors import RequestError
-from learning.bank.contributor import contributor, user_of
+from learning.bank.contributor import Behind, user_part
 from learning.bank.example_store import ExampleStore
 from learning.outcomes.correction import correct
 from learning.outcomes.feedback import UserFeedback
@@ -45,8 +45,12 @@ class FeedbackIntake:
     corrections: ExampleStore | None
     """Where corrections become demonstrations; None where no examples are kept."""
     secret: bytes
+    apart: bool
+    """Whether each end user has a memory of their own."""
     window_s: float
     """Feedback is refused when the request is older than this."""
+    may_judge: Callable[[str, str], bool] = lambda tenant, key_id: True
+    """Whether what a tenant's key says of answers counts for examples. Blocks."""
     on_outcomes: OnOutcomes | None = None
     """Called with the committed outcomes of an answer. Blocks."""
     sync: Callable[[], None] | None = None
@@ -59,19 +63,18 @@ class FeedbackIntake:
         fields: dict[str, Any],
         feedback: UserFeedback,
         *,
+        by: Behind,
         idempotency_key: str | None = None,
     ) -> tuple[FeedbackRecord, bool]:
         """Takes feedback from a tenant's key; returns the stored record, once committed, and whether it is new.
 
-        `fields` may name the user, and the messages of a corrected answer. Raises RequestError, StoreError and
-        TimeoutError.
+        `fields` may hold the messages of a corrected answer. Raises RequestError, StoreError and TimeoutError.
         """
-        giver = contributor(self.secret, tenant, key_id, user_of(fields))
-        key = _key(self.secret, idempotency_key, feedback, giver)
+        key = _key(self.secret, idempotency_key, feedback, by.contributor)
         known = await asyncio.to_thread(self.log.find, tenant, key)
         kept, new = known, False
         if kept is None:
-            kept, new = await self._take(tenant, key_id, fields, feedback, key, giver)
+            kept, new = await self._take(tenant, key_id, fields, feedback, key, by)
         if kept.content_digest != feedback.digest(self.secret):
             raise RequestError(
                 "This Idempotency-Key was used before for other feedback.",
@@ -91,13 +94,13 @@ class FeedbackIntake:
         fields: dict[str, Any],
         feedback: UserFeedback,
         key: str,
-        giver: str,
+        by: Behind,
     ) -> tuple[FeedbackRecord, bool]:
         completion = feedback.by == "completion"
-        answer = await self._answer(tenant, feedback.id, completion, f"{feedback.by}_id")
+        answer = await self._answer(tenant, feedback.id, completion, f"{feedback.by}_id", by)
         other = None
         if feedback.preferred_over:
-            other = await self._answer(tenant, feedback.preferred_over, None, "preferred_over")
+            other = await self._answer(tenant, feedback.preferred_over, None, "preferred_over", by)
             if other.request_id == answer.request_id:
                 raise RequestError(
                     "An answer cannot be better than itself.", code="invalid_value", param="preferred_over"
@@ -114,14 +117,21 @@ class FeedbackIntake:
                     param="correction",
                 )
             corrected = await asyncio.to_thread(
-                correct, self.corrections, tenant, key_id, fields, feedback.correction, observed
+                correct,
+                self.corrections,
+                tenant,
+                key_id,
+                fields,
+                feedback.correction,
+                observed,
+                self._owner(answer, by),
             )
         record = FeedbackRecord(
             tenant=tenant,
             key=key,
             content_digest=feedback.digest(self.secret),
             request_id=answer.request_id,
-            contributor=giver,
+            contributor=by.contributor,
             at_s=time.time(),
             score=feedback.score,
             thumb=feedback.thumb,
@@ -143,13 +153,23 @@ class FeedbackIntake:
             # The feedback is about the wrong answer, which the correction has replaced where it is the same example.
             replaced = observed is not None and corrected is not None and observed.id == corrected.id
             await asyncio.to_thread(
-                self._judge_examples, tenant, answer, None if replaced else observed, feedback
+                self._judge_examples,
+                tenant,
+                key_id,
+                answer,
+                None if replaced else observed,
+                feedback,
             )
         return kept, new
 
-    async def _answer(self, tenant: str, id: str, completion: bool | None, param: str) -> Target:
+    def _owner(self, answer: Target, by: Behind) -> Behind:
+        """Whose a corrected answer becomes: its end user's, also where the feedback names none."""
+        end_user = user_part(answer.contributor) if self.apart else ""
+        return by._replace(end_user=by.end_user or end_user)
+
+    async def _answer(self, tenant: str, id: str, completion: bool | None, param: str, by: Behind) -> Target:
         found = await self.answers.wait_for(tenant, id, completion=completion)
-        if found is None:
+        if found is None or (by.end_user and user_part(found.contributor) not in ("", by.end_user)):
             raise RequestError(
                 f"No answer of yours has the id {id[:100]!r}, or it was not to be stored.",
                 status=404,
@@ -166,11 +186,19 @@ class FeedbackIntake:
         return found
 
     def _judge_examples(
-        self, tenant: str, answer: Target, observed: Example | None, feedback: UserFeedback
+        self,
+        tenant: str,
+        key_id: str | None,
+        answer: Target,
+        observed: Example | None,
+        feedback: UserFeedback,
     ) -> None:
-        """Adds the quality to the examples that the answer was made with, and to the one made from it."""
+        """Adds the quality to the examples that the answer was made with, and to the one made from it.
+
+        Not for a key that is new among others: see store.admission.contributors.may_judge.
+        """
         qualities = feedback.qualities().values()
-        if not qualities:
+        if not qualities or (key_id is not None and not self.may_judge(tenant, key_id)):
             return
         quality = sum(qualities) / len(qualities)
         # Only the tenant's own examples: feedback must not change what another tenant lent.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from store.decisions.choices import Choices
@@ -22,13 +23,24 @@ class Target:
     engine: str
     """Empty for an answer replayed from memory: the engine that gave it is not known here."""
     example_ids: tuple[int, ...]
+    contributor: str = ""
+    """Whom it answered, as far as it is known here: learning.bank.contributor."""
 
 
 class Targets:
     """Finds answers by their ids. Another tenant's answer counts as not found."""
 
-    def __init__(self, choices: Choices, requests: RequestLog | None, *, settle_s: float = 2.0) -> None:
-        """`settle_s`: how long to retry for an answer whose row the recorder may still be writing."""
+    def __init__(
+        self,
+        choices: Choices,
+        requests: RequestLog | None,
+        *,
+        contributor_of: Callable[[str, str], str] = lambda tenant, request_id: "",
+        settle_s: float = 2.0,
+    ) -> None:
+        """`contributor_of`: who a request came from where no choice says so; blocks. `settle_s`: how long to retry for an
+        answer whose row the recorder may still be writing."""
+        self._contributor_of = contributor_of
         self._choices = choices
         self._requests = requests
         self._settle_s = settle_s
@@ -54,10 +66,13 @@ class Targets:
         if choice is None and completion is not False:
             choice = self._choices.by_completion(tenant, id)
         if choice is not None:
-            return Target(choice.request_id, choice.at_s, choice.engine, choice.example_ids)
+            return Target(
+                choice.request_id, choice.at_s, choice.engine, choice.example_ids, choice.contributor
+            )
         if completion is True or self._requests is None:
             return None
         row = self._requests.get(id, tenant)
         if row is None or row.outcome not in _ANSWERED:
             return None
-        return Target(row.id, row.started_at_s, row.engine, row.example_ids)
+        by = self._contributor_of(tenant, row.id)
+        return Target(row.id, row.started_at_s, row.engine, row.example_ids, by)

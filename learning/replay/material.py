@@ -13,7 +13,15 @@ from engines.asking import chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine
 from learning.bank.demonstrations import as_chat
-from router.digest import NO_INSTRUCTIONS, asked_under, carries_tools, is_plain_text, question, scope_of
+from router.digest import (
+    NO_INSTRUCTIONS,
+    asked_under,
+    carries_tools,
+    is_plain_text,
+    question,
+    scope_of,
+    shared_scope,
+)
 from store import Store
 from store.admission import Admission, Pair, Verdict
 from store.examples.twins import TwinRule, same_question
@@ -146,7 +154,7 @@ def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verd
 def kept_instructions(store: Store, example: Example) -> str | None:
     """The instructions an example was asked under; None where they were not kept. Blocks."""
     kept = store.examples.instructions(example.tenant, example.scope)
-    if kept is None and example.scope == scope_of(NO_INSTRUCTIONS):
+    if kept is None and shared_scope(example.scope) == scope_of(NO_INSTRUCTIONS):
         return NO_INSTRUCTIONS
     return kept
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from router.digest import OF_USER, shared_scope
 from router.plan import Candidate
 from store.records import Example, Vector
 
@@ -36,17 +37,20 @@ class Retriever:
         floor: float = -1.0,
         enough: int | None = None,
         lenders: Mapping[str, Sequence[str]] | None = None,
+        for_all_users: Collection[str] = (),
         with_vectors: CandidateVectors | None = None,
     ) -> None:
         """`neighbours`: number of results asked of the index. Those with a cosine below `floor` are ignored, and reading
-        stops once `enough` are found: a row costs more to read than to find. `with_vectors` adds the embeddings of each
-        candidate's question and answer, where known; a scorer and a combiner use them."""
+        stops once `enough` are found: a row costs more to read than to find. `for_all_users`: tenants whose examples
+        are no end user's own (learning.private), so that every one of their users reads them. `with_vectors` adds the
+        embeddings of each candidate's question and answer, where known; a scorer and a combiner use them."""
         self._index = index
         self._bank = bank
         self._neighbours = neighbours
         self._floor = floor
         self._enough = neighbours if enough is None else enough
         self._lenders = dict(lenders or {})
+        self._for_all_users = frozenset(for_all_users)
         self._vectors = with_vectors
 
     def look_down_to(self, floor: float, enough: int) -> None:
@@ -63,7 +67,10 @@ class Retriever:
         """Candidates, nearest first. Blocks for about a third of a millisecond: call it on a thread.
 
         The index knows tenants but not scopes, so the scope is filtered here; so are examples that are not `comparable`.
+        An end user's own examples are compared one by one: other users who ask the same would fill the list.
         """
+        if tenant in self._for_all_users:
+            scope = shared_scope(scope)
         found = self._nearest_of(tenant, scope, vector, comparable)
         if lenders := self._lenders.get(tenant):
             lent = [
@@ -78,9 +85,11 @@ class Retriever:
     def _nearest_of(
         self, tenant: str, scope: str, vector: Vector, comparable: Callable[[Example], bool]
     ) -> list[Candidate]:
-        near = [
-            pair for pair in self._index.nearest(tenant, vector, self._neighbours) if pair[1] >= self._floor
-        ]
+        if OF_USER in scope:
+            found = self._bank.nearest_in(tenant, scope, vector, self._neighbours, self._index.version)
+        else:
+            found = self._index.nearest(tenant, vector, self._neighbours)
+        near = [pair for pair in found if pair[1] >= self._floor]
         candidates: list[Candidate] = []
         for start in range(0, len(near), _PAGE):
             page = dict(near[start : start + _PAGE])

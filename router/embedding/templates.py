@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from cachetools import LRUCache
 
+from router.digest import shared_scope, user_scope
 from router.spans import VARYING
 from store.admission.cutting import EMBEDDED_CHARACTERS, cut
 from store.records import Example
@@ -78,8 +79,9 @@ class Templates:
     def asked(self, tenant: str, scope: str, text: str, user: str = "") -> Digest:
         """Learns from a request's text and gives what of it is embedded.
 
-        `scope` is that of the instructions. A piece that only one end user (`user`) sent is known for that user alone.
+        A piece that only one end user sent (`user`, or the one whose `scope` it is) is known for that user alone.
         """
+        scope, user = _parted(scope, user)
         read = cut(text, READ_CHARACTERS)
         pieces = list(_pieces(read))
         with self._lock:
@@ -91,6 +93,7 @@ class Templates:
 
     def digest(self, tenant: str, scope: str, text: str, user: str = "") -> Digest:
         """What of a text would be embedded as of now. Learns nothing."""
+        scope, user = _parted(scope, user)
         with self._lock:
             learnt = self._learnt.get((tenant, scope))
             if learnt is None:
@@ -103,7 +106,7 @@ class Templates:
             return
         pairs = zip(_pieces(asked), _pieces(kept), strict=False)
         with self._lock:
-            known = self._of(tenant, scope).kept_as
+            known = self._of(tenant, shared_scope(scope)).kept_as
             known.update((hash(after), hash(before)) for before, after in pairs if before != after)
             _forget_first(known, _TEXTS)
 
@@ -119,7 +122,7 @@ class Templates:
         return asked.text == of_example.text or not _mostly_shared(asked.text, of_example.text)
 
     def news(self) -> set[tuple[str, str]]:
-        """Tenants and scopes of which something became known since the last call."""
+        """Tenants and shared scopes of which something became known since the last call."""
         with self._lock:
             news, self._news = self._news, set()
             self.changed.clear()
@@ -156,6 +159,11 @@ class Templates:
         _forget_first(learnt.texts, _TEXTS)
         _forget_first(learnt.pieces, self._most_pieces)
         return became_known
+
+
+def _parted(scope: str, user: str) -> tuple[str, str]:
+    """The instructions' part of a scope, and the end user's: users of a tenant send the same templates."""
+    return shared_scope(scope), user or user_scope(scope)
 
 
 def _pieces(text: str) -> Iterator[str]:

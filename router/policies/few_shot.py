@@ -34,6 +34,8 @@ class Knobs:
     max_examples: int
     max_example_tokens: int
     with_tools: bool
+    follow_ups: bool
+    """Whether a question with turns before it may get examples."""
     retrieve_deadline_s: float
     same_names: bool
     """Whether a neighbour must name the same things as the request: right for questions about facts, wrong for one task
@@ -63,7 +65,11 @@ class FewShot:
         """
         self._small, self._large = engines[0], engines[-1]
         self._questions = QuestionEmbedder(
-            embedder, templates, with_tools=knobs.with_tools, max_characters=knobs.max_characters
+            embedder,
+            templates,
+            with_tools=knobs.with_tools,
+            follow_ups=knobs.follow_ups,
+            max_characters=knobs.max_characters,
         )
         self._retriever = retriever
         self._executor = executor

@@ -68,6 +68,8 @@ class Knobs:
     m: int
     same_names: bool
     with_tools: bool
+    follow_ups: bool
+    """Whether a question with turns before it is decided on by its likeness to others."""
     deadline_s: float
     """Limit for everything after the embedding."""
     max_examples: int
@@ -150,7 +152,11 @@ class InContext:
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
         self._questions = QuestionEmbedder(
-            embedder, templates, with_tools=knobs.with_tools, max_characters=knobs.max_characters
+            embedder,
+            templates,
+            with_tools=knobs.with_tools,
+            follow_ups=knobs.follow_ups,
+            max_characters=knobs.max_characters,
         )
         self._retriever = retriever
         self._models_of = models_of

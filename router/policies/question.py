@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from router.digest import carries_tools, is_plain_text, question, scope
+from router.digest import carries_tools, is_follow_up, is_plain_text, question, scope
 from router.embedding.embedder import Embedder
 from router.embedding.templates import Digest, Templates
 from router.plan import Ask
@@ -48,8 +48,10 @@ class QuestionEmbedder:
         templates: Templates | None = None,
         *,
         with_tools: bool,
+        follow_ups: bool,
         max_characters: int,
     ) -> None:
+        self._follow_ups = follow_ups
         self._embedder = embedder
         self._templates = templates
         self._with_tools = with_tools
@@ -58,10 +60,14 @@ class QuestionEmbedder:
     async def embed(self, ask: Ask) -> EmbeddedQuestion:
         """Never raises: a request without an embedding has a reason in `refused`, and `bypassed` names a failed stage."""
         chat = ask.chat
+        if ask.anonymous:
+            return EmbeddedQuestion("anonymous")
         if not is_plain_text(chat.messages):
             return EmbeddedQuestion("not_plain_text")
         if carries_tools(chat) and not self._with_tools:
             return EmbeddedQuestion("tools")
+        if is_follow_up(chat.messages) and not self._follow_ups:
+            return EmbeddedQuestion("follow_up")
         if len(chat.body) > _LARGE_BYTES:
             found = await asyncio.to_thread(self._read, ask)
         else:
@@ -81,7 +87,7 @@ class QuestionEmbedder:
         whole = question(ask.chat.messages)
         if not whole:
             return EmbeddedQuestion("no_question")
-        text, asked_under = cut(whole, self._max_characters), scope(ask.chat, ask.named_scope)
+        text, asked_under = cut(whole, self._max_characters), scope(ask.chat, ask.named_scope, ask.end_user)
         if self._templates is None:
             return EmbeddedQuestion("", text, Digest(text), asked_under)
         return EmbeddedQuestion("", text, self._templates.asked(ask.tenant, asked_under, whole), asked_under)

@@ -66,6 +66,7 @@ FORM_RULES: tuple[tuple[str, Rule], ...] = (
     ("several_choices", lambda f, s: f.choices != 1),
     ("tool_calls", lambda f, s: f.calls_tools or f.offers_tools),
     ("not_plain_text", lambda f, s: not f.plain_text),
+    ("follow_up", lambda f, s: f.follow_up and not s.follow_ups and f.origin != "demonstration"),
     ("cut_short", lambda f, s: f.finish_reason != "stop"),
     ("empty", lambda f, s: not f.question.strip() or not f.answer.strip()),
     ("too_short", _too_short),

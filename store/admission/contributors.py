@@ -6,7 +6,7 @@ but himself: nothing here applies to him.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +67,12 @@ def held_until_s(contributor: Contributor, limits: ContributorLimits, now_s: flo
     if contributor.others == 0 or now_s >= end_s or founder or trusted:
         return None
     return end_s
+
+
+def may_judge(contributor: Contributor, limits: ContributorLimits, now_s: float) -> bool:
+    """Whether what this contributor says of answers counts for the examples of the bank, its own included.
+
+    Not while it is new: its praise would end its own quarantine, or that of another newcomer; its blame would push out
+    what others gave. Being alone makes nobody less new here: others may come, and its praise would still be there.
+    """
+    return held_until_s(replace(contributor, others=1), limits, now_s) is None

@@ -36,6 +36,8 @@ class Pair:
     finish_reason: str
     choices: int
     calls_tools: bool
+    follow_up: bool = False
+    """The question has turns before it, on which its answer depends."""
     key_opted_out: bool = False
     model_opted_out: bool = False
     origin: Origin = "answer"
@@ -57,6 +59,8 @@ class AdmissionSettings:
     public: frozenset[str]
     """What is not private although it looks so: an organisation's own phone number, address or mail domain (`@acme.com`)."""
     contributors: ContributorLimits
+    follow_ups: bool
+    """Whether follow-ups may become examples. One that somebody gave as a right answer always may."""
     good_quality: float = GOOD_QUALITY
     """From which quality on an answer counts as judged good."""
     min_question_characters: int = 3

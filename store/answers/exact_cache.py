@@ -133,6 +133,11 @@ class ExactCache:
             )
         )
 
+    def count(self, tenant: str) -> int:
+        """How many answers a tenant has."""
+        row = self._db.read().execute("SELECT count(*) FROM exact_answers WHERE tenant = ?", (tenant,))
+        return int(row.fetchone()[0])
+
     def size_bytes(self) -> int:
         """What the answers on disk count for, over all tenants."""
         row: tuple[int] = self._db.read().execute("SELECT total_bytes FROM exact_size").fetchone()

@@ -45,6 +45,9 @@ from store.records import (
 from store.sqlite import words
 from store.sqlite.database import Database
 
+_SCOPE_READ = 1000
+"""Examples of a scope that are compared one by one, the latest first: some milliseconds."""
+
 
 class ExampleBank:
     """Adds, reads and removes examples. Every read names a tenant or is for the store's own housekeeping."""
@@ -267,17 +270,28 @@ class ExampleBank:
         return found[0] if found else None
 
     def page(
-        self, tenant: str, *, after_id: int = 0, limit: int = 100, kind: Kind | None = None
+        self,
+        tenant: str,
+        *,
+        after_id: int = 0,
+        limit: int = 100,
+        kind: Kind | None = None,
+        end_user: str = "",
     ) -> list[Example]:
-        """The tenant's next examples by id, at most `limit`, of one kind if it is named: for lists and exports."""
+        """The tenant's next examples by id, at most `limit`: for lists and exports. Of one kind, or one end user (a
+        digest), if it is named."""
         of_kind = {
             None: "",
             "observed": " AND a.kind = 'observed'",
             "demonstration": " AND a.kind = 'demonstration'",
         }
         rows = self._db.read().execute(
-            SELECT + " WHERE a.tenant = ? AND a.id > ?" + of_kind[kind] + " ORDER BY a.id LIMIT ?",
-            (tenant, after_id, limit),
+            SELECT
+            + " WHERE a.tenant = ? AND a.id > ?"
+            + of_kind[kind]
+            + (" AND e.scope LIKE '%/' || ?" if end_user else "")
+            + " ORDER BY a.id LIMIT ?",
+            (tenant, after_id, *((end_user,) if end_user else ()), limit),
         )
         return [as_example(row) for row in rows.fetchall()]
 
@@ -315,6 +329,17 @@ class ExampleBank:
         """The vectors of these examples of the tenant's that have one of this embedding version."""
         rows = self._db.read().execute(_VECTORS_OF, (json.dumps(list(ids)), tenant, version))
         return {id: from_blob(blob) for id, blob in rows.fetchall()}
+
+    def nearest_in(
+        self, tenant: str, scope: str, vector: Vector, k: int, version: str
+    ) -> list[tuple[int, float]]:
+        """Up to k (id, cosine similarity) among the latest examples of one scope, best first.
+
+        For an end user's scope: among the nearest of the whole tenant, others who ask the same would hide them.
+        """
+        rows = self._db.read().execute(_LATEST_OF_SCOPE, (tenant, scope, version, _SCOPE_READ)).fetchall()
+        found = [(id, float(from_blob(blob) @ vector)) for id, blob in rows]
+        return sorted(found, key=lambda pair: -pair[1])[:k]
 
     def candidate_vectors(self, *, question_version: str, answer_version: str = "") -> CandidateVectors:
         """Reads the vectors of questions and answers together. Those of other versions are as good as none."""
@@ -539,6 +564,10 @@ def _give_back(connection: sqlite3.Connection, id: int, row: Restored) -> None:
 
 _EXPORTED_AT_ONCE = 500
 _EXPORTED = "SELECT id, embedded_text, vector FROM examples WHERE +tenant = ? AND id > ? ORDER BY id LIMIT ?"
+_LATEST_OF_SCOPE = (
+    "SELECT id, vector FROM examples WHERE tenant = ? AND scope = ? AND embedding_version = ? AND vector IS NOT NULL"
+    " ORDER BY id DESC LIMIT ?"
+)
 # The plus keeps SQLite from walking all of the tenant's rows to find a handful by their ids.
 _VECTORS_OF = (
     "SELECT id, vector FROM examples WHERE id IN (SELECT value FROM json_each(?)) AND +tenant = ?"

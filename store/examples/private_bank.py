@@ -64,7 +64,16 @@ def put_aside(connection: sqlite3.Connection, new: NewExample, now_s: float) -> 
     connection.execute(
         "INSERT OR IGNORE INTO private_questions (tenant, contributor, request_id, scope, instructions, question, at_s)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (new.tenant, new.contributor, new.request_id, new.scope, new.instructions, new.question, now_s),
+        (
+            new.tenant,
+            new.contributor,
+            new.request_id,
+            # Without the end user: what is released with noise is written for all of the tenant's users.
+            new.scope.partition("/")[0],
+            new.instructions,
+            new.question,
+            now_s,
+        ),
     )
     # No row stands for it, and no text of it goes any further.
     nothing = Example(0, 0, new.tenant, new.scope, "", "", new.source_engine, now_s)
@@ -93,8 +102,9 @@ class PrivateBank:
         connection.execute(
             "INSERT OR IGNORE INTO private_questions"
             " (tenant, contributor, request_id, scope, instructions, question, at_s)"
-            " SELECT e.tenant, a.contributor, e.request_id, e.scope, coalesce(i.instructions, ''), e.question,"
-            " e.created_at_s FROM examples e JOIN example_accounts a ON a.id = e.id"
+            " SELECT e.tenant, a.contributor, e.request_id, substr(e.scope, 1, instr(e.scope || '/', '/') - 1),"
+            " coalesce(i.instructions, ''), e.question, e.created_at_s"
+            " FROM examples e JOIN example_accounts a ON a.id = e.id"
             " LEFT JOIN example_instructions i ON i.tenant = e.tenant AND i.scope = e.scope WHERE e.tenant = ?",
             (tenant,),
         )

@@ -202,6 +202,9 @@ async def line(config: dict[str, Any]) -> AsyncIterator[Line]:
         patient = {"retrieve_deadline_ms": 10_000, "embedding_deadline_ms": 10_000}
         advanced = {"embedding_cache_dir": str(MODELS), **patient, **memory.get("advanced", {})}
         config = config | {"memory": memory | {"advanced": advanced}}
+    if config.get("memory"):
+        # Most tests are one client, who needs no credential to be known by.
+        config = config | {"memory": {"anonymous": True, **config["memory"]}}
     settings = parse_config(config)
     gateway = await asyncio.to_thread(_build, settings)
     stop, listening = asyncio.Event(), asyncio.Event()

@@ -111,7 +111,8 @@ class Gateway(Process):
     def post(self, path: str, body: object) -> tuple[bytes, Mapping[str, str]]:
         """POST JSON over a connection of its own, so that any worker may take it; the answer's body and headers."""
         data = json.dumps(body).encode()
-        request = Request(self.url + path, data, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", "Authorization": "Bearer sk-client"}
+        request = Request(self.url + path, data, headers)
         with urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.read(), answer.headers
 

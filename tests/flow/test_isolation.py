@@ -25,6 +25,7 @@ from router.embedding.embedder import Embedder
 from store import Store
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.examples.tenant_index import new_usearch_index
+from store.people.secret import tenant_id
 from tests.flow.line import MODELS, Asked, Got, Line, completion
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import Stage, stage
@@ -154,7 +155,7 @@ class World:
     def _id(self, name: str) -> str:
         memory = self.gate.gateway.memory
         assert memory is not None
-        return memory.tenant_of(f"sk-{name}")
+        return tenant_id(memory.store.secret, f"sk-{name}")
 
     async def _nothing_crossed(self, names: list[str]) -> None:
         self._upstreams_heard_only_their_askers_own()

@@ -49,7 +49,7 @@ async def test_key_order_and_fields_that_change_no_answer_still_hit(gate: Line, 
         "seed": 1,
         "messages": [{"content": "Hi", "role": "user"}],
         "model": "gpt-4o",
-        "user": "u-7",
+        "prompt_cache_key": "u-7",
         "service_tier": "flex",
     }
     assert (await gate.post("/chat/completions", again)).hit

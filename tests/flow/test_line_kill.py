@@ -29,6 +29,9 @@ memory:
 """
 
 
+CLIENT = {"Authorization": "Bearer sk-client"}
+
+
 def stored(data: Path) -> tuple[set[str], int]:
     """(ids of the requests that have an example, exact answers), from a database that must be intact."""
     with sqlite3.connect(data / "understudy.db") as db:
@@ -92,7 +95,7 @@ async def one_life(config: Path, number: int, acknowledged: set[str]) -> None:
 async def ask(session: aiohttp.ClientSession, url: str, question: str) -> str:
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": question}]}
     async with session.post(
-        f"{url}/v1/chat/completions", json=body, headers={"x-understudy-engine": "large"}
+        f"{url}/v1/chat/completions", json=body, headers={"x-understudy-engine": "large", **CLIENT}
     ) as answer:
         assert answer.status == 200
         await answer.read()

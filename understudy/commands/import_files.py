@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
-from gateway.keys import DEFAULT_TENANT
+from learning.bank.contributor import EndUsers
 from learning.bank.importing.formats import FORMATS
-from learning.bank.importing.importer import ImportCounts, Importer, Options
+from learning.bank.importing.importer import ImportCounts, Importer, NobodysLine, Options
 from learning.bank.importing.lines import BadFile
 from store.records import Kind
 from understudy.commands.data_folder import data_option, store_in
 from understudy.commands.example_settings import embedder_for, example_settings
 from understudy.commands.giving_up import give_up
 from understudy.commands.import_progress import Progress
-from understudy.commands.tenant_option import tenant_named, tenant_option
+from understudy.commands.tenant_option import tenant_named, tenant_of_client, tenant_option
 from understudy.setup.examples import admission
 
 
@@ -25,6 +26,11 @@ from understudy.setup.examples import admission
 @click.argument("files", nargs=-1, required=True, type=click.Path())
 @data_option()
 @tenant_option("Whose examples they become; our own exports go where they came from unless this is given.")
+@click.option(
+    "--client-key",
+    metavar="VARIABLE",
+    help="Instead of --tenant: the environment variable that holds the api_key a client sends.",
+)
 @click.option(
     "--format", type=click.Choice(FORMATS), default="auto", show_default=True, help="What wrote the files."
 )
@@ -45,6 +51,7 @@ def import_(
     files: tuple[str, ...],
     data: Path,
     tenant: str | None,
+    client_key: str | None,
     format: str,
     kind: Kind | None,
     config: Path | None,
@@ -57,6 +64,8 @@ def import_(
     Known: our own export, OpenAI's fine-tuning files and batch outputs (name the batch's input file first), LiteLLM's logs.
     Interrupted, it goes on where it was; what is there already is not added again.
     """
+    if tenant and client_key:
+        raise click.UsageError("say whose they become once: by --tenant or by --client-key")
     settings = example_settings(config)
     with (
         # Before the store: see understudy.setup.embedder.
@@ -64,13 +73,14 @@ def import_(
         store_in(data, create=True) as store,
     ):
         named = tenant_named(store.keys, tenant) if tenant else None
-        # With keys nobody can be the default tenant any more: what went there would never be found.
-        options = Options(named, "" if store.keys.any_configured() else DEFAULT_TENANT, format, kind, again)
+        if client_key:
+            named = tenant_of_client(store, os.environ.get(client_key, ""), client_key)
+        options = Options(named, format, kind, again)
         with Progress(files) as progress:
             importer = Importer(
                 store.examples.restore_many,
                 store.examples.imports,
-                store.secret,
+                EndUsers(store.secret, apart=settings.partition == "user"),
                 admission(settings),
                 options,
                 progress,
@@ -81,17 +91,28 @@ def import_(
                 for path in files:
                     progress.begin(path)
                     importer.read(path)
+            except NobodysLine:
+                give_up(_WHOSE_BY_KEY if store.keys.any_configured() else _WHOSE)
             except (OSError, BadFile) as error:
                 give_up(f"{path}: {error}")
             finally:
                 importer.close()
-                _summary(importer.counts)
+                _summary(importer.counts, named)
     tally = importer.counts
     if not tally.usable or (strict and (tally.bad or tally.refused)):
         sys.exit(1)
 
 
-def _summary(tally: ImportCounts) -> None:
+_WHOSE = (
+    "these lines do not say whose they are. No gateway key was made yet, so a client's tenant follows from the api_key it "
+    "sends: put that into an environment variable and name it, as in --client-key OPENAI_API_KEY. Or make a key "
+    "(`understudy keys create`) and name its tenant with --tenant. Where memory.anonymous is on, --tenant default is "
+    "whoever sends none."
+)
+_WHOSE_BY_KEY = "these lines do not say whose they are: --tenant NAME does, as in `understudy keys create`"
+
+
+def _summary(tally: ImportCounts, tenant: str | None) -> None:
     refused = ", ".join(f"{count} {reason}" for reason, count in tally.refused.most_common())
     parts = [
         f"{tally.added} added",
@@ -104,4 +125,4 @@ def _summary(tally: ImportCounts) -> None:
         *([f"{tally.refused.total()} not admitted ({refused})"] if refused else []),
         *([f"{tally.bad} not understood"] if tally.bad else []),
     ]
-    click.echo("; ".join(parts))
+    click.echo("; ".join(parts) + (f"; tenant id:{tenant}" if tenant else ""))

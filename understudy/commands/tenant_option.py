@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from gateway.keys import DEFAULT_TENANT
+from store import Store
 from store.people.keys import KeyStore
+from store.people.secret import tenant_id
 
 _ID = re.compile(r"[0-9a-f]{32}|default")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,6 +24,18 @@ class NoSuchTenant(Exception):
 def tenant_option(purpose: str) -> Callable[[F], F]:
     """`--tenant NAME`."""
     return click.option("--tenant", metavar="NAME", help=f"{purpose} A name as in `keys create`, or id:HEX.")
+
+
+def tenant_of_client(store: Store, api_key: str, variable: str) -> str:
+    """The id of the tenant of a client that sends this `api_key`. Raises NoSuchTenant."""
+    if not api_key:
+        raise NoSuchTenant(f"the environment variable {variable} is not set, or empty")
+    if not store.keys.any_configured():
+        return tenant_id(store.secret, api_key)
+    key = store.keys.lookup(api_key)
+    if key is None:
+        raise NoSuchTenant(f"what {variable} holds is no key of this gateway, or one that was revoked")
+    return key.tenant
 
 
 def tenant_named(keys: KeyStore, name: str) -> str:

@@ -62,6 +62,10 @@ class Listen(Settings):
         description="Whether anybody who reaches the address may use your keys while there is no gateway key.",
     )
     workers: int = Field(1, ge=1, le=64, description="Processes sharing the port (SO_REUSEPORT).")
+    tenant_headers: tuple[str, ...] = Field(
+        (),
+        description="Further request headers that tell clients apart while the gateway has no keys, beside credentials.",
+    )
     grace_s: float = Field(30, ge=0, description="At SIGTERM, how long open requests may take to finish.")
     advanced: ListenAdvanced = Field(ListenAdvanced(), description="Less common settings.")
 

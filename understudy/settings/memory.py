@@ -53,6 +53,10 @@ class ExampleSettings(Settings):
     enabled: bool = Field(True, description="Off remembers no examples and offloads nothing.")
     embedding_model: str = Field("package", description="package (the PyPI wheel), folder:PATH, or hub:NAME.")
     admission: AdmissionConfig = Field(AdmissionConfig(), description="What may become an example.")
+    follow_ups: bool = Field(
+        False,
+        description="Whether turns of a conversation after its first become examples, and are given some.",
+    )
     max_stored: int = Field(
         1_000_000, ge=1, description="Most examples a tenant may have; the least useful go first."
     )
@@ -154,6 +158,14 @@ class MemorySettings(Settings):
     data_dir: Path | None = Field(
         None,
         description="Folder of database, index snapshots and secret; null: a temporary one, forgotten at the end.",
+    )
+    partition: Literal["user", "tenant"] = Field(
+        "user",
+        description="user: a request that names its end user reads and writes what is remembered of that user only; "
+        "tenant: end users share it.",
+    )
+    anonymous: bool = Field(
+        False, description="Whether requests without any credential are remembered, all as one tenant."
     )
     exact: ExactSettings = Field(ExactSettings(), description="Exact repeats.")
     examples: ExampleSettings = Field(ExampleSettings(), description="In-context examples.")

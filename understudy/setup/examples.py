@@ -24,6 +24,7 @@ def admission(settings: MemorySettings) -> Admission:
             AdmissionSettings,
             rules,
             advanced,
+            settings.examples,
             engines=frozenset(rules.engines),
             public=frozenset(rules.public),
             contributors=limits,

@@ -44,13 +44,14 @@ def few_shot(
     """The rule for one served model. Needs a memory with examples."""
     remembered = config.memory
     assert remembered is not None and memory.embedder is not None and memory.store.indexes is not None
-    knobs = knobs_of(Knobs, settings.few_shot, settings.advanced, remembered.advanced)
+    knobs = knobs_of(Knobs, settings.few_shot, settings.advanced, remembered.advanced, remembered.examples)
     retriever = Retriever(
         memory.store.indexes,
         memory.store.examples,
         floor=knobs.theta,
         enough=enough(knobs),
         lenders=lenders(config.sharing.grants, memory.store.keys.tenant_named),
+        for_all_users=memory.store.examples.private.tenants(),
     )
     small = engines[settings.engines[0]]
     policy = FewShot(

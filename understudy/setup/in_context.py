@@ -85,6 +85,7 @@ def in_context(
         floor=_FLOOR,
         enough=knobs.candidates,
         lenders=lenders(config.sharing.grants, store.keys.tenant_named),
+        for_all_users=store.examples.private.tenants(),
         with_vectors=store.examples.candidate_vectors(
             question_version=embedder.version,
             answer_version=version_of(embedder.version) if answers else "",
@@ -186,6 +187,7 @@ def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
         settings.in_context,
         settings.few_shot,
         advanced,
+        remembered.examples,
         deadline_s=deadline_ms / 1000,
         combiner=knobs_of(combiner.Knobs, order=advanced.example_order),
         counts=example_count.Knobs() if advanced.adapt_count else None,

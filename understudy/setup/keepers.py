@@ -44,7 +44,6 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
             memory.embedder,
             admission(settings),
             store.indexes.nearest,
-            secret=store.secret,
             embedded_characters=EMBEDDED_CHARACTERS,
             templates=memory.templates,
             standing=store.examples.contributors.standings().of,
@@ -58,7 +57,6 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
                 ChoiceKeeper(
                     store.decisions.choices,
                     engines,
-                    secret=store.secret,
                     embedding_version=memory.embedder.version,
                 )
             )
@@ -75,7 +73,6 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
                 store.decisions.texts,
                 admission(settings),
                 Allowance(),
-                secret=store.secret,
                 opted_out_keys=settings.examples.admission.opted_out_keys,
             )
             found.append(texts)

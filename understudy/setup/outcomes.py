@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engines.engine import Engine
@@ -30,28 +31,42 @@ def feedback_intake(
     memory: Memory,
     corrections: ExampleStore | None,
     *,
+    apart: bool,
     known: OnOutcomes | None = None,
     window_s: float = _TAKEN_FOR_S,
     settle_s: float = 2.0,
 ) -> FeedbackIntake:
     """Takes feedback over `memory`. `corrections` is where corrections become examples; None where none are kept.
 
-    `settle_s`: how long the recorder may be behind the answers it records. Feedback is forced to the disk before it is
-    acknowledged: a power cut loses none.
+    `apart`: whether each end user has a memory of their own. `settle_s`: how long the recorder may be behind the answers
+    it records. Feedback is forced to the disk before it is acknowledged: a power cut loses none.
     """
     store = memory.store
     return FeedbackIntake(
-        answers=Targets(store.decisions.choices, memory.requests, settle_s=settle_s),
+        answers=Targets(
+            store.decisions.choices,
+            memory.requests,
+            contributor_of=partial(contributor_of, store),
+            settle_s=settle_s,
+        ),
         log=store.outcomes.feedback,
         examples=store.examples,
         judgements=store.examples.ledger,
         example_of=store.examples.by_request,
         corrections=corrections,
         secret=store.secret,
+        apart=apart,
         window_s=window_s,
         on_outcomes=known,
         sync=store.sync,
+        **({} if corrections is None else {"may_judge": corrections.may_judge}),
     )
+
+
+def contributor_of(store: Store, tenant: str, request_id: str) -> str:
+    """Who a request came from, by the texts that are kept of it; empty where none are. Blocks."""
+    texts = store.decisions.texts.get(tenant, request_id)
+    return "" if texts is None else texts.contributor
 
 
 def judging(

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from engines.chat_json import parse_object
 from engines.errors import RequestError
-from learning.bank.contributor import contributor, user_of
+from learning.bank.contributor import EndUsers, user_of
 from learning.bank.demonstrations import NotAdmitted, as_chat, content_id, digested
 from learning.bank.importing.formats import BadLine, BatchInput, BatchOutput, Exported, Pair, read_line
 from learning.bank.importing.lines import MAX_LINE_BYTES, Line, fingerprint, lines, opened
@@ -32,6 +32,10 @@ _TIMEOUT_S = 120.0
 
 Admit = Callable[[Sequence[Restored]], Future[list[Admitted]]]
 """`restore_many` of the bank: when the future resolves all rows are committed, or none."""
+
+
+class NobodysLine(Exception):
+    """A line does not say whose it is, and nobody was named for such lines."""
 
 
 class Listener(Protocol):
@@ -71,9 +75,7 @@ class Options:
     """What to import, and for whom."""
 
     tenant: str | None
-    """None: a line of understudy's export goes to the tenant it names, any other to `otherwise`."""
-    otherwise: str
-    """Tenant of lines that name none; empty: such a line is refused."""
+    """None: a line of understudy's export goes to the tenant it names, any other is nobody's."""
     format: str = "auto"
     kind: Kind | None = None
     """Overrides the kind that the format implies."""
@@ -88,7 +90,7 @@ class Importer:
         self,
         admit: Admit,
         cursors: ImportCursors,
-        secret: bytes,
+        end_users: EndUsers,
         admission: Admission,
         options: Options,
         listener: Listener,
@@ -97,7 +99,7 @@ class Importer:
     ) -> None:
         self._admit = admit
         self._cursors = cursors
-        self._secret = secret
+        self._end_users = end_users
         self._admission = admission
         self._options = options
         self._listener = listener
@@ -112,7 +114,7 @@ class Importer:
         self._inputs.close()
 
     def read(self, path: str) -> None:
-        """Imports a file. Raises OSError, BadFile, and what writing to the store raises."""
+        """Imports a file. Raises OSError, BadFile, NobodysLine, and what writing to the store raises."""
         sha256 = fingerprint(path)
         whose = self._options.tenant or ""
         done = 0 if self._options.again or not sha256 else self._cursors.lines_done(sha256, whose)
@@ -187,6 +189,10 @@ class Importer:
 
     def _example(self, pair: Pair) -> NewExample:
         options = self._options
+        tenant = options.tenant
+        if tenant is None:
+            raise NobodysLine
+        by = self._end_users.named(tenant, None, user_of(pair.fields))
         chat = as_chat(pair.fields)
         digest = digested(
             chat,
@@ -194,12 +200,10 @@ class Importer:
             self._admission,
             "import",
             finish_reason=pair.finish_reason,
+            end_user=by.end_user,
         )
-        tenant = options.tenant or options.otherwise
-        if not tenant:
-            raise BadLine("it does not say whose it is: name a tenant (--tenant)")
         kind: Kind = options.kind or pair.kind
-        name = content_id(self._secret, chat, pair.answer)
+        name = content_id(self._end_users.secret, chat, pair.answer, by.end_user)
         return NewExample(
             tenant=tenant,
             scope=digest.scope,
@@ -214,5 +218,5 @@ class Importer:
             prompt_tokens=pair.prompt_tokens or digest.prompt_tokens,
             completion_tokens=pair.completion_tokens or digest.completion_tokens,
             kind=kind,
-            contributor=contributor(self._secret, tenant, None, user_of(pair.fields)),
+            contributor=by.contributor,
         )

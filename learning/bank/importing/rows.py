@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from learning.bank.importing.formats import BadLine
+from router.digest import user_scope
 from store.examples.vectors import BadVector, checked, from_blob, to_blob
 from store.records import Account, Example, NewExample, Restored, Vector
 
@@ -51,6 +52,8 @@ def line_of(example: Example, embedded_text: str, vector: Vector | None) -> byte
 
 def row_of_export(fields: Mapping[str, Any], tenant: str | None) -> Restored:
     """The row of an exported line, under `tenant` if it is given, else under the line's own tenant. Raises BadLine."""
+    if tenant not in (None, fields.get("tenant")) and user_scope(fields["scope"]):
+        raise BadLine("it is of one end user of another tenant, and nobody here would be known as that user")
     tenant = tenant or fields.get("tenant")
     if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
         raise BadLine("'tenant' must be 32 hexadecimal digits or 'default'")

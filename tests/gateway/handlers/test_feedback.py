@@ -17,9 +17,9 @@ import pytest
 
 from gateway.door import EntryHandler
 from gateway.handlers.feedback import Feedback
-from gateway.keys import KeyAuthentication
+from gateway.keys import CredentialTenants, KeyAuthentication
 from gateway.limits.feedback_rate import FeedbackRate
-from learning.bank.contributor import contributor
+from learning.bank.contributor import EndUsers, contributor
 from learning.outcomes.feedback import BEATEN
 from learning.outcomes.feedback_intake import FeedbackIntake
 from store.records import Example, OutcomeRecord
@@ -105,13 +105,14 @@ async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> 
         made = feedback_intake(
             memory,
             memory.example_store(settings) if with_examples else None,
+            apart=True,
             window_s=HOUR_S,
             settle_s=0.0,
         )
         made = replace(made, **changes)
-        keys = KeyAuthentication(memory.store.keys, memory.tenant_of)
+        keys = KeyAuthentication(memory.store.keys, CredentialTenants(str))
         door = EntryHandler(
-            OneHandler(Feedback(made, rate, max_json_bytes=2**16)),
+            OneHandler(Feedback(made, rate, EndUsers(memory.store.secret, apart=True), max_json_bytes=2**16)),
             keys,
             began=lambda: None,
             ended=lambda _: None,
@@ -338,9 +339,16 @@ async def test_a_body_that_is_none_is_refused_in_openais_shape(here: Here, body:
 
 async def test_feedback_switched_off_says_so(tmp_path: Path) -> None:
     async with place(tmp_path / "data") as here:
-        keys = KeyAuthentication(here.memory.store.keys, here.memory.tenant_of)
+        keys = KeyAuthentication(here.memory.store.keys, CredentialTenants(str))
         door = EntryHandler(
-            OneHandler(Feedback(None, FeedbackRate(1), max_json_bytes=2**16)),
+            OneHandler(
+                Feedback(
+                    None,
+                    FeedbackRate(1),
+                    EndUsers(here.memory.store.secret, apart=True),
+                    max_json_bytes=2**16,
+                )
+            ),
             keys,
             began=lambda: None,
             ended=lambda _: None,

@@ -23,7 +23,6 @@ from store.sqlite.database import Database
 from tests.finished import chat_request, finished
 from tests.store.rows import outcome_record, unit_vector
 
-SECRET = b"s" * 32
 ENGINES = {"gpt-4o": ("small", "large")}
 BODY = b'{"id":"chatcmpl-7","choices":[{"index":0,"message":{"content":"A."},"finish_reason":"stop"}]}'
 
@@ -91,7 +90,7 @@ def answered(made: Plan | None, attempt: Attempt | None = WITH, **changes: Any) 
 def keep(db: Database, what: Finished) -> ChoiceRecord | str | None:
     """What was kept, or why nothing was; None for nothing said."""
     choices = Choices(db)
-    for kind, kept in ChoiceKeeper(choices, ENGINES, secret=SECRET, embedding_version="v1").keep(what):
+    for kind, kept in ChoiceKeeper(choices, ENGINES, embedding_version="v1").keep(what):
         assert kind == "choice"
         if isinstance(kept, str):
             return kept

@@ -39,7 +39,7 @@ def asked(*messages: Any, **changes: Any) -> Finished:
 
 
 def keeper(log: RequestTextLog, **changes: Any) -> TextKeeper:
-    wanted = {"secret": b"s" * 32, "max_bytes": 10_000, "opted_out_keys": ("key_9",)}
+    wanted = {"max_bytes": 10_000, "opted_out_keys": ("key_9",)}
     settings = changes.pop("admission", admission_settings())
     allowance = changes.pop("allowance", Allowance(1.0))
     return TextKeeper(log, Admission(settings), allowance, **(wanted | changes))

@@ -46,13 +46,15 @@ async def test_what_likeness_cannot_decide_is_refused_before_it_costs_anything(
     asked: Ask, reason: str
 ) -> None:
     embedder = Embedder()
-    looked = await QuestionEmbedder(embedder, with_tools=False, max_characters=100).embed(asked)
+    looked = await QuestionEmbedder(embedder, with_tools=False, follow_ups=False, max_characters=100).embed(
+        asked
+    )
     assert (looked.refused, looked.vector) == (reason, None)
     assert not embedder.texts
 
 
 async def test_tools_are_looked_at_where_they_are_allowed() -> None:
-    looked = await QuestionEmbedder(Embedder(), with_tools=True, max_characters=100).embed(
+    looked = await QuestionEmbedder(Embedder(), with_tools=True, follow_ups=False, max_characters=100).embed(
         ask(said("2+2?"), tools=[{}])
     )
     assert not looked.refused
@@ -60,14 +62,16 @@ async def test_tools_are_looked_at_where_they_are_allowed() -> None:
 
 
 async def test_a_broken_embedder_is_named_and_gone_without() -> None:
-    looked = await QuestionEmbedder(Embedder(RuntimeError("no")), with_tools=False, max_characters=100).embed(
-        ask(said("Q"))
-    )
+    looked = await QuestionEmbedder(
+        Embedder(RuntimeError("no")), with_tools=False, follow_ups=False, max_characters=100
+    ).embed(ask(said("Q")))
     assert (looked.refused, looked.bypassed) == ("no_embedding", ("embed:RuntimeError",))
     assert "embed" in looked.stages_s
 
 
 async def test_a_long_question_is_cut_before_it_is_embedded() -> None:
     embedder = Embedder()
-    await QuestionEmbedder(embedder, with_tools=False, max_characters=100).embed(ask(said("x" * 5000)))
+    await QuestionEmbedder(embedder, with_tools=False, follow_ups=False, max_characters=100).embed(
+        ask(said("x" * 5000))
+    )
     assert [len(t) for t in embedder.texts] == [100]

@@ -40,6 +40,11 @@ MUST_NOT: dict[str, tuple[str, Pair]] = {
     "an answer that calls a tool is not kept": ("tool_calls", pair(calls_tools=True)),
     "a request that offers tools is not kept": ("tool_calls", pair(offers_tools=True)),
     "a request with a picture is not kept": ("not_plain_text", pair(plain_text=False)),
+    "a turn of a conversation after its first is not kept": ("follow_up", pair(follow_up=True)),
+    "an imported turn after a conversation's first is not kept": (
+        "follow_up",
+        pair(follow_up=True, origin="import"),
+    ),
     "an answer cut at the token limit is not kept": ("cut_short", pair(finish_reason="length")),
     "an empty answer is not kept": ("empty", pair(answer="  ")),
     "a question without content is not kept": ("too_short", pair(question="?")),
@@ -80,6 +85,11 @@ def test_(what: str) -> None:
 
 def test_every_reason_is_tested_and_every_refusal_has_a_reason_from_the_list() -> None:
     assert {reason for reason, _ in MUST_NOT.values()} | {"near_duplicate"} == set(REASONS)
+
+
+def test_a_follow_up_is_kept_where_it_is_given_as_right_or_the_operator_says_so() -> None:
+    assert ADMISSION.judge(pair(follow_up=True, origin="demonstration")).admitted
+    assert Admission(admission_settings(follow_ups=True)).judge(pair(follow_up=True)).admitted
 
 
 def test_a_good_pair_is_admitted_as_it_is() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from store.admission.contributors import Contributor, ContributorLimits, held_until_s, refusal
+from store.admission.contributors import Contributor, ContributorLimits, held_until_s, may_judge, refusal
 
 LIMITS = ContributorLimits(max_examples=100, max_per_hour=10, quarantine_h=24, trusted_after=5)
 HOUR_S = 3600.0
@@ -39,6 +39,15 @@ def test_a_newcomer_is_not_served_to_others_before_the_period_is_over() -> None:
 
 def test_founders_are_not_newcomers() -> None:
     assert held_until_s(replace(NEW, bank_first_seen_s=NEW.first_seen_s - 23 * HOUR_S), LIMITS, NOW_S) is None
+
+
+def test_a_newcomers_word_counts_for_no_example_however_few_the_others_are() -> None:
+    assert may_judge(OLD, LIMITS, NOW_S)
+    assert not may_judge(NEW, LIMITS, NOW_S)
+    assert not may_judge(replace(NEW, others=0), LIMITS, NOW_S), "its praise would outlast its being alone"
+    assert not may_judge(replace(NEW, examples=0, first_seen_s=NOW_S), LIMITS, NOW_S), "who never gave one"
+    assert may_judge(replace(NEW, judged_good=5), LIMITS, NOW_S), "the judge, or others, found it good"
+    assert may_judge(replace(NEW, bank_first_seen_s=NEW.first_seen_s), LIMITS, NOW_S), "a founder"
 
 
 @pytest.mark.parametrize(("good", "bad", "held"), [(4, 0, True), (5, 0, False), (50, 1, True)])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from learning.bank.contributor import EndUsers
 from learning.bank.importing.importer import Importer, Options
 from store.examples.bank import ExampleBank
 from store.examples.imports import ImportCursors
@@ -49,8 +50,15 @@ def db(tmp_path: Path) -> Iterator[Database]:
 
 
 def importer(db: Database, bank: Watched) -> Importer:
-    options = Options(None, "default")
-    return Importer(bank, ImportCursors(db), b"s" * 32, admission(MemorySettings()), options, Silent())
+    options = Options("default")
+    return Importer(
+        bank,
+        ImportCursors(db),
+        EndUsers(b"s" * 32, apart=True),
+        admission(MemorySettings()),
+        options,
+        Silent(),
+    )
 
 
 def pairs(path: Path, count: int, answer: str = "Yes.") -> str:
