@@ -12,10 +12,11 @@ from typing import Any
 
 import orjson
 
+from engines import large_json
 from engines.chat import ChatRequest
 from engines.errors import RequestError
-from engines.large_json import count
 
+_LARGE_BYTES = 2**22
 _MAX_VALUES = 1_000_000
 """Counted by what separates them, also inside text. A `{}` of two bytes becomes an object of a hundred."""
 
@@ -24,14 +25,17 @@ def parse_object(body: bytes) -> dict[str, Any]:
     """One strict JSON object. Raises RequestError 400 saying what is wrong with it."""
     if not body.strip():
         raise RequestError("The request body is empty; it must be a JSON object.", code="empty_body")
-    if len(body) > _MAX_VALUES and sum(count(body, mark) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
+    if (
+        len(body) > _MAX_VALUES
+        and sum(large_json.count(body, mark) for mark in (b",", b"[", b"{")) > _MAX_VALUES
+    ):
         raise RequestError(
             f"The request body holds more than {_MAX_VALUES} values; parsed, it would fill the memory.",
             status=413,
             code="request_too_large",
         )
     try:
-        parsed = orjson.loads(body)
+        parsed = large_json.loads(body) if len(body) > _LARGE_BYTES else orjson.loads(body)
         if not _surely_exact(body, parsed):
             parsed = _EACH_KEY_ONCE.decode(body.decode())
     except orjson.JSONDecodeError as error:
@@ -70,7 +74,7 @@ def _surely_exact(body: bytes, parsed: Any) -> bool:
             left.extend(item)
         elif kind is float and abs(item) >= _ROUNDED:
             return False
-    return count(body, b":") == keys or _quoted_before_colons(body) == keys
+    return large_json.count(body, b":") == keys or _quoted_before_colons(body) == keys
 
 
 def _quoted_before_colons(body: bytes) -> int:
@@ -82,19 +86,11 @@ def _quoted_before_colons(body: bytes) -> int:
         found += len(_KEY.findall(body, start, end))
         # The first of the two is nearly always the only backslash.
         found -= sum(
-            body[match.start() - 1] != _BACKSLASH or _is_escaped(body, match.start() + 1)
+            body[match.start() - 1] != _BACKSLASH or large_json.is_escaped(body, match.start() + 1)
             for match in _MAYBE_ESCAPED.finditer(body, start, end)
         )
         start = end
     return found
-
-
-def _is_escaped(body: bytes, at: int) -> bool:
-    """Whether an odd number of backslashes stands before this position."""
-    first = at
-    while first > 0 and body[first - 1] == _BACKSLASH:
-        first -= 1
-    return (at - first) % 2 == 1
 
 
 class _DuplicateKey(ValueError):
