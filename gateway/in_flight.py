@@ -66,10 +66,24 @@ def _takes_part(asked: Asked) -> bool:
 class Flight:
     """One answer under way. `closed` is called once: when nobody may join it any more."""
 
+    __slots__ = (
+        "_chunks",
+        "_closed",
+        "_ended",
+        "_error",
+        "_followers",
+        "_form",
+        "_headers",
+        "_leader_gone",
+        "_news",
+        "_size_bytes",
+        "_task",
+    )
+
     def __init__(self, form: Form, closed: Callable[[], object]) -> None:
         self._form = form
-        self.headers: CIMultiDict[str] | None = None
-        """What of its head is meant for everybody; None where there is nothing to share, or not yet."""
+        self._headers: CIMultiDict[str] | None = None
+        """Of its head; None where there is nothing to share, or not yet."""
         self._closed: Callable[[], object] | None = closed
         self._chunks: list[bytes] = []
         self._size_bytes = 0
@@ -77,7 +91,8 @@ class Flight:
         self._error: EngineError | None = None
         self._followers = 0
         self._leader_gone = False
-        self._news = asyncio.Event()
+        self._news: asyncio.Event | None = None
+        """Set when something has happened; None while nobody waits."""
         self._task: asyncio.Task[Any] | None = None
 
     async def led(self, send: Send, answer: Callable[[Send], Coroutine[Any, Any, _T]]) -> _T:
@@ -114,11 +129,14 @@ class Flight:
         """
         if self._form != _form(asked):
             while self._task is None or not self._task.done():
-                await self._news.wait()
+                await self._something_new()
             return None
-        while self.headers is None and not self._ended:
-            await self._news.wait()
-        return self.headers.copy() if self.headers is not None and self._error is None else None
+        while self._headers is None and not self._ended:
+            await self._something_new()
+        head = self._headers
+        if head is None or self._error is not None:
+            return None
+        return CIMultiDict((name, head[name]) for name in _SHARED_HEADERS if name in head)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The whole body, as it comes. Raises the EngineError with which it breaks off."""
@@ -131,7 +149,7 @@ class Flight:
                 raise self._error.with_traceback(None)
             if self._ended:
                 return
-            await self._news.wait()
+            await self._something_new()
 
     # ---- by the leader
 
@@ -141,7 +159,7 @@ class Flight:
             self.ends()
             self._close()
             return
-        self.headers = CIMultiDict((name, headers[name]) for name in _SHARED_HEADERS if name in headers)
+        self._headers = headers
         self._tell()
 
     def note(self, chunk: bytes) -> None:
@@ -191,10 +209,14 @@ class Flight:
         if closed is not None:
             closed()
 
+    async def _something_new(self) -> None:
+        self._news = self._news or asyncio.Event()
+        await self._news.wait()
+
     def _tell(self) -> None:
-        if self._followers:
-            self._news.set()
-            self._news = asyncio.Event()
+        news, self._news = self._news, None
+        if news is not None:
+            news.set()
 
 
 class _Noting:

@@ -9,9 +9,10 @@ The stages stand side by side; none calls the next. One that is late or broken i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
@@ -121,33 +122,39 @@ class Pipeline:
         if model is None:
             raise LookupError("the model is not served here")
         so_far = _SoFar(asked, model, self._engines[model.reference].info.price)
-        so_far.replayable = self._sampled or not wants_variety(asked.chat.fields)
-        finished = await self._reported(self._from_memory(asked, model, send, so_far), send, so_far)
-        if finished is not None:
-            return finished
-
-        async def ask(shared: Send) -> Finished:
-            finished = await self._reported(self._ask(asked, model, send, shared, so_far), send, so_far)
-            assert finished is not None
-            return finished
-
-        flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
-        return await (flight.led(send, ask) if flight is not None else ask(send))
-
-    async def _reported(
-        self, answering: Coroutine[Any, Any, bool], send: Send, so_far: _SoFar
-    ) -> Finished | None:
-        """Report the end of a request, where this is it: it was answered, or failed. None where it was not answered."""
+        flight: Flight | None = None
         try:
-            answered = await answering
+            so_far.replayable = self._sampled or not wants_variety(asked.chat.fields)
+            if not await self._from_memory(asked, model, send, so_far):
+                flight = self._in_flight.lead(asked, so_far.exact_key) if self._in_flight else None
+                plan = await self._plan(asked, model, send, so_far) if flight is None else None
+                if plan is not None:
+                    await self._stream(asked, model, plan, send, so_far)
         except BaseException as error:
             so_far.failed(error, gone=send.gone)
-            self._ended(so_far.finished())
             raise
-        if not answered:
-            return None
-        finished = so_far.finished()
-        self._ended(finished)
+        finally:
+            if flight is None:
+                finished = so_far.finished()
+                self._ended(finished)
+        if flight is not None:
+            finished = await flight.led(send, partial(self._led, asked, model, send, so_far))
+        return finished
+
+    async def _led(
+        self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar, shared: Send
+    ) -> Finished:
+        """The same for a request that others may follow: they get what an engine says to `shared`."""
+        try:
+            plan = await self._plan(asked, model, send, so_far)
+            if plan is not None:
+                await self._stream(asked, model, plan, shared, so_far)
+        except BaseException as error:
+            so_far.failed(error, gone=send.gone)
+            raise
+        finally:
+            finished = so_far.finished()
+            self._ended(finished)
         return finished
 
     # ---- answers that are there, or on their way
@@ -226,11 +233,8 @@ class Pipeline:
 
     # ---- answers of engines
 
-    async def _ask(self, asked: Asked, model: ServedModel, send: Send, shared: Send, so_far: _SoFar) -> bool:
-        """Answer with an engine, or with a similar question's answer where that is allowed. It always answers, or raises.
-
-        What an engine says goes to `shared`; the answer to another question is for this client alone.
-        """
+    async def _plan(self, asked: Asked, model: ServedModel, send: Send, so_far: _SoFar) -> Plan | None:
+        """Who is to be asked; None where a similar question's answer was sent, which is for this client alone."""
         if self._similar is not None and model.remember and so_far.replayable:
             stage = so_far.reuse = await self._similar.consider(
                 asked,
@@ -243,10 +247,8 @@ class Pipeline:
                 so_far.reused_example = reused.example_id
                 so_far.decided("semantic", reused.policy, "reused", reused.decision.probability)
                 await self._replay(reused.answer, asked, send, so_far, reused.headers())
-                return True
-        plan = await self._decide(asked, model, so_far)
-        await self._stream(asked, model, plan, shared, so_far)
-        return True
+                return None
+        return await self._decide(asked, model, so_far)
 
     async def _decide(self, asked: Asked, model: ServedModel, so_far: _SoFar) -> Plan:
         controls, journey = asked.controls, so_far.journey

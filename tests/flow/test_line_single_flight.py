@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from gateway.in_flight import Flight
 from tests.flow.line import Asked, Got, Line, Upstream, completion, events, line
 from tests.flow.line import upstream as scripted
 from tests.patience import until
@@ -178,10 +179,26 @@ async def test_who_follows_a_stream_gets_its_chunks_as_they_come(gate: Line, beh
     assert len(set(said)) == 1 and said[0].endswith(DONE)
 
 
-async def test_a_leader_that_leaves_goes_on_for_those_who_follow(gate: Line, behind: Gated) -> None:
+@pytest.fixture
+def noticed(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set once the gateway has seen that a leader's client left."""
+    event, left = asyncio.Event(), Flight._goes_on
+
+    def noting(self: Flight) -> bool:
+        event.set()
+        return left(self)
+
+    monkeypatch.setattr(Flight, "_goes_on", noting)
+    return event
+
+
+async def test_a_leader_that_leaves_goes_on_for_those_who_follow(
+    gate: Line, behind: Gated, noticed: asyncio.Event
+) -> None:
     async with AsyncExitStack() as stack:
         leader, *others = await streams(stack, gate, 3)
         leader.response.close()
+        await noticed.wait()
         behind.gate.set()
         for other in others:
             assert (await other.rest()).endswith(DONE)
@@ -190,16 +207,20 @@ async def test_a_leader_that_leaves_goes_on_for_those_who_follow(gate: Line, beh
     assert (await gate.post("/chat/completions", body())).hit, "and its answer is remembered"
 
 
-async def test_a_leader_that_leaves_before_there_is_an_answer_goes_on_too(gate: Line, behind: Gated) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_leader_that_leaves_before_there_is_an_answer_goes_on_too(
+    gate: Line, behind: Gated, noticed: asyncio.Event, stream: bool
+) -> None:
     behind.before_head = True
-    leader = asyncio.ensure_future(gate.post("/chat/completions", body()))
+    leader = asyncio.ensure_future(gate.post("/chat/completions", body(stream=stream)))
     await under_way(gate, 1)
-    follower = asyncio.ensure_future(gate.post("/chat/completions", body()))
+    follower = asyncio.ensure_future(gate.post("/chat/completions", body(stream=stream)))
     await under_way(gate, 2)
     leader.cancel()
+    await noticed.wait()
     behind.gate.set()
     assert (await follower).text == "Forty-two."
-    assert len(behind.asked) == 1
+    assert len(behind.asked) == 1 and behind.left == 0
 
 
 @pytest.mark.parametrize("stream", [False, True])
