@@ -115,6 +115,9 @@ class Memory:
             followed=partial(store.follower.wait_for, timeout_s=_FOLLOWED_WITHIN_S),
             standing=store.examples.contributors.standings().of,
             secret=store.secret,
+            made_at_s=lambda key_id: next(
+                (key.created_at_s for key in store.keys.list() if key.id == key_id), None
+            ),
         )
 
     def problems(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from engines.chat import ChatRequest
+from learning.bank.contributor import is_from
 from learning.bank.demonstrations import Digested, digested
 from router.digest import user_scope
 from router.embedding.templates import Templates
@@ -46,6 +47,8 @@ class ExampleStore:
     secret: bytes
     templates: Templates = field(default_factory=Templates)
     """What of a question is embedded."""
+    made_at_s: Callable[[str], float | None] = lambda key_id: None
+    """When a key was made. Blocks."""
 
     def digest(
         self,
@@ -72,10 +75,14 @@ class ExampleStore:
     def _contributor(self, tenant: str, key_id: str) -> Contributor:
         return Contributor(**asdict(self.standing(tenant, key_id, time.time())))
 
-    def may_judge(self, tenant: str, key_id: str) -> bool:
-        """Whether what this key says of answers counts for examples. Blocks."""
-        limits = self.admission.settings.contributors
-        return may_judge(self._contributor(tenant, key_id), limits, time.time())
+    def may_judge(self, tenant: str, key_id: str, example: Example) -> bool:
+        """Whether what this key says of an answer counts for an example of it. Blocks."""
+        by, limits = self._contributor(tenant, key_id), self.admission.settings.contributors
+        own = is_from(example.contributor, key_id=key_id)
+        if not own and by.examples == 0 and (made_at_s := self.made_at_s(key_id)) is not None:
+            # It gave nothing that it could speak well of: it is as new as the key.
+            by = replace(by, first_seen_s=made_at_s)
+        return may_judge(by, limits, time.time())
 
     def keep(self, new: NewExample) -> Admitted:
         """Embeds a demonstration and stores it; this process can find it when it returns. Blocks.

@@ -49,8 +49,8 @@ class FeedbackIntake:
     """Whether each end user has a memory of their own."""
     window_s: float
     """Feedback is refused when the request is older than this."""
-    may_judge: Callable[[str, str], bool] = lambda tenant, key_id: True
-    """Whether what a tenant's key says of answers counts for examples. Blocks."""
+    may_judge: Callable[[str, str, Example], bool] = lambda tenant, key_id, example: True
+    """Whether what a tenant's key says of an answer counts for an example of it. Blocks."""
     on_outcomes: OnOutcomes | None = None
     """Called with the committed outcomes of an answer. Blocks."""
     sync: Callable[[], None] | None = None
@@ -198,15 +198,14 @@ class FeedbackIntake:
         Not for a key that is new among others: see store.admission.contributors.may_judge.
         """
         qualities = feedback.qualities().values()
-        if not qualities or (key_id is not None and not self.may_judge(tenant, key_id)):
+        if not qualities:
             return
         quality = sum(qualities) / len(qualities)
         # Only the tenant's own examples: feedback must not change what another tenant lent.
-        ids = {example.id for example in self.examples.by_ids(tenant, answer.example_ids, serving=False)}
-        if observed is not None:
-            ids.add(observed.id)
-        for id in ids:
-            self.judgements.note_quality(id, quality)
+        used = self.examples.by_ids(tenant, answer.example_ids, serving=False)
+        for example in {each.id: each for each in (*used, *([observed] if observed else []))}.values():
+            if key_id is None or self.may_judge(tenant, key_id, example):
+                self.judgements.note_quality(example.id, quality)
 
 
 def _enough() -> RequestError:

@@ -83,8 +83,11 @@ async def poisoned(here: Stage, victim: dict[str, str]) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def no_memory_of_standings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known of a key is a few seconds old at most: here it is always fresh."""
+def no_memory_of_standings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a key is a few seconds old at most: here it is fresh, or (`stale`) never is."""
+    if "stale" in request.fixturenames:
+        monkeypatch.setattr("store.examples.contributors.TTLCache", lambda size, fresh_s: {})
+        return
     monkeypatch.setattr("store.examples.contributors.TTLCache", lambda size, fresh_s: _Forgetful())
 
 
@@ -127,6 +130,48 @@ async def test_another_established_keys_praise_ends_a_quarantine(here: Stage) ->
     await contributes(here, elder, days_ago=40)
     await praise(here, newcomer, elder)
     assert await poison(here, newcomer) == 0
+
+
+async def test_a_key_that_only_judges_counts_once_it_is_a_day_old(here: Stage) -> None:
+    elder, reviewer, newcomer = await key(here), await key(here), await key(here)
+    await contributes(here, elder, days_ago=40)
+    await praise(here, newcomer, reviewer)
+    assert await poison(here, newcomer) > 0.9 * DAYS_S
+    ages = "UPDATE api_keys SET created_at_s = created_at_s - ?"
+    database(store_of(here)).write(lambda db: db.execute(ages, (2 * DAYS_S,))).result(30)
+    await praise(here, newcomer, reviewer)
+    given = await give(here.gate, question="Who wrote the opera about the barber?", headers=newcomer)
+    assert given.json["served_from"] == 0
+
+
+@pytest.fixture
+def stale() -> None:
+    """What is known of a key stays what it was when it was first asked for."""
+
+
+async def test_a_key_that_is_still_taken_for_one_without_examples_may_not_praise_its_own(
+    here: Stage, stale: None
+) -> None:
+    victim, attacker = await key(here), await key(here)
+    ages = "UPDATE api_keys SET created_at_s = created_at_s - ?"
+    database(store_of(here)).write(lambda db: db.execute(ages, (2 * DAYS_S,))).result(30)
+    await contributes(here, victim, days_ago=40)
+    asked = await here.gate.chat(QUESTION, victim)
+    said = {"decision_id": asked.headers["x-understudy-decision-id"], "comment": "Hm.", "score": 0.5}
+    assert (await here.gate.post("/feedback", said, attacker)).status == 201, "and so it is known"
+    await praise(here, attacker, attacker)
+    store = store_of(here)
+    found = [e for t in store.examples.tenants() for e in store.examples.page(t)]
+    assert len(found) == 8 and not [e for e in found if e.quality == 1.0]
+
+
+async def test_an_old_key_that_begins_to_contribute_does_not_end_its_own_quarantine(here: Stage) -> None:
+    victim, attacker = await key(here), await key(here)
+    ages = "UPDATE api_keys SET created_at_s = created_at_s - ?"
+    database(store_of(here)).write(lambda db: db.execute(ages, (2 * DAYS_S,))).result(30)
+    await contributes(here, victim, days_ago=40)
+    await praise(here, attacker, attacker)
+    assert await poison(here, attacker) > 0.9 * DAYS_S
 
 
 async def test_a_new_keys_blame_does_not_count_against_what_others_gave(here: Stage) -> None:
