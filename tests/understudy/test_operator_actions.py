@@ -11,6 +11,7 @@ import pytest
 from admin.actions import NotDone, OperatorFeedback
 from store import Store
 from tests.admin.site import ENGINES
+from tests.store.rows import answer, request_record
 from understudy.operator_actions import AdminActions
 from understudy.settings.file import parse_config
 
@@ -68,3 +69,22 @@ def test_texts_are_embedded_with_the_model_that_is_opened_on_demand(store: Store
     assert hands.embed is not None
     one, two = hands.embed("hidden files on Linux"), hands.embed("files that are hidden in Linux")
     assert float(one @ two) > 0.8 and hands.embedding_version()
+
+
+@pytest.mark.parametrize("said", [{"thumb": "down"}, {"score": 0.0}], ids=["thumb", "score"])
+async def test_an_answer_that_an_operator_finds_wrong_is_given_again_by_no_worker(
+    store: Store, said: dict[str, Any]
+) -> None:
+    worker = Store.open(store.folder)
+    for number in (1, 2):
+        worker.answers.exact.put(b"%d" % number, "a1", answer(), request_id=f"req-{number}").result(30)
+    worker.decisions.requests.record(request_record(1, outcome="answered")).result(30)
+    assert worker.answers.exact.get(b"1", 1001.0)
+    hands = made(store, memory={"examples": {"enabled": False}}, models={"demo": {"engines": ["large"]}})
+    say = hands.actions().give_feedback
+    assert say is not None
+    await say(OperatorFeedback("a1", "req-1", "ann", **said))
+    assert worker.answers.exact.get(b"1", 1001.0) is None
+    assert worker.answers.exact.get(b"2", 1001.0)
+    await hands.aclose()
+    worker.close()

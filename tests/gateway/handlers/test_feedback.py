@@ -312,6 +312,13 @@ async def test_one_answer_takes_only_so_much_feedback(here: Here) -> None:
     here.answered(1)
     got = [await here.say({"decision_id": "req-1", "score": n / 20}) for n in range(18)]
     assert [g.status for g in got] == [201] * 16 + [409] * 2 and got[-1].code == "enough_feedback"
+
+
+async def test_it_takes_no_more_when_it_comes_all_at_once(here: Here) -> None:
+    here.answered(1)
+    got = await asyncio.gather(*(here.say({"decision_id": "req-1", "score": n / 60}) for n in range(60)))
+    assert sorted(g.status for g in got) == [201] * 16 + [409] * 44
+    assert len(here.outcomes(1)) == 16
     assert (await here.say({"decision_id": "req-1", "score": 0.0})).status == 200, "a repetition is no more"
 
 
