@@ -200,10 +200,11 @@ def test_a_configured_key_replaces_the_clients_and_never_comes_back(
         answer = once(
             gateway.port,
             "GET",
-            "/v1/models",
-            headers=[("Authorization", "Bearer mine"), ("api-key", "mine too")],
+            "/v1/models?key=a&b=%20",
+            headers=[("Authorization", "Bearer mine"), ("api-key", "mine too"), ("X-Api-Key", "and mine")],
         )
         call = upstream.call()
+        assert call.target == b"/v1/models?key=a&b=%20" and call.header("x-api-key") is None
         assert call.values("authorization") == ["Bearer sk-canary-9"]
         assert call.header("api-key") is None
         upstream.plays(lambda call: call.reset())
