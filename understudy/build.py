@@ -367,9 +367,5 @@ def _memory(settings: MemorySettings, config: Config) -> Memory:
             scores=any(model.policy == "in_context" for model in config.models.values()),
             private=config.private,
         )
-    except (EmbeddingModelMissing, StoreError) as error:
+    except (EmbeddingModelMissing, StoreError, OSError) as error:
         raise CannotStart(f"memory.data_dir {settings.data_dir}: {error}") from error
-    except OSError as error:
-        raise CannotStart(
-            f"memory.data_dir {settings.data_dir}: {error}; name a folder that this user may write to"
-        ) from error
