@@ -90,6 +90,10 @@ FILES = {
         "upstream: {base_url: http://x/v1}\nlisten: {port: 1}\nlog: {level: info}\nlisten: {port: 2}\n",
         ["line 4", "'listen'", "second time", "first in line 2"],
     ),
+    "a key twice in one line": (
+        "upstream: {base_url: http://x/v1, base_url: http://y/v1}\n",
+        ["line 1", "'base_url'", "second time"],
+    ),
     "a key twice further down": (
         "upstream:\n  base_url: http://x/v1\n  base_url: http://y/v1\n",
         ["line 3", "'base_url'", "second time"],
