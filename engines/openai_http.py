@@ -117,9 +117,9 @@ class Exchange:
 class OpenAIHTTP:
     """One upstream base URL.
 
-    `authorization` is sent instead of the client's credentials, which otherwise are passed on, or left out where
-    `forwards_credentials` is off. `extra_headers` are set on every request. The URL comes from the operator's
-    configuration, never from a request.
+    `authorization` is sent instead of the client's headers that hold a credential. Without it they are passed on, or left
+    out where `forwards_credentials` is off; then a key in the query is left out, too. `extra_headers` are
+    set on every request. The URL comes from the operator's configuration, never from a request.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class OpenAIHTTP:
         self._base = URL(self.base_url)
         self.in_flight = 0
         self._authorization = authorization
-        self._strips_credentials = authorization is not None or not forwards_credentials
+        self._forwards_credentials = forwards_credentials
         self._extra_headers = dict(extra_headers or {})
         self._timeouts = limits = timeouts
         self._first_timeout = aiohttp.ClientTimeout(
@@ -160,7 +160,9 @@ class OpenAIHTTP:
             body = _in_pieces(body)
         return self._open_session().request(
             request.method,
-            self._url(without_key_parameters(request.target) if self._strips_credentials else request.target),
+            self._url(
+                request.target if self._forwards_credentials else without_key_parameters(request.target)
+            ),
             data=body or None,
             headers=headers,
             allow_redirects=False,
@@ -243,7 +245,7 @@ class OpenAIHTTP:
         return URL.build(scheme=base.scheme, authority=base.raw_authority, path=path or "/", encoded=True)
 
     def _outgoing(self, headers: CIMultiDict[str]) -> CIMultiDict[str]:
-        if self._strips_credentials:
+        if self._authorization is not None or not self._forwards_credentials:
             headers = without_credentials(headers)
         elif self._extra_headers:
             headers = headers.copy()

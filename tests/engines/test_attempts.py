@@ -71,6 +71,19 @@ async def test_the_next_is_asked_with_its_own_request(
     assert second.calls[0].body == b'{"to":1}'
 
 
+async def test_a_server_that_wants_no_retry_is_not_asked_again_but_another_one_is(
+    upstream: Upstream, second: Upstream
+) -> None:
+    """x-should-retry speaks of the server that sent it."""
+    upstream.plays(lambda call: call.answer(b"quota", 429, [("x-should-retry", "false")]))
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(guarded(upstream.port, limits(attempts=3), name="first"))
+        next_ = await stack.enter_async_context(guarded(second.port, limits(attempts=3), name="next"))
+        async with Attempts([Try(first, request()), Try(next_, request())]) as reply:
+            assert await read(reply) == b"second"
+    assert len(upstream.calls) == 1 and len(second.calls) == 1
+
+
 async def test_a_dead_engine_is_passed_over(second: Upstream) -> None:
     async with tries(closed_port(), second.port) as both, Attempts(both) as reply:
         assert await read(reply) == b"second"

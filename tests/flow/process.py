@@ -146,9 +146,9 @@ class Gateway(Process):
         return {name: int(kib) * 1024 for name, kib in _STATUS.findall(text)}
 
 
-def command(*arguments: str) -> list[str]:
+def command(*arguments: str, module: str = "understudy") -> list[str]:
     """The command line, run by this interpreter."""
-    return [sys.executable, "-m", "understudy", *arguments]
+    return [sys.executable, "-m", module, *arguments]
 
 
 @contextmanager
@@ -175,9 +175,11 @@ def _spawned(
 
 
 @contextmanager
-def started(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Process]:
+def started(
+    *arguments: str, environment: Mapping[str, str] | None = None, module: str = "understudy"
+) -> Iterator[Process]:
     """Any command that goes on until it is stopped, which it is afterwards at the latest."""
-    with _spawned(command(*arguments), environment) as (process, log):
+    with _spawned(command(*arguments, module=module), environment) as (process, log):
         yield Process(process, log)
 
 

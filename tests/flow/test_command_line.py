@@ -90,6 +90,10 @@ FILES = {
         "upstream: {base_url: http://x/v1}\nlisten: {port: 1}\nlog: {level: info}\nlisten: {port: 2}\n",
         ["line 4", "'listen'", "second time", "first in line 2"],
     ),
+    "a key twice in one line": (
+        "upstream: {base_url: http://x/v1, base_url: http://y/v1}\n",
+        ["line 1", "'base_url'", "second time"],
+    ),
     "a key twice further down": (
         "upstream:\n  base_url: http://x/v1\n  base_url: http://y/v1\n",
         ["line 3", "'base_url'", "second time"],
@@ -200,10 +204,11 @@ def test_a_configured_key_replaces_the_clients_and_never_comes_back(
         answer = once(
             gateway.port,
             "GET",
-            "/v1/models",
-            headers=[("Authorization", "Bearer mine"), ("api-key", "mine too")],
+            "/v1/models?key=a&b=%20",
+            headers=[("Authorization", "Bearer mine"), ("api-key", "mine too"), ("X-Api-Key", "and mine")],
         )
         call = upstream.call()
+        assert call.target == b"/v1/models?key=a&b=%20" and call.header("x-api-key") is None
         assert call.values("authorization") == ["Bearer sk-canary-9"]
         assert call.header("api-key") is None
         upstream.plays(lambda call: call.reset())

@@ -6,12 +6,13 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
 from tests.flow.client import Client, once
-from tests.flow.process import Gateway, ran, running
+from tests.flow.process import START_S, Gateway, ran, running, started
 from tests.flow.upstream import Call, Upstream, begins_and_waits
 from tests.patience import PATIENCE_S
 
@@ -165,3 +166,19 @@ def test_an_upload_under_way_finishes(own: Gateway, upstream: Upstream) -> None:
         sender.join()
         assert answer.status == 200 and answer.body == b"x" * 400_000
     assert own.ended() == 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_gateway_that_is_still_being_built_stops_at_once(
+    signum: signal.Signals, workers: str, tmp_path: Path
+) -> None:
+    """With nothing of it left: what it remembered in was a temporary folder."""
+    options = ("--port", "0", "--upstream", "http://127.0.0.1:9/v1", "--exact", "on", "--workers", workers)
+    environment = {"TMPDIR": str(tmp_path)}
+    with started("serve", *options, module="tests.flow.slow_to_build", environment=environment) as process:
+        process.wait_for_event("building", int(workers), START_S)
+        assert list(tmp_path.iterdir())
+        process.process.send_signal(signum)
+        assert process.ended() == 0
+    assert not list(tmp_path.iterdir())

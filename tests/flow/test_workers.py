@@ -87,6 +87,28 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
         assert ask(run)
 
 
+def test_what_a_killed_supervisor_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    options = ("--upstream", "http://127.0.0.1:9/v1", "--workers", "2", "--grace", "1")
+    environment = {"TMPDIR": str(tmp_path)}
+    with running(*options, workers=2, environment=environment) as killed:
+        (left,) = tmp_path.iterdir()
+        killed.process.kill()
+        killed.wait_for(lambda: refused(killed.port), "its workers ended", alive=False)
+    with running(*options, workers=2, environment=environment) as first:
+        assert left.exists(), "it is too young to be told from one that is being made"
+        used = {path for path in tmp_path.iterdir() if path != left}
+        for folder in tmp_path.iterdir():
+            os.utime(folder, (0, 0))
+        with running(*options, workers=2, environment=environment):
+            assert not left.exists() and all(path.exists() for path in used)
+            assert first.figure("understudy_requests_total") >= 0
+
+
+def refused(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) != 0
+
+
 def test_sigterm_ends_all_of_them_in_order(tmp_path: Path) -> None:
     with started(tmp_path) as run:
         assert run.stop() == 0

@@ -216,6 +216,7 @@ def _engine(served: Served, *, input_usd: float, output_usd: float) -> dict[str,
     price = {"input_usd_per_mtok": input_usd, "output_usd_per_mtok": output_usd}
     return {
         "kind": "vllm",
+        "api_key": "none",
         "base_url": served.url,
         "model": served.model,
         "price": price,

@@ -43,7 +43,13 @@ def test_one_answer_by_two_engines_of_one_model_is_the_answer_of_one(
     mortal = start_server("understudy")
     vllm_serving.wait(mortal)
     engines = {
-        name: {"kind": "vllm", "base_url": served.url, "model": served.model, "advanced": {"poll_s": 0.2}}
+        name: {
+            "kind": "vllm",
+            "api_key": "none",
+            "base_url": served.url,
+            "model": served.model,
+            "advanced": {"poll_s": 0.2},
+        }
         for name, served in (("mortal", mortal), ("small", small))
     }
     # The last is the reference, and is asked first.

@@ -79,11 +79,18 @@ def test_an_engine_killed_while_it_answers_is_an_error_to_that_client_and_nobody
     engines = {
         "mortal": {
             "kind": "vllm",
+            "api_key": "none",
             "base_url": mortal.url,
             "model": mortal.model,
             "advanced": {"poll_s": 0.2},
         },
-        "large": {"kind": "vllm", "base_url": large.url, "model": large.model, "advanced": {"poll_s": 0.2}},
+        "large": {
+            "kind": "vllm",
+            "api_key": "none",
+            "base_url": large.url,
+            "model": large.model,
+            "advanced": {"poll_s": 0.2},
+        },
     }
     alone = {"alone": {"engines": ["mortal"], "policy": "fixed"}}
     backed = {"town-guide": {"engines": ["large", "mortal"], "policy": "fixed"}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import click
 import structlog
@@ -44,7 +46,30 @@ def run(config: Config, config_file: Path | None = None) -> int:
         held.callback(WRITER.close)
         if supervised:
             return _supervise(config, sock.getsockname()[1], config_file)
-        return _run_worker(config, sock)
+        try:
+            with _stopped_at_once():
+                return _run_worker(config, sock)
+        except _StoppedWhileBuilding:
+            log.info("stopped", threads=threading.active_count())
+            held.close()
+            # Nothing was asked yet, and threads of what was half built would be waited for.
+            os._exit(0)
+
+
+class _StoppedWhileBuilding(BaseException):
+    """A signal came before the gateway was built."""
+
+
+@contextmanager
+def _stopped_at_once() -> Iterator[None]:
+    """Until something else handles signals, they end what is under way. (A supervised process simply dies of them.)"""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise _StoppedWhileBuilding
+
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, stop)
+    yield
 
 
 def _bound(config: Config, supervised: bool) -> AbstractContextManager[socket.socket]:
@@ -162,9 +187,10 @@ async def _serve(config: Config, sock: socket.socket) -> None:
     from understudy.build import Gateway
     from understudy.settings.knobs import knobs_of
 
+    # Signals are handled once there is something to stop in order.
+    gateway = Gateway(config)
     stop = asyncio.Event()
     stop_on_signals(stop)
-    gateway = Gateway(config)
     calm_collector()
 
     def listening() -> None:

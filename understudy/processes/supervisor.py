@@ -8,7 +8,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +17,8 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 
 import structlog
+
+from understudy.processes.metrics_folder import metrics_folder
 
 log = structlog.get_logger(__name__)
 
@@ -71,7 +72,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise until SIGTERM or SIGINT. Returns the process's exit status."""
-        with tempfile.TemporaryDirectory(prefix="understudy-metrics-") as folder:
+        with metrics_folder() as folder:
             if self._adds_up:
                 # prometheus_client reads this when it is first imported, which the workers do after the fork.
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
@@ -92,40 +93,52 @@ class Supervisor:
         self._stopping = True
 
     def _watch(self) -> int:
-        failed = False
         while not self._stopping:
             wait([process.sentinel for process in self._alive], timeout=0.2)
-            for name, helper in self._helpers.items():
-                if 0 < helper.again_at <= time.monotonic():
-                    helper.again_at = 0.0
-                    self._start(helper.run, name)
-            for process in [p for p in self._alive if not p.is_alive()]:
-                lived_s = time.monotonic() - self._alive.pop(process)
-                log.error(
-                    f"{process.name}_died",
-                    pid=process.pid,
-                    exit_status=process.exitcode,
-                    lived_s=round(lived_s, 1),
-                )
-                if self._adds_up:
-                    _forget_gauges_of(process)
-                if (dead := self._helpers.get(process.name)) is not None:
-                    before_s = 0.0 if lived_s > _STEADY_S else dead.pause_s
-                    dead.pause_s = min(_LONGEST_HELPER_PAUSE_S, before_s * 2 or _HELPER_PAUSE_S)
-                    dead.again_at = time.monotonic() + dead.pause_s
-                    continue
-                if process.exitcode == 2:
-                    # It could not even start (a port taken, a folder not writable): starting again would not help.
-                    self._stopping = failed = True
-                    break
-                self._pause_s = (
-                    0.0 if lived_s > _STEADY_S else min(_LONGEST_PAUSE_S, self._pause_s * 2 or _FIRST_PAUSE_S)
-                )
+            self._start_helpers_again()
+            dead = self._dead_workers()
+            if dead and not _cannot_start(dead):
+                steady = all(lived_s > _STEADY_S for _, lived_s in dead)
+                self._pause_s = 0.0 if steady else min(_LONGEST_PAUSE_S, self._pause_s * 2 or _FIRST_PAUSE_S)
                 self._pause()
-                if not self._stopping:
-                    self._start(self._work, _WORKER)
-        status = self._stop_all()
-        return 2 if failed else status
+                # Who died meanwhile died of the same, most likely: one pause is for all of them.
+                dead += self._dead_workers()
+            if _cannot_start(dead):
+                self._stop_all()
+                return 2
+            for _ in dead if not self._stopping else ():
+                self._start(self._work, _WORKER)
+        return self._stop_all()
+
+    def _start_helpers_again(self) -> None:
+        for name, helper in self._helpers.items():
+            if 0 < helper.again_at <= time.monotonic():
+                helper.again_at = 0.0
+                self._start(helper.run, name)
+
+    def _dead_workers(self) -> list[tuple[BaseProcess, float]]:
+        """The workers that died since this was last asked, and how long each lived, in seconds.
+
+        Helpers that died are noted, to be started again later.
+        """
+        workers: list[tuple[BaseProcess, float]] = []
+        for process in [p for p in self._alive if not p.is_alive()]:
+            lived_s = time.monotonic() - self._alive.pop(process)
+            log.error(
+                f"{process.name}_died",
+                pid=process.pid,
+                exit_status=process.exitcode,
+                lived_s=round(lived_s, 1),
+            )
+            if self._adds_up:
+                _forget_gauges_of(process)
+            if (helper := self._helpers.get(process.name)) is not None:
+                before_s = 0.0 if lived_s > _STEADY_S else helper.pause_s
+                helper.pause_s = min(_LONGEST_HELPER_PAUSE_S, before_s * 2 or _HELPER_PAUSE_S)
+                helper.again_at = time.monotonic() + helper.pause_s
+            else:
+                workers.append((process, lived_s))
+        return workers
 
     def _pause(self) -> None:
         end = time.monotonic() + self._pause_s
@@ -151,6 +164,11 @@ class Supervisor:
             if process.exitcode not in (0, -signal.SIGTERM):
                 status = 1
         return status
+
+
+def _cannot_start(dead: list[tuple[BaseProcess, float]]) -> bool:
+    """Whether one could not even start (a folder not writable, say): starting it again would not help."""
+    return any(process.exitcode == 2 for process, _ in dead)
 
 
 def _forget_gauges_of(process: BaseProcess) -> None:

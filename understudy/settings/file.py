@@ -47,14 +47,16 @@ class _Loader(yaml.SafeLoader):
     """Takes no key twice: the last one would win in silence."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        first: dict[str, int] = {}
+        lines: dict[str, int] = {}
         for key, _ in node.value:
-            line = first.setdefault(key.value, key.start_mark.line) if isinstance(key.value, str) else None
-            if line is not None and line != key.start_mark.line:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in lines:
                 raise yaml.constructor.ConstructorError(
-                    problem=f"{key.value!r} is there for the second time (first in line {line + 1})",
+                    problem=f"{key.value!r} is there for the second time (first in line {lines[key.value]})",
                     problem_mark=key.start_mark,
                 )
+            lines[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
 

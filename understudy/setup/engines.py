@@ -132,7 +132,8 @@ def upstream(settings: Upstream) -> OpenAIHTTP:
     return OpenAIHTTP(
         EngineInfo(UPSTREAM),
         settings.base_url,
-        **_over_http(settings, settings.api_key is None),
+        # Beside a key of its own the query still stays as it came: nothing is managed here.
+        **_over_http(settings, settings.api_key is None or own_key(settings) is not None),
     )
 
 
