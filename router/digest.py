@@ -43,7 +43,7 @@ def instructions(chat: ChatRequest) -> str:
     return json.dumps([texts, form], sort_keys=True, separators=(",", ":"), default=str)
 
 
-def scope(chat: ChatRequest, named: str | None = None) -> str:
+def scope(chat: ChatRequest, *, named: str | None = None) -> str:
     """Hash of `instructions`, or of the client's own name for them: only examples of the same scope are used.
 
     The same question under "answer in French" and under "answer in German" has different right answers.

@@ -86,7 +86,7 @@ class ExampleKeeper:
         if not verdict.admitted:
             yield "example", verdict.reason or "refused"
             return
-        asked_under, scope = instructions(chat), scope_of(chat, finished.asked.controls.scope)
+        asked_under, scope = instructions(chat), scope_of(chat, named=finished.asked.controls.scope)
         self._templates.kept_as(arrival.tenant, scope, asked, verdict.question)
         embedded_text = self._templates.digest(arrival.tenant, scope, verdict.question).text
         vector = self._vector(finished.plan, embedded_text)

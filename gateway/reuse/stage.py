@@ -181,7 +181,7 @@ class SemanticAnswers:
             return stage
         began = time.perf_counter()
         try:
-            found = await self._found(ask, scope(asked.chat, asked.controls.scope))
+            found = await self._found(ask, scope(asked.chat, named=asked.controls.scope))
         except Exception as error:
             journey.bypassed.append(f"semantic:{type(error).__name__}")
             self._metrics.decisions.labels("bypassed").inc()

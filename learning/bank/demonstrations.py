@@ -80,7 +80,7 @@ def digested(
         raise NotAdmitted(verdict.reason, verdict.detail)
     asked_under = instructions(chat)
     return Digested(
-        scope=scope(chat, named_scope),
+        scope=scope(chat, named=named_scope),
         question=verdict.question,
         answer=verdict.answer,
         embedded_text=verdict.embedded_text,

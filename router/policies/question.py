@@ -81,7 +81,7 @@ class QuestionEmbedder:
         whole = question(ask.chat.messages)
         if not whole:
             return EmbeddedQuestion("no_question")
-        text, asked_under = cut(whole, self._max_characters), scope(ask.chat, ask.named_scope)
+        text, asked_under = cut(whole, self._max_characters), scope(ask.chat, named=ask.named_scope)
         if self._templates is None:
             return EmbeddedQuestion("", text, Digest(text), asked_under)
         return EmbeddedQuestion("", text, self._templates.asked(ask.tenant, asked_under, whole), asked_under)
