@@ -43,7 +43,7 @@ def instructions(chat: ChatRequest) -> str:
     return json.dumps([texts, form], sort_keys=True, separators=(",", ":"), default=str)
 
 
-def scope(chat: ChatRequest, named: str | None = None, end_user: str = "") -> str:
+def scope(chat: ChatRequest, *, named: str | None = None, end_user: str = "") -> str:
     """Hash of `instructions`, or of the client's own name for them, and the end user.
 
     Only examples of the same scope are used.

@@ -91,7 +91,8 @@ class ExampleKeeper:
         if not verdict.admitted:
             yield "example", verdict.reason or "refused"
             return
-        asked_under, scope = instructions(chat), scope_of(chat, asked.controls.scope, asked.end_user)
+        asked_under = instructions(chat)
+        scope = scope_of(chat, named=asked.controls.scope, end_user=asked.end_user)
         self._templates.kept_as(arrival.tenant, scope, text, verdict.question)
         embedded_text = self._templates.digest(arrival.tenant, scope, verdict.question).text
         vector = self._vector(finished.plan, embedded_text)

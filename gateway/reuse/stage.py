@@ -192,7 +192,8 @@ class SemanticAnswers:
             return stage
         began = time.perf_counter()
         try:
-            found = await self._found(ask, scope(asked.chat, asked.controls.scope, asked.end_user))
+            asked_under = scope(asked.chat, named=asked.controls.scope, end_user=asked.end_user)
+            found = await self._found(ask, asked_under)
         except Exception as error:
             journey.bypassed.append(f"semantic:{type(error).__name__}")
             self._metrics.decisions.labels("bypassed").inc()

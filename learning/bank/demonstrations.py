@@ -85,7 +85,7 @@ def digested(
         raise NotAdmitted(verdict.reason, verdict.detail)
     asked_under = instructions(chat)
     return Digested(
-        scope=scope(chat, named_scope, end_user),
+        scope=scope(chat, named=named_scope, end_user=end_user),
         question=verdict.question,
         answer=verdict.answer,
         embedded_text=verdict.embedded_text,

@@ -85,8 +85,9 @@ class TemplateFollower:
         """Looks at the newest examples of the scopes of which something was learnt."""
         news = self._templates.news()
         for tenant in {tenant for tenant, _ in news}:
-            scopes = {scope for of, scope in news if of == tenant}
-            self._embed_anew(e for e in self._bank.newest(tenant, _READ) if shared_scope(e.scope) in scopes)
+            learnt = {instructions for of, instructions in news if of == tenant}
+            newest = self._bank.newest(tenant, _READ)
+            self._embed_anew(e for e in newest if shared_scope(e.scope) in learnt)
 
     def _follow_rest(self) -> None:
         """Now and then, looks at what came into the bank otherwise: by an import, from another worker."""

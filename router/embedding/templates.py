@@ -76,29 +76,25 @@ class Templates:
         self.changed = threading.Event()
         """Set when a piece became known."""
 
-    def asked(self, tenant: str, scope: str, text: str, user: str = "") -> Digest:
-        """Learns from a request's text and gives what of it is embedded.
-
-        A piece that only one end user sent (`user`, or the one whose `scope` it is) is known for that user alone.
-        """
-        scope, user = _parted(scope, user)
+    def asked(self, tenant: str, scope: str, text: str) -> Digest:
+        """Learns from a request's text and gives what of it is embedded."""
         read = cut(text, READ_CHARACTERS)
         pieces = list(_pieces(read))
+        instructions, user = shared_scope(scope), user_scope(scope)
         with self._lock:
-            learnt = self._of(tenant, scope)
+            learnt = self._of(tenant, instructions)
             if self._learn(learnt, read, pieces, user):
-                self._news.add((tenant, scope))
+                self._news.add((tenant, instructions))
                 self.changed.set()
             return _digest(learnt, read, pieces, user)
 
-    def digest(self, tenant: str, scope: str, text: str, user: str = "") -> Digest:
+    def digest(self, tenant: str, scope: str, text: str) -> Digest:
         """What of a text would be embedded as of now. Learns nothing."""
-        scope, user = _parted(scope, user)
         with self._lock:
-            learnt = self._learnt.get((tenant, scope))
+            learnt = self._learnt.get((tenant, shared_scope(scope)))
             if learnt is None:
                 return Digest(cut(text, EMBEDDED_CHARACTERS))
-            return _digest(learnt, text, list(_pieces(text)), user)
+            return _digest(learnt, text, list(_pieces(text)), user_scope(scope))
 
     def kept_as(self, tenant: str, scope: str, asked: str, kept: str) -> None:
         """Notes how admission wrote a text: a piece whose address became a placeholder is the same piece."""
@@ -110,33 +106,33 @@ class Templates:
             known.update((hash(after), hash(before)) for before, after in pairs if before != after)
             _forget_first(known, _TEXTS)
 
-    def comparable(self, asked: Digest, example: Example, user: str = "") -> bool:
+    def comparable(self, asked: Digest, example: Example) -> bool:
         """Whether similarity of the embeddings says how alike the request and the example are.
 
         It does where the same was left out of both, the example's embedding is of what is left, and the two are not
         mostly the same text for a reason that nobody has learnt yet.
         """
-        of_example = self.digest(example.tenant, example.scope, example.question, user)
+        of_example = self.digest(example.tenant, example.scope, example.question)
         if of_example.left_out != asked.left_out or of_example.text != example.embedded_text:
             return False
         return asked.text == of_example.text or not _mostly_shared(asked.text, of_example.text)
 
     def news(self) -> set[tuple[str, str]]:
-        """Tenants and shared scopes of which something became known since the last call."""
+        """Tenants and instructions of which something became known since the last call."""
         with self._lock:
             news, self._news = self._news, set()
             self.changed.clear()
         return news
 
     def known(self) -> list[tuple[str, str]]:
-        """Tenants and scopes of which something is remembered."""
+        """Tenants and instructions of which something is remembered."""
         with self._lock:
             return list(self._learnt)
 
-    def _of(self, tenant: str, scope: str) -> _Learnt:
-        learnt = self._learnt.get((tenant, scope))
+    def _of(self, tenant: str, instructions: str) -> _Learnt:
+        learnt = self._learnt.get((tenant, instructions))
         if learnt is None:
-            learnt = self._learnt[tenant, scope] = _Learnt()
+            learnt = self._learnt[tenant, instructions] = _Learnt()
         return learnt
 
     def _learn(self, learnt: _Learnt, text: str, pieces: list[str], user: str) -> bool:
@@ -159,11 +155,6 @@ class Templates:
         _forget_first(learnt.texts, _TEXTS)
         _forget_first(learnt.pieces, self._most_pieces)
         return became_known
-
-
-def _parted(scope: str, user: str) -> tuple[str, str]:
-    """The instructions' part of a scope, and the end user's: users of a tenant send the same templates."""
-    return shared_scope(scope), user or user_scope(scope)
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -210,6 +201,8 @@ def _counts(run: range, pieces: list[str]) -> bool:
 
 def _mostly_shared(one: str, other: str) -> bool:
     """Whether two different texts are the same for the greater part, word for word: at their ends, or by pieces."""
+    if min(len(one), len(other)) < _LEAST_SHARED:
+        return False
     head = _shared(one, other)
     tail = min(_shared(one[::-1], other[::-1]), min(len(one), len(other)) - head)
     others = frozenset(_pieces(other))
@@ -220,9 +213,14 @@ def _mostly_shared(one: str, other: str) -> bool:
 
 def _shared(one: str, other: str) -> int:
     """Characters that two texts have in common at their beginning."""
-    return next(
-        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
+    same, different = 0, min(len(one), len(other)) + 1
+    while different - same > 1:
+        middle = (same + different) // 2
+        if one[:middle] == other[:middle]:
+            same = middle
+        else:
+            different = middle
+    return same
 
 
 def _forget_first(met: dict[int, T], most: int) -> None:

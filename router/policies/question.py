@@ -87,7 +87,8 @@ class QuestionEmbedder:
         whole = question(ask.chat.messages)
         if not whole:
             return EmbeddedQuestion("no_question")
-        text, asked_under = cut(whole, self._max_characters), scope(ask.chat, ask.named_scope, ask.end_user)
+        text = cut(whole, self._max_characters)
+        asked_under = scope(ask.chat, named=ask.named_scope, end_user=ask.end_user)
         if self._templates is None:
             return EmbeddedQuestion("", text, Digest(text), asked_under)
         return EmbeddedQuestion("", text, self._templates.asked(ask.tenant, asked_under, whole), asked_under)

@@ -23,7 +23,14 @@ def test_the_table_names_every_question_and_no_command_that_is_not_there() -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["kv_plan.__main__", "off_policy.__main__", "routing.__main__", "helpfulness.recorded"]
+    "name",
+    [
+        "kv_plan.__main__",
+        "off_policy.__main__",
+        "routing.__main__",
+        "templates.__main__",
+        "helpfulness.recorded",
+    ],
 )
 def test_without_recorded_data_a_benchmark_says_so_and_ends_well(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -92,9 +92,9 @@ def test_a_client_may_name_the_scope() -> None:
     one = chat({"role": "system", "content": "You talk to Ann."}, user("a"))
     other = chat({"role": "system", "content": "You talk to Bob."}, user("a"))
     assert scope(one) != scope(other)
-    assert scope(one, "support") == scope(other, "support") != scope(one, "sales")
+    assert scope(one, named="support") == scope(other, named="support") != scope(one, named="sales")
     form = chat(user("a"), response_format={"type": "json_object"})
-    assert scope(form, "support") != scope(one, "support")
+    assert scope(form, named="support") != scope(one, named="support")
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,10 @@ def test_one_answer_that_was_kept_often_makes_no_template_familiar_before_it_is_
 HEAD = rules(400)
 
 
-def learnt(texts: list[str], user: str = "") -> Templates:
+def learnt(texts: list[str], scope: str = "s") -> Templates:
     templates = Templates()
     for text in texts:
-        templates.asked("t", "s", text, user)
+        templates.asked("t", scope, text)
     return templates
 
 
@@ -158,11 +158,12 @@ def test_other_tenants_and_other_instructions_learn_nothing() -> None:
 
 
 def test_what_one_end_user_sent_is_known_for_that_user_until_another_sends_it() -> None:
-    templates = learnt(questions(9), user="ann")
-    assert templates.digest("t", "s", questions(1)[0], "ann").left_out
-    assert not templates.digest("t", "s", questions(1)[0], "bob").left_out
-    templates.asked("t", "s", questions(1)[0], "bob")
-    assert templates.digest("t", "s", questions(1)[0], "bob").left_out
+    templates = learnt(questions(9), scope="s/ann")
+    assert templates.digest("t", "s/ann", questions(1)[0]).left_out
+    assert not templates.digest("t", "s/bob", questions(1)[0]).left_out
+    assert not templates.digest("t", "s", questions(1)[0]).left_out
+    templates.asked("t", "s/bob", questions(1)[0])
+    assert templates.digest("t", "s/bob", questions(1)[0]).left_out
 
 
 def test_a_line_with_a_date_or_an_order_number_is_never_part_of_a_template() -> None:

@@ -1,0 +1,1 @@
+"""Is a question familiar because of what is asked, or because of the template it stands in?"""
