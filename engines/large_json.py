@@ -46,7 +46,8 @@ def loads(body: bytes) -> Any:
     if not strings:
         return orjson.loads(body)
     token = f"long-string-{secrets.token_hex(16)}-"
-    around, end = [], 0
+    around: list[bytes] = []
+    end = 0
     for number, (first, last) in enumerate(strings):
         around += (body[end:first], f"{token}{number}".encode())
         end = last
