@@ -50,7 +50,6 @@ TESTED_BY = {
     "learning/outcomes/feedback_intake.py": "gateway/handlers/test_feedback.py",
     "store/admission/cutting.py": "store/admission/test_chain.py",
     "store/admission/pair.py": "store/admission/test_chain.py",
-    "store/answers/wrong_answers.py": "flow/test_line_corrections.py",
     # Through the facade, as every database must pass it.
     "store/examples/contributors.py": "store/contract/test_contributors.py",
     "store/examples/places.py": "store/contract/test_places.py",

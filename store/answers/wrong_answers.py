@@ -31,24 +31,30 @@ WITH named (id) AS (SELECT value FROM json_each(:requests)),
 standing (id) AS (
     SELECT value FROM json_each(:examples)
     UNION SELECT e.id FROM named
-        JOIN examples e ON e.tenant = :tenant AND e.request_id = named.id AND e.request_id <> ''
-    UNION SELECT m.example_id FROM named JOIN merged_requests m ON m.tenant = :tenant AND m.request_id = named.id
+        CROSS JOIN examples e ON e.tenant = :tenant AND e.request_id = named.id AND e.request_id <> ''
+    UNION SELECT m.example_id FROM named CROSS JOIN merged_requests m ON m.tenant = :tenant AND m.request_id = named.id
     -- An answer reused for a similar question was that of the example whose id stands in its row.
     UNION SELECT j.value FROM named
-        JOIN requests r ON r.id = named.id AND r.tenant = :tenant AND r.policy = 'semantic', json_each(r.example_ids) j
+        CROSS JOIN requests r ON r.id = named.id AND r.tenant = :tenant AND r.policy = 'semantic'
+        CROSS JOIN json_each(r.example_ids) j
 ),
 concerned (id) AS (
     SELECT id FROM named
-    UNION SELECT e.request_id FROM standing JOIN examples e ON e.id = standing.id AND e.tenant = :tenant
-    UNION SELECT m.request_id FROM standing JOIN merged_requests m ON m.example_id = standing.id AND m.tenant = :tenant
+    UNION SELECT e.request_id FROM standing CROSS JOIN examples e ON e.id = standing.id AND e.tenant = :tenant
+    UNION SELECT m.request_id FROM standing CROSS JOIN merged_requests m
+        ON m.example_id = standing.id AND m.tenant = :tenant
 )"""
-"""`standing`: the examples that stand for the requests; `concerned`: all requests that they stand for."""
+"""CROSS JOIN keeps SQLite from walking all of a tenant's rows to find a handful.
+
+`standing`: the examples that stand for the requests; `concerned`: all requests that they stand for."""
 _SEMANTIC = f"""
-DELETE FROM semantic_entries WHERE tenant = :tenant AND example_id IN ({_STANDING} SELECT id FROM standing)
-"""  # noqa: S608 - a constant
+DELETE FROM semantic_entries WHERE +tenant = :tenant AND id IN ({_STANDING}
+    SELECT s.id FROM standing CROSS JOIN semantic_entries s ON s.example_id = standing.id
+)"""  # noqa: S608 - a constant
 _EXACT = f"""
-DELETE FROM exact_answers WHERE tenant = :tenant AND id IN ({_STANDING}
-    SELECT a.id FROM concerned JOIN exact_answers a ON a.request_id = concerned.id AND a.request_id <> ''
+DELETE FROM exact_answers WHERE +tenant = :tenant AND id IN ({_STANDING}
+    SELECT a.id FROM concerned CROSS JOIN exact_answers a ON a.request_id = concerned.id AND a.request_id <> ''
     UNION SELECT a.id FROM concerned
-        JOIN requests r ON r.id = concerned.id AND r.tenant = :tenant JOIN exact_answers a ON a.key = r.exact_key
+        CROSS JOIN requests r ON r.id = concerned.id AND r.tenant = :tenant
+        CROSS JOIN exact_answers a ON a.key = r.exact_key
 )"""  # noqa: S608 - a constant
