@@ -30,7 +30,7 @@ READ_CHARACTERS = 8000
 _LEAST_LEFT_OUT = 40
 """Characters of known pieces in a row from which they are left out of the middle of a text, or of the text at all: a
 greeting hardly moves a vector."""
-_LEAST_SHARED = 80
+_LEAST_SHARED = 200
 """Characters that two texts share, and half of the text, from which their similarity says nothing of the rest."""
 _PIECES = 2048
 """Known of a scope; those that were met least lately are forgotten."""
