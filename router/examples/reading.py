@@ -28,7 +28,7 @@ _BETWEEN_TURNS = " / "
 _FROM_DIGIT = re.compile(r"\d(?:[\w-]|\.(?=\w))*")
 _OF_MODEL = re.compile(r"\d+(?:[.,]\d+)*(?=[^\W\d_](?![\w-]))")
 """The number in "BQ-660S" and "398.8S", which differs from 660 and 398.8."""
-_DIGIT_IN_RUN = re.compile(r"\d(?:(?=[^\W\d]|-)|(?<=[^\W\d]\d)|(?<=-\d))")
+_DIGIT_IN_RUN = re.compile(r"\d(?:(?=\.?[^\W\d]|-)|(?<=[^\W\d]\d)|(?<=-\d))")
 """Most texts with a number have no digit beside a letter or a hyphen, and so no identifier."""
 
 _ALONE = re.compile(r"\d+(?:[.,]\d+)*(?!\w|[.,]\d)")
