@@ -62,6 +62,8 @@ class _Learnt:
     """By hash, those met last at the end: the number of texts, and who sent them."""
     texts: dict[int, None] = field(default_factory=dict)
     """Hashes of the latest texts: one that comes again teaches nothing."""
+    anything: bool = False
+    """Whether any piece became known so far."""
     kept_as: dict[int, int] = field(default_factory=dict)
     """From the hash of a piece with placeholders for private data to that of the piece as it was asked."""
 
@@ -93,7 +95,7 @@ class Templates:
         """What of a text would be embedded as of now. Learns nothing."""
         with self._lock:
             learnt = self._learnt.get((tenant, of_instructions(scope)))
-            if learnt is None:
+            if learnt is None or not learnt.anything:
                 return Digest(cut(text, EMBEDDED_CHARACTERS))
             return _digest(learnt, text, list(_pieces(text)), _user(scope))
 
@@ -153,6 +155,7 @@ class Templates:
                     count = 0
                 became_known = became_known or count == KNOWN_FROM
             learnt.pieces[name] = count, whose if whose == user else _ANYBODY
+        learnt.anything = learnt.anything or became_known
         _forget_first(learnt.texts, _TEXTS)
         _forget_first(learnt.pieces, self._most_pieces)
         return became_known
