@@ -27,10 +27,12 @@ KNOWN_FROM = 4
 """Different texts in which a piece must have stood. Three past requests make one familiar: the fourth must know better."""
 READ_CHARACTERS = 8000
 """Of a text, its beginning and its end: no longer text becomes an example."""
-_LEAST_LEFT_OUT = 40
-"""Characters of known pieces in a row from which they are left out of the middle of a text, or of the text at all: a
-greeting hardly moves a vector."""
-_LEAST_SHARED = 200
+_LEAST_LEFT_OUT = 120
+"""Characters of a text from which known pieces are left out of it: behind 124 shared characters no two of 18 unrelated
+questions have a cosine above 0.72, behind 245 one pair in ten has 0.8. A greeting and a thank-you stay."""
+_LEAST_IN_A_ROW = 40
+"""Characters of known pieces in a row from which they are left out of the middle of a text."""
+_LEAST_SHARED = 120
 """Characters that two texts share, and half of the text, from which their similarity says nothing of the rest."""
 _PIECES = 2048
 """Known of a scope; those that were met least lately are forgotten."""
@@ -61,6 +63,8 @@ class _Learnt:
     """By hash, those met last at the end: the number of texts, and who sent them."""
     texts: dict[int, None] = field(default_factory=dict)
     """Hashes of the latest texts: one that comes again teaches nothing."""
+    anything: bool = False
+    """Whether any piece became known so far."""
     kept_as: dict[int, int] = field(default_factory=dict)
     """From the hash of a piece with placeholders for private data to that of the piece as it was asked."""
 
@@ -92,7 +96,7 @@ class Templates:
         """What of a text would be embedded as of now. Learns nothing."""
         with self._lock:
             learnt = self._learnt.get((tenant, shared_scope(scope)))
-            if learnt is None:
+            if learnt is None or not learnt.anything:
                 return Digest(cut(text, EMBEDDED_CHARACTERS))
             return _digest(learnt, text, list(_pieces(text)), user_scope(scope))
 
@@ -152,6 +156,7 @@ class Templates:
                     count = 0
                 became_known = became_known or count == KNOWN_FROM
             learnt.pieces[name] = count, whose if whose == user else _ANYBODY
+        learnt.anything = learnt.anything or became_known
         _forget_first(learnt.texts, _TEXTS)
         _forget_first(learnt.pieces, self._most_pieces)
         return became_known
@@ -196,7 +201,7 @@ def _runs(known: list[bool]) -> Iterator[range]:
 def _counts(run: range, pieces: list[str]) -> bool:
     """At its head and at its tail a text is left out whatever its length; elsewhere a row of some length only."""
     at_an_end = run.start == 0 or run.stop == len(pieces)
-    return at_an_end or sum(len(pieces[place]) for place in run) >= _LEAST_LEFT_OUT
+    return at_an_end or sum(len(pieces[place]) for place in run) >= _LEAST_IN_A_ROW
 
 
 def _mostly_shared(one: str, other: str) -> bool:

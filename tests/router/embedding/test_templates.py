@@ -146,9 +146,10 @@ def test_a_text_without_anything_known_is_embedded_as_it_is() -> None:
     assert learnt(questions(9)).digest("t", "s", text) == Digest(text)
 
 
-def test_a_greeting_that_all_texts_share_stays() -> None:
-    templates = learnt([f"Hello,\nhow do I reach number {n}?" for n in range(9)])
-    assert templates.digest("t", "s", "Hello,\nwho is it?") == Digest("Hello,\nwho is it?")
+def test_a_greeting_and_a_thank_you_that_all_texts_share_stay() -> None:
+    polite = "Hello and good morning to all of you,\n{}?\nThank you very much for your help in advance."
+    templates = learnt([polite.format(f"how do I reach number {n}") for n in range(9)])
+    assert templates.digest("t", "s", polite.format("who is it")) == Digest(polite.format("who is it"))
 
 
 def test_other_tenants_and_other_instructions_learn_nothing() -> None:
