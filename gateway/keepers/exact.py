@@ -41,7 +41,11 @@ class ExactKeeper:
         yield (
             "exact",
             self._cache.put(
-                finished.exact_key, finished.arrival.tenant, stored, request_id=finished.arrival.id
+                finished.exact_key,
+                finished.arrival.tenant,
+                stored,
+                request_id=finished.arrival.id,
+                example_ids=finished.example_ids,
             ),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -69,11 +70,19 @@ class ExactCache:
         self._note_use(key, now_s)
         return answer
 
-    def put(self, key: bytes, tenant: str, answer: ExactAnswer, *, request_id: str = "") -> Future[bool]:
+    def put(
+        self,
+        key: bytes,
+        tenant: str,
+        answer: ExactAnswer,
+        *,
+        request_id: str = "",
+        example_ids: Sequence[int] = (),
+    ) -> Future[bool]:
         """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap.
 
-        `request_id` names the request that it was given to. Raises StoreBusy when too much already waits to be written;
-        memory has it nevertheless.
+        `request_id` names the request that it was given to, `example_ids` the examples that it was made with. Raises
+        StoreBusy when too much already waits to be written; memory has it nevertheless.
         """
         answer, size_bytes = replace(answer, ttl_s=self._ttl_s), _size_bytes(answer)
         if len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes:
@@ -104,6 +113,8 @@ class ExactCache:
                     request_id,
                 ),
             )
+            connection.execute("DELETE FROM exact_answer_examples WHERE key = ?", (key,))
+            connection.executemany(_INSERT_EXAMPLE, [(id, key) for id in example_ids])
             self._make_room(connection, answer.stored_at_s)
             return True
 
@@ -201,6 +212,7 @@ class ExactCache:
 
 
 _SELECT = "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM exact_answers WHERE key = ?"
+_INSERT_EXAMPLE = "INSERT OR IGNORE INTO exact_answer_examples (example_id, key) VALUES (?, ?)"
 _DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
 _UPSERT = (
     "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"

@@ -15,8 +15,8 @@ def drop_answers(
 ) -> int:
     """Delete what would be given again of these requests' answers; gives how many exact ones there were.
 
-    With a request go all whose pair became the same example: their answers said the same. `examples` names such examples
-    themselves. No process gives a deleted answer after the commit.
+    With a request go all whose pair became the same example, for their answers said the same, and all whose answer was made
+    with that example. `examples` names such examples themselves. No process gives a deleted answer after the commit.
     """
     named = {"tenant": tenant, "requests": json.dumps(list(requests)), "examples": json.dumps(list(examples))}
     connection.execute(_SEMANTIC, named)
@@ -57,4 +57,6 @@ DELETE FROM exact_answers WHERE +tenant = :tenant AND id IN ({_STANDING}
     UNION SELECT a.id FROM concerned
         CROSS JOIN requests r ON r.id = concerned.id AND r.tenant = :tenant
         CROSS JOIN exact_answers a ON a.key = r.exact_key
+    UNION SELECT a.id FROM standing CROSS JOIN exact_answer_examples x ON x.example_id = standing.id
+        CROSS JOIN exact_answers a ON a.key = x.key
 )"""  # noqa: S608 - a constant

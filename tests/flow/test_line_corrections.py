@@ -68,11 +68,11 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(data: Path, *, examples: bool = True, **memory: Any) -> AsyncIterator[Pair]:
+async def pair(data: Path, *, examples: bool = True, m: int = 9, **memory: Any) -> AsyncIterator[Pair]:
     async with upstream() as behind:
         engine = {"base_url": behind.url, "advanced": {"attempts": 1}}
-        # With so many neighbours wanted, every question is asked of the large one.
-        rule = {"policy": "few_shot", "few_shot": {"m": 9}} if examples else {"policy": "fixed"}
+        # With nine neighbours wanted, every question is asked of the large one.
+        rule = {"policy": "few_shot", "few_shot": {"m": m}} if examples else {"policy": "fixed"}
         config = {
             "engines": {"small": engine, "large": engine},
             "models": {"gpt-4o": {"engines": ["small", "large"], **rule}},
@@ -235,6 +235,18 @@ async def test_with_its_example_the_answer_goes(here: Pair, acted: Callable[[Pai
     await here.both_hold_it()
     await acted(here)
     await here.is_answered_anew()
+
+
+async def test_answers_that_were_made_with_the_wrong_example_go_with_it(tmp_path: Path) -> None:
+    alike = "Within how many hours is any complaint answered?"
+    async with pair(tmp_path / "data", m=1) as here:
+        first = await here.both_hold_it()
+        here.behind.says = WRONG
+        offloaded = await here.one.chat(alike, ANN)
+        assert offloaded.headers["x-understudy-examples"] == "1"
+        assert (await here.other.chat(alike, ANN)).hit
+        await here.say(**decision_of(first), thumb="down")
+        assert not (await here.other.chat(alike, ANN)).hit
 
 
 async def test_pinning_an_example_takes_no_answer(here: Pair) -> None:

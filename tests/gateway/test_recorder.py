@@ -36,7 +36,7 @@ class Shelf:
         self.gate = gate
         self.failure = failure
 
-    def put(self, key: bytes, tenant: str, answer: ExactAnswer, *, request_id: str) -> Future[Any]:
+    def put(self, key: bytes, tenant: str, answer: ExactAnswer, **origin: Any) -> Future[Any]:
         if self.gate is not None:
             self.gate.wait(60)
         future: Future[Any] = Future()

@@ -6,6 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
+from store import Store
 from store.jobs.engine_states import EngineStates
 from store.sqlite.database import Database
 from tests.flow.line import Line, line, upstream
@@ -46,12 +47,12 @@ async def test_a_drained_engine_is_asked_by_nobody_until_it_is_restored(tmp_path
 
 
 async def test_a_drained_engine_is_still_drained_after_a_restart(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / "understudy.db")
-    EngineStates(db).drain("large", "ann", "").result(30)
+    store = Store.open(tmp_path)
+    store.jobs.engine_states.drain("large", "ann", "").result(30)
     async with upstream() as behind, line(config(behind.url, tmp_path)) as made:
         assert (await made.chat("Q")).headers["x-understudy-engine"] == "small", "from the first request on"
-    assert EngineStates(db).now(time.time()) == [], "a worker that stops takes its word back"
-    db.close()
+    assert store.jobs.engine_states.now(time.time()) == [], "a worker that stops takes its word back"
+    store.close()
 
 
 async def test_tries_and_failures_are_told(tmp_path: Path) -> None:
