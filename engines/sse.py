@@ -181,12 +181,12 @@ class Tail:
         return False
 
     def cut(self, *, delimited: bool) -> bool:
-        """Whether the stream ended too early; nothing at all is too early, too.
+        """Whether the stream ended too early.
 
         `delimited`: its transfer came to the end that it had declared. Then a body that holds nothing of an event stream
-        only calls itself one, and is whole.
+        only calls itself one, and is whole; so is one of no bytes at all.
         """
-        return not self.finished() and (self._holds_fields or not self._size or not delimited)
+        return not self.finished() and (self._holds_fields or not delimited)
 
     def _all_ended(self, tail: bytes) -> bool:
         return self._choices == 1 or len(self._ended | _ended_in(tail)) >= self._choices

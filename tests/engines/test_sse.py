@@ -134,7 +134,8 @@ def test_only_done_itself_is_done() -> None:
 @pytest.mark.parametrize(
     ("body", "delimited", "cut"),
     [
-        (b"", True, True),
+        (b"", True, False),
+        (b"", False, True),
         (b": waiting\n\n", True, True),
         (chunk(), True, True),
         (b'{"object":"chat.completion","choices":[]}', True, False),

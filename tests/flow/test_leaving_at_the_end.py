@@ -199,10 +199,16 @@ def test_an_upstream_that_breaks_after_done_has_answered(
 
 
 @pytest.mark.parametrize("model", ["managed", "not-listed"])
-def test_a_stream_of_which_nothing_came_fails_visibly(
+def test_a_stream_of_which_nothing_came_is_not_kept_and_fails_where_nothing_declares_its_end(
     remembering: Gateway, upstream: Upstream, model: str
 ) -> None:
     upstream.plays(says(then=lambda call: call.end()))
+    with Client(remembering.port) as client:
+        body = ask(client, model, logprobs=True)
+        answer = client.read()
+    assert answer.whole and answer.body == b""
+    assert not hit(remembering, upstream, body)
+    upstream.says(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
     with Client(remembering.port) as client:
         body = ask(client, model, logprobs=True)
         answer = client.read()

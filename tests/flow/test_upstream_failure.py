@@ -166,18 +166,22 @@ def test_a_stream_of_two_choices_is_broken_while_one_of_them_is_not_done(
     assert not once(gateway.port, "POST", "/v1/chat/completions", CHAT).whole
 
 
-def test_a_chat_stream_without_a_single_byte_is_broken_and_any_other_stays_one(
-    gateway: Gateway, upstream: Upstream
-) -> None:
+def test_an_event_stream_without_a_single_byte_stays_one(gateway: Gateway, upstream: Upstream) -> None:
     def script(call: Call) -> None:
         call.begin()
         call.end()
 
     upstream.plays(script)
     answer = once(gateway.port, "POST", "/v1/chat/completions", CHAT)
-    assert not answer.whole and b'"upstream_stream_broken"' in answer.body
-    answer = once(gateway.port, "POST", "/v1/other", CHAT)
     assert answer.whole and answer.body == b""
+
+
+def test_an_event_stream_without_a_single_byte_or_a_declared_end_is_broken(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    upstream.says(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+    answer = once(gateway.port, "POST", "/v1/chat/completions", CHAT)
+    assert not answer.whole and b'"upstream_stream_broken"' in answer.body
 
 
 def test_a_terminal_event_of_any_size_ends_a_stream(gateway: Gateway, upstream: Upstream) -> None:
