@@ -143,9 +143,12 @@ class Client:
 
 
 def route_of(headers: Mapping[str, str]) -> Route:
-    """Who answered a request, from the gateway's response headers (RFC 9211 for hits)."""
+    """Who answered a request, from the gateway's response headers (RFC 9211 for hits).
+
+    A request that followed the same one, which was being answered, counts as a hit: no engine was asked for it.
+    """
     parameters = [part.strip() for part in headers.get("cache-status", "").split(";")]
-    if "hit" in parameters:
+    if "hit" in parameters or "collapsed" in parameters:
         return "hit"
     engine = headers.get("x-understudy-engine", "")
     if engine == SMALL:

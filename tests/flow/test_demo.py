@@ -199,6 +199,7 @@ async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path)
     ("headers", "route"),
     [
         ({"cache-status": "understudy; hit; ttl=5; detail=exact"}, "hit"),
+        ({"cache-status": "understudy; fwd=miss; collapsed"}, "hit"),
         (
             {
                 "cache-status": "understudy; fwd=miss",
