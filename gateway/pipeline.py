@@ -191,7 +191,8 @@ class Pipeline:
         so_far.follows(reply)
         _explain(headers, journey, engine="", examples=0)
         try:
-            broken = await forward(reply, reply.chunks, send, journey, kept=so_far.kept)
+            tail = tail_of(headers, asked.chat.choices)
+            broken = await forward(reply, reply.chunks, send, journey, kept=so_far.kept, tail=tail)
         except EngineError:
             # It broke before anything was sent.
             so_far.hit = None
@@ -366,7 +367,8 @@ class _SoFar:
     def failed(self, error: BaseException, *, gone: bool) -> None:
         """No answer began, or its reader left."""
         end = ending(error, gone=gone, sent_all=self.journey.sent_all)
-        self.outcome = end.outcome
+        follows = self.hit is not None and end.outcome is Outcome.ANSWERED
+        self.outcome = Outcome.HIT if follows else end.outcome
         if end.status:
             self.status, self.error = end.status, end.error
         if end.engine is not None:

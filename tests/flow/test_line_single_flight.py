@@ -28,6 +28,9 @@ class Gated(Upstream):
     def __init__(self) -> None:
         super().__init__()
         self.gate = asyncio.Event()
+        self.end = asyncio.Event()
+        """Opened, unless a test keeps a body open behind its last event."""
+        self.end.set()
         self.left = 0
         """Answers that the gateway did not wait for."""
         self.before_head = False
@@ -52,6 +55,7 @@ class Gated(Upstream):
         await self._opened(request)
         for event in [*rest, DONE]:
             await response.write(event)
+        await until(self.end.is_set, "the end of the body")
         return response
 
     async def _opened(self, request: web.Request) -> None:
@@ -68,6 +72,7 @@ async def behind() -> AsyncIterator[Gated]:
         made.url, made.asked = plain.url, plain.asked
         yield made
         made.gate.set()
+        made.end.set()
 
 
 @asynccontextmanager
@@ -177,6 +182,17 @@ async def test_who_follows_a_stream_gets_its_chunks_as_they_come(gate: Line, beh
         said = [await stream.rest() for stream in found]
     assert len(behind.asked) == 1
     assert len(set(said)) == 1 and said[0].endswith(DONE)
+
+
+async def test_who_follows_and_leaves_at_the_last_event_has_been_answered(gate: Line, behind: Gated) -> None:
+    behind.end.clear()
+    async with AsyncExitStack() as stack:
+        _, follower = await streams(stack, gate, 2)
+        behind.gate.set()
+        await follower.until(DONE)
+        follower.response.close()
+        await under_way(gate, 1)
+        assert await count(gate, "hit") == 1 and await count(gate, "aborted") == 0
 
 
 @pytest.fixture
