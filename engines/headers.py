@@ -31,8 +31,9 @@ CREDENTIALS = (
     "x-goog-api-key",
     "Ocp-Apim-Subscription-Key",
     "Cookie",
+    "Proxy-Authorization",
 )
-"""Headers in which clients send a credential."""
+"""Headers in which clients send a credential: they tell clients apart while the gateway has no keys of its own."""
 _KEY_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "access_token", "subscription-key"})
 """Parameters of a query in which some do."""
 

@@ -8,20 +8,10 @@ from typing import NamedTuple, Protocol
 from multidict import CIMultiDict, MultiMapping, istr
 
 from engines.errors import RequestError
-from engines.headers import request_headers
+from engines.headers import CREDENTIALS, request_headers
 from store.records import Key
 
 DEFAULT_TENANT = "default"
-CREDENTIAL_HEADERS = (
-    "Authorization",
-    "api-key",
-    "x-api-key",
-    "x-goog-api-key",
-    "Ocp-Apim-Subscription-Key",
-    "Cookie",
-    "Proxy-Authorization",
-)
-"""What tells clients apart while the gateway has no keys of its own; `listen.tenant_headers` names more."""
 _KEY_HEADERS = ("Authorization", "api-key", "x-api-key")
 """Where one of the gateway's own keys may stand."""
 _NO_CREDENTIALS = ("__cf_bm", "_cfuvid", "__cflb", "AWSALB", "AWSELB", "ARRAffinity")
@@ -75,7 +65,7 @@ class CredentialTenants:
         """`headers`: further names of headers that hold a credential."""
         self._tenant_of = tenant_of
         # As multidict's own strings, which it need not fold for each look-up.
-        self._headers = tuple(dict.fromkeys(istr(n.lower()) for n in (*CREDENTIAL_HEADERS, *headers)))
+        self._headers = tuple(dict.fromkeys(istr(n.lower()) for n in (*CREDENTIALS, *headers)))
         self._anonymous = anonymous
 
     def identified(self, headers: MultiMapping[str]) -> Sender:
@@ -125,7 +115,7 @@ class KeyAuthentication:
         return Sender(key.tenant, key.id)
 
 
-def credentials(headers: MultiMapping[str], names: Sequence[str] = CREDENTIAL_HEADERS) -> str | None:
+def credentials(headers: MultiMapping[str], names: Sequence[str] = CREDENTIALS) -> str | None:
     """Everything among `headers` that is a credential, as one text; None where there is nothing.
 
     A bearer token, or an `api-key`, that stands alone is the text itself; all else is told with the headers' names.
