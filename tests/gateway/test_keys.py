@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from gateway.keys import CREDENTIAL_HEADERS, CredentialTenants, Sender, credentials
+from engines.headers import CREDENTIALS
+from gateway.keys import CredentialTenants, Sender, credentials
 
-NAMES = (*CREDENTIAL_HEADERS, "x-customer")
+NAMES = (*CREDENTIALS, "x-customer")
 SEVERAL = st.lists(
     st.tuples(st.sampled_from(NAMES), st.text("abB ", min_size=1, max_size=3).map("k{}".format)),
     min_size=2,
