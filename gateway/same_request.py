@@ -11,6 +11,9 @@ from typing import Any
 
 from multidict import MultiMapping
 
+from engines.headers import CREDENTIALS
+from gateway.keys import credentials
+
 NOT_IN_THE_KEY = frozenset(
     {
         # How the message travels, and who carries it.
@@ -48,19 +51,21 @@ NOT_IN_THE_KEY = frozenset(
 """Headers that do not change what a model answers, in lower case; docs/explanation/caching.md lists them."""
 PREFIXES_NOT_IN_THE_KEY = ("sec-", "x-b3-", "x-datadog-", "x-forwarded-", "x-stainless-")
 
+_CREDENTIALS = frozenset(map(str.lower, CREDENTIALS))
+
 ONLY_KEPT_BY_OPENAI = frozenset({"metadata"})
 """Body fields that OpenAI itself stores and that change no answer there; another upstream may act on them."""
 
 
 def endpoint(target: str, headers: MultiMapping[str]) -> str:
-    """Path and query (an API version, say), and every header that travels upstream, but those listed above.
+    """Path and query (an API version, say), every header that travels upstream, but those listed above, and the credentials.
 
-    A credential is one of them: the same tenant may have several for one upstream.
+    The same tenant may have several of those for one upstream.
     """
     said = [(lower, value) for name, value in headers.items() if (lower := _counted(name))]
     # Stable: repeated ones stay in their order. No value holds a line break.
     said.sort(key=lambda header: header[0])
-    return "\n".join([target, *(f"{name}:{value}" for name, value in said)])
+    return "\n".join([target, credentials(headers) or "", *(f"{name}:{value}" for name, value in said)])
 
 
 def wants_variety(fields: Mapping[str, Any]) -> bool:
@@ -75,6 +80,7 @@ def wants_variety(fields: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _counted(name: str) -> str:
-    """The header's name in lower case; nothing for one that does not count."""
+    """The header's name in lower case; nothing for one that does not count, or that is read as a credential."""
     lower = name.lower()
-    return "" if lower in NOT_IN_THE_KEY or lower.startswith(PREFIXES_NOT_IN_THE_KEY) else lower
+    left_out = lower in NOT_IN_THE_KEY or lower in _CREDENTIALS or lower.startswith(PREFIXES_NOT_IN_THE_KEY)
+    return "" if left_out else lower
