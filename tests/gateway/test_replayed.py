@@ -7,16 +7,13 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.chat import ChatRequest
 from engines.finished import from_events
 from gateway.replayed import as_events
 from tests.flow.line import completion
 
-CHAT = ChatRequest(b"{}", {}, "m", [], stream=True, include_usage=False)
-
 
 def replayed(text: str) -> bytes:
-    return as_events(json.dumps(completion(text)).encode(), include_usage=False, chat=CHAT)
+    return as_events(json.dumps(completion(text)).encode(), include_usage=False)
 
 
 @given(st.text(alphabet=st.sampled_from("ab \n\t\u00a0é"), max_size=300))
