@@ -251,7 +251,12 @@ async def test_a_private_tenants_bank_is_read_by_all_its_users(tmp_path: Path) -
         vector = await asyncio.to_thread(memory.embedder.embed_blocking, QUESTION)
         written = new_example(1, tenant, vector=vector, embedding_version=memory.embedder.version)
         fields = {n: getattr(written, n) for n in written.__slots__}
-        fields |= {"scope": aside[0].scope, "synthetic": True, "question": QUESTION, "embedded_text": QUESTION}
+        fields |= {
+            "scope": aside[0].scope,
+            "synthetic": True,
+            "question": QUESTION,
+            "embedded_text": QUESTION,
+        }
         admitted = await asyncio.wrap_future(store.examples.admit(type(written)(**fields)))
         assert admitted.outcome == "added"
         await here.gate.settled()
