@@ -1,4 +1,4 @@
-"""Askers who differ in one thing only, in any order and across restarts: nothing of one reaches another.
+"""Askers who differ in one thing only, in any order, across restarts and configurations: nothing of one reaches another.
 
 A dimension is one thing in which two requests may differ; an asker is a choice in each. A further dimension is one more
 entry of DIMENSIONS, with what must not cross along it: answers, examples and feedback, or only answers.
@@ -31,6 +31,7 @@ QUESTIONS = (
     "How do I list all files in a directory on Linux, excluding hidden ones?",
 )
 MARK = re.compile(r"mark-([a-z0-9.]+)-end")
+BY_MODEL = re.compile(r"by-(model-\d)-end")
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,17 @@ END_USERS = Dimension(
         Choice(fields={"user": "cem"}),
     )
 )
+ORGANISATIONS = Dimension((Choice(), Choice({"OpenAI-Organization": "org-1"})), apart="answers")
 DIMENSIONS: dict[str, tuple[Dimension, ...]] = {
     "without keys": (CREDENTIALS, END_USERS),
-    "with keys": (GATEWAY_KEYS, END_USERS),
+    "with keys": (GATEWAY_KEYS, END_USERS, ORGANISATIONS),
 }
 
 _Step = tuple[str, int, int, int]
 STEPS: st.SearchStrategy[_Step] = st.tuples(
-    st.sampled_from(["ask"] * 8 + ["give"] * 2 + ["judge"] * 2 + ["correct", "list", "delete", "restart"]),
+    st.sampled_from(
+        ["ask"] * 8 + ["give"] * 2 + ["judge"] * 2 + ["correct", "list", "delete", "restart", "reconfigure"]
+    ),
     st.integers(0, 10_000),
     st.integers(0, 10_000),
     st.integers(0, len(QUESTIONS) - 1),
@@ -113,13 +117,16 @@ class World:
         self._here: Stage | None = None
         self._secrets: list[str] = []
         self._asking = ""
+        self._model = 0
+        """Which of two models the large engine is configured to ask."""
         self._decisions: list[tuple[Asker, str]] = []
         self.askers: list[Asker] = []
         self.hits = self.offloaded = self.refused = 0
 
     async def start(self) -> None:
         memory = {"data_dir": str(self._data), "exact": {"enabled": True}, "anonymous": False}
-        self._here = await self._open.enter_async_context(stage(self._data, memory=memory))
+        large = {"model": f"model-{self._model}"}
+        self._here = await self._open.enter_async_context(stage(self._data, memory=memory, large=large))
         self._here.small.script = self._here.large.script = self._answer
         if GATEWAY_KEYS in self._dimensions and not self._secrets:
             await self._make_keys(len(GATEWAY_KEYS.choices))
@@ -148,6 +155,7 @@ class World:
         elif what == "delete":
             await self._delete(asker, target)
         else:
+            self._model ^= what == "reconfigure"
             await self.stop()
             await self.start()
 
@@ -163,6 +171,7 @@ class World:
         got = await self.gate.chat(question, asker.headers, **asker.fields)
         assert got.status == 200
         self._only_own(asker, got, of="answers")
+        assert set(BY_MODEL.findall(got.text)) <= {f"model-{self._model}"}, "of another configuration"
         for sent in (*self._here.small.asked[before[0] :], *self._here.large.asked[before[1] :]):
             self._only_own(asker, sent)
         assert not (asker.anonymous and (got.hit or got.headers["x-understudy-examples"] != "0"))
@@ -220,7 +229,7 @@ class World:
 
     def _differs_in_user_only(self, one: Asker, other: Asker) -> bool:
         places = zip(self._dimensions, one.places, other.places, strict=True)
-        return all(a == b for d, a, b in places if d is not END_USERS)
+        return all(a == b for d, a, b in places if d is not END_USERS and d.apart == "everything")
 
     def _everybody(self) -> Iterator[Asker]:
         ranges = [range(len(d.choices)) for d in self._dimensions]
@@ -242,7 +251,8 @@ class World:
         await until(lambda: all(map(keys.lookup, self._secrets)), "the keys known")
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
-        return web.json_response(completion(f"Made for mark-{self._asking}-end."))
+        by = f", by-{asked.json['model']}-end" if asked.json["model"].startswith("model-") else ""
+        return web.json_response(completion(f"Made for mark-{self._asking}-end{by}."))
 
 
 @pytest.fixture(scope="module", params=DIMENSIONS)

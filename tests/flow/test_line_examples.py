@@ -41,7 +41,8 @@ async def stage(data: Path, *, m: int = 1, **more: Any) -> AsyncIterator[Stage]:
                     "base_url": large.url,
                     "price": {"output_usd_per_mtok": 1e6},
                     "advanced": advanced,
-                },
+                }
+                | more.pop("large", {}),
             },
             "models": {"gpt-4o": model | more.pop("model", {})},
             "memory": {"data_dir": str(data), "exact": {"enabled": False}} | more.pop("memory", {}),
