@@ -76,7 +76,8 @@ def about_other_things(a: Things, b: Things) -> bool:
 
 def names_differ(a: Things, b: Things) -> bool:
     """A name of one that the other has in no spelling. Text in capitals throughout, or in none, still compares fairly."""
-    words_a, words_b = set(a.words), set(b.words)
+    # A name is read otherwise than a word where an apostrophe stands in it.
+    words_a, words_b = {*a.words, *a.names}, {*b.words, *b.names}
     return any(name not in words_b and name not in FUNCTION_WORDS for name in a.names) or any(
         name not in words_a and name not in FUNCTION_WORDS for name in b.names
     )
