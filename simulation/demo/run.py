@@ -17,7 +17,7 @@ from simulation.demo.client import AfterEach, Client
 from simulation.demo.gateway_process import RunningGateway, running_gateway
 from simulation.demo.results import Answers, Results, summary
 from simulation.demo.screen import Screen
-from simulation.demo.settings import LARGE, SMALL, DemoSettings, gateway_config, memory_folder
+from simulation.demo.settings import KEY, LARGE, SMALL, DemoSettings, gateway_config, memory_folder
 from simulation.stream import Ask, Stream
 from simulation.world import World, seeded
 
@@ -82,7 +82,7 @@ async def measure(settings: DemoSettings, gateway: RunningGateway, screen: Scree
     )
     answers = Answers()
     async with (
-        AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="demo", max_retries=0, timeout=60) as openai,
+        AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=KEY, max_retries=0, timeout=60) as openai,
         aiohttp.ClientSession() as http,
     ):
         client = Client(openai, world, settings)

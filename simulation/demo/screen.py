@@ -13,7 +13,7 @@ from rich.table import Table
 
 from simulation.demo.admin_access import AdminAccess
 from simulation.demo.results import Answers, Results, Summary, summary
-from simulation.demo.settings import MAX_EXAMPLES, MODEL, SMALL, THETA, DemoSettings, M
+from simulation.demo.settings import KEY, MAX_EXAMPLES, MODEL, SMALL, THETA, DemoSettings, M
 
 _PLAIN_EVERY_S = 5.0
 _ADMIN_PAGES = """
@@ -109,13 +109,13 @@ class Screen:
             f"""
 The gateway is still running at {url} (Ctrl-C stops it). Try:
 
-  curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'
+  curl -i {url}/v1/chat/completions -H 'authorization: Bearer {KEY}' -H 'content-type: application/json' -d '{body}'
       once, and again for an exact hit: watch `cache-status`, `x-understudy-engine` and `x-understudy-examples`
   curl -i ... -H 'x-understudy-engine: {SMALL}' -H 'x-understudy-examples: 0'     the small engine by itself
   curl {url}/metrics                                                       what Prometheus sees
 {admin_pages}
   from openai import OpenAI
-  client = OpenAI(base_url="{url}/v1", api_key="any")
+  client = OpenAI(base_url="{url}/v1", api_key="{KEY}")
   print(client.chat.completions.create(model="{MODEL}", messages=[{{"role": "user", "content": "{question}"}}]))
 
 Next: README.md for your own engines, docs/explanation/simulated-world.md for what was simulated here.""".rstrip()

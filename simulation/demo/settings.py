@@ -9,6 +9,8 @@ from typing import Any
 
 MODEL = "demo"
 """The model name that clients of the demo ask for."""
+KEY = "demo"
+"""The API key that the demo's clients send: whoever sends it shares what they left in memory."""
 SMALL, LARGE = "small", "large"
 PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00)}
 """US dollars per million tokens in and out, of the order of what hosted models of the two classes cost."""

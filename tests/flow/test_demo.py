@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import tempfile
@@ -185,6 +186,11 @@ async def test_it_leaves_the_gateway_running_and_says_what_to_try_next(tmp_path)
         with urllib.request.urlopen(f"{url}/metrics") as reply:
             assert reply.status == 200
         assert json.loads((tmp_path / "results.json").read_text())["whole"]["requests"] == 4
+        _, _, asked, *words = shlex.split(await line_with(demo.stdout, "chat/completions"))
+        headers = dict(words[at + 1].split(": ") for at, word in enumerate(words) if word == "-H")
+        again = urllib.request.Request(asked, words[words.index("-d") + 1].encode(), headers)
+        replies = [urllib.request.urlopen(again) for _ in range(2)]
+        assert "hit" in replies[1].headers["Cache-Status"], "the command that is printed, twice"
         look = await line_with(demo.stdout, "the admin pages")
         admin, name, password = re.search(r"(http://\S+) .*name (\S+), password ([^)\s]+)\)", look).groups()
         assert await signed_in(admin, name, password) == "Requests"
