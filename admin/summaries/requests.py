@@ -23,7 +23,6 @@ WAYS: dict[Way, str] = {
     "alone": "without examples",
     "failed": "failed",
 }
-STATUSES = ("", "2", "4", "5")
 FILTERS = (
     "q",
     "within",

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from store.decisions.texts import RequestTextLog, RequestTexts, SentExample
+from store.decisions.texts import RequestTextLog
 from store.sqlite.database import Database
+from tests.store.contract.test_texts import texts
 from tests.store.sqlite.test_words import vocabulary
-
-
-def texts(number: int, **changes: Any) -> RequestTexts:
-    fields: dict[str, Any] = {
-        "tenant": "a1",
-        "request_id": f"req-{number}",
-        "contributor": "key_1/ann",
-        "at_s": 1000.0 + number,
-        "question": f"How many legs has insect{number}?",
-        "answer": f"Six, says book{number}.",
-        "messages": ({"role": "user", "text": f"How many legs has insect{number}?"},),
-        "left_out": 2,
-        "replaced": ("EMAIL",),
-        "sent_at": 0,
-        "sent": (SentExample(7, "abc"), SentExample(3, "def")),
-        "finish_reason": "stop",
-        "same": bytes([number]),
-    }
-    return RequestTexts(**(fields | changes))
 
 
 @pytest.fixture

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from store.examples.bank import ExampleBank
-from store.records import Example, NewExample
 from store.sqlite.database import Database
-from tests.store.rows import new_example, unit_vector
+from tests.store.contract.test_admitting import asked, kept, near
 
 
 @pytest.fixture
 def bank(db: Database) -> ExampleBank:
     return ExampleBank(db)
-
-
-def asked(number: int, **changes: Any) -> NewExample:
-    fields = {
-        "question": "What is the capital of France?",
-        "answer": "It is Paris.",
-        "vector": unit_vector(1),
-    }
-    return new_example(number, **(fields | changes))
-
-
-def kept(bank: ExampleBank, number: int = 1, **changes: Any) -> Example:
-    return bank.add(asked(number, **changes)).result(30)
-
-
-def near(example: Example, similarity: float = 0.99) -> tuple[tuple[int, float], ...]:
-    return ((example.id, similarity),)
 
 
 def test_a_merged_request_s_id_means_nothing_to_another_tenant_and_goes_with_the_example(

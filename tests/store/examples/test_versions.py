@@ -6,26 +6,12 @@ from store.examples.bank import ExampleBank
 from store.examples.vectors import to_blob
 from store.examples.versions import (
     ExampleVersions,
-    Replacement,
     add_variation,
 )
 from store.records import Example
 from store.sqlite.database import Database
+from tests.store.contract.test_versions import better, current, put
 from tests.store.rows import new_example
-
-
-def better(example: Example, answer: str = "a better answer, and longer", run: int = 1) -> Replacement:
-    return Replacement(example.tenant, example.id, run, example.answer, answer, "lead", 7, 1.0)
-
-
-def put(bank: ExampleBank, new: Replacement) -> bool:
-    return bank.versions.replace(new, step_id=0, detail={}).result()
-
-
-def current(bank: ExampleBank, example: Example) -> Example:
-    found = bank.get(example.tenant, example.id)
-    assert found is not None
-    return found
 
 
 def test_old_answers_go_with_the_example_and_when_its_texts_become_somebody_else_s(db: Database) -> None:

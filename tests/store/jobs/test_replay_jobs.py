@@ -5,28 +5,9 @@ from __future__ import annotations
 import pytest
 
 from store.jobs.replay_jobs import ReplayJobs
-from store.jobs.replay_records import NewAsk, NewStep, ReplayBudget
+from store.jobs.replay_records import ReplayBudget
 from store.sqlite.database import Database
-
-
-def step(example_id: int = 1, tenant: str = "a1", **changes: object) -> NewStep:
-    fields: dict[str, object] = {
-        "tenant": tenant,
-        "kind": "distil",
-        "example_id": example_id,
-        "gain": 0.5,
-        "companion_gain": 0.25,
-        "expected_effect": 0.125,
-        "expected_usd": 0.01,
-        "expected_tokens": 100,
-        "expected_s": 2.0,
-    }
-    return NewStep(**(fields | changes))  # type: ignore[arg-type]
-
-
-def ask(jobs: ReplayJobs, run: int, key: str = "answer/0", usd: float = 0.1, tokens: int = 50) -> NewAsk:
-    first = jobs.steps(run)[0]
-    return NewAsk(run, first.id, "a1", key, "lead", "answer", usd, tokens)
+from tests.store.contract.test_replay_jobs import ask, step
 
 
 @pytest.fixture
