@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engines.engine import Engine
 from engines.registry import Registry
-from gateway.door import EntryHandler
+from gateway.entry import EntryHandler
 from gateway.handlers.chat import PATH as CHAT
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
@@ -33,8 +33,8 @@ from understudy.settings.config import Config
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
 from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
+from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
-from understudy.setup.open_door import open_door
 from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
@@ -66,7 +66,7 @@ class Gateway:
         self._log = RequestLog() if config.log.requests else None
         self.memory = self._open_memory()
         has_keys = self.memory is not None and self.memory.store.keys.any_configured()
-        if (why := open_door(config, has_keys=has_keys)) is not None:
+        if (why := exposure(config, has_keys=has_keys)) is not None:
             raise CannotStart(why)
         tenants = self._tenants()
         self._keys = self._gatekeeper(tenants)

@@ -54,7 +54,7 @@ async def test_a_request_reaches_the_socket_through_few_functions(
             got = await made.chat("How deep?", stream=stream)
     assert got.status == 200
     (frames,) = seen
-    assert frames[0] == "door.py:EntryHandler.__call__"
+    assert frames[0] == "entry.py:EntryHandler.__call__"
     assert len(frames) <= MOST_FRAMES, "\n".join(frames)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
-from gateway.door import EntryHandler
+from gateway.entry import EntryHandler
 from gateway.handlers.handler import Handler
 from gateway.keys import NoAuthentication
 from gateway.server import ServerLimits, serve

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.door import EntryHandler
+from gateway.entry import EntryHandler
 from gateway.handlers.feedback import Feedback
 from gateway.keys import CredentialTenants, KeyAuthentication
 from gateway.limits.feedback_rate import FeedbackRate

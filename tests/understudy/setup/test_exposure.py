@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.settings.file import parse_config
-from understudy.setup.open_door import open_door
+from understudy.setup.exposure import exposure
 
 KEYED: dict[str, Any] = {"upstream": {"base_url": "https://api.test/v1", "api_key": "sk-operator"}}
 KEYLESS: dict[str, Any] = {"upstream": {"base_url": "https://api.test/v1"}}
@@ -25,7 +25,7 @@ def test_an_address_that_others_reach_needs_a_gateway_key_before_an_operators(
     host: str, config: dict[str, Any], named: str
 ) -> None:
     made = parse_config(config | {"listen": {"host": host}})
-    why = open_door(made, has_keys=False)
+    why = exposure(made, has_keys=False)
     assert why is not None and "sk-operator" not in why
     for word in (
         repr(host),
@@ -36,8 +36,8 @@ def test_an_address_that_others_reach_needs_a_gateway_key_before_an_operators(
         "--open",
     ):
         assert word in why
-    assert open_door(made, has_keys=True) is None
-    assert open_door(parse_config(config | {"listen": {"host": host, "open": True}}), has_keys=False) is None
+    assert exposure(made, has_keys=True) is None
+    assert exposure(parse_config(config | {"listen": {"host": host, "open": True}}), has_keys=False) is None
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_an_address_that_others_reach_needs_a_gateway_key_before_an_operators(
     ],
 )
 def test_this_machine_alone_and_clients_own_keys_need_none(config: dict[str, Any]) -> None:
-    assert open_door(parse_config(config), has_keys=False) is None
+    assert exposure(parse_config(config), has_keys=False) is None

@@ -7,7 +7,7 @@ from understudy.settings.config import Config
 from understudy.settings.engines import HTTPEngine
 
 
-def open_door(config: Config, *, has_keys: bool) -> str | None:
+def exposure(config: Config, *, has_keys: bool) -> str | None:
     """Why the gateway must not listen as configured, and what to do about it; None where it may."""
     listen = config.listen
     if has_keys or listen.open or is_loopback(listen.host):

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from engines.errors import ConnectFailed, RequestError, TimedOut, Unavailable
-from gateway.door import origin_form
+from gateway.entry import origin_form
 from gateway.journey import Journey
 from router.finished import Outcome
 from tests.gateway.serving import door, exchange, get
