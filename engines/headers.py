@@ -59,10 +59,10 @@ def response_headers(headers: MultiMapping[str]) -> CIMultiDict[str]:
     return _end_to_end(headers, _stops_in_response, _without_controls)
 
 
-def without_credentials(headers: CIMultiDict[str]) -> CIMultiDict[str]:
-    """A copy of a client's headers that says nothing of who it is."""
+def without_credentials(headers: CIMultiDict[str], further: Iterable[str] = ()) -> CIMultiDict[str]:
+    """A copy of a client's headers that says nothing of who it is; `further` headers say so, too."""
     kept = headers.copy()
-    for name in CREDENTIALS:
+    for name in (*CREDENTIALS, *further):
         kept.popall(name, None)
     return kept
 

@@ -9,7 +9,7 @@ import asyncio
 import functools
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -118,8 +118,8 @@ class OpenAIHTTP:
     """One upstream base URL.
 
     `authorization` is sent instead of the client's headers that hold a credential. Without it they are passed on, or left
-    out where `forwards_credentials` is off; then a key in the query is left out, too. `extra_headers` are
-    set on every request. The URL comes from the operator's configuration, never from a request.
+    out where `forwards_credentials` is off; then a key in the query is left out, too. `credential_headers`: further names
+    of headers that hold one. `extra_headers` are set on every request. The URL comes from the operator's configuration, never from a request.
     """
 
     def __init__(
@@ -130,6 +130,7 @@ class OpenAIHTTP:
         timeouts: Timeouts,
         authorization: str | None = None,
         forwards_credentials: bool = True,
+        credential_headers: Sequence[str] = (),
         extra_headers: Mapping[str, str] | None = None,
     ) -> None:
         self.info = info
@@ -138,6 +139,7 @@ class OpenAIHTTP:
         self.in_flight = 0
         self._authorization = authorization
         self._forwards_credentials = forwards_credentials
+        self._credential_headers = tuple(credential_headers)
         self._extra_headers = dict(extra_headers or {})
         self._timeouts = limits = timeouts
         self._first_timeout = aiohttp.ClientTimeout(
@@ -246,7 +248,7 @@ class OpenAIHTTP:
 
     def _outgoing(self, headers: CIMultiDict[str]) -> CIMultiDict[str]:
         if self._authorization is not None or not self._forwards_credentials:
-            headers = without_credentials(headers)
+            headers = without_credentials(headers, self._credential_headers)
         elif self._extra_headers:
             headers = headers.copy()
         if self._authorization is not None:

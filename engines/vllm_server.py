@@ -47,6 +47,7 @@ class VLLMServer:
         server_url: str | None = None,
         authorization: str | None = None,
         forwards_credentials: bool = True,
+        credential_headers: Sequence[str] = (),
         extra_headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
     ) -> None:
@@ -56,6 +57,7 @@ class VLLMServer:
             base_url,
             authorization=authorization,
             forwards_credentials=forwards_credentials,
+            credential_headers=credential_headers,
             extra_headers=extra_headers,
             timeouts=timeouts,
         )

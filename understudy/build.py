@@ -70,7 +70,7 @@ class Gateway:
             raise CannotStart(why)
         tenants = self._tenants()
         self._keys = self._gatekeeper(tenants)
-        self._upstream = upstream(config.upstream) if config.upstream else None
+        self._upstream = upstream(config.upstream, config.listen.tenant_headers) if config.upstream else None
         self._engines = self._make_engines(tenants)
         self._semantic = self._make_semantic()
         self._add_engine_watch()

@@ -84,6 +84,46 @@ async def test_an_engine_with_a_key_gets_that_one_alone(engine: Upstream) -> Non
     assert headers == {"Authorization": "Bearer sk-own"} and "canary" not in path
 
 
+CUSTOMER = {"x-customer": "canary-customer"}
+OWN_KEYS: dict[str, dict[str, Any]] = {
+    "a key": {"api_key": "sk-own"},
+    "a credential among its headers": {"advanced": {"headers": {"api-key": "sk-own"}}},
+    "none needed": {"api_key": "none"},
+}
+
+
+@pytest.mark.parametrize("kind", ["openai", "vllm"])
+@pytest.mark.parametrize("own", OWN_KEYS.values(), ids=OWN_KEYS)
+async def test_a_header_that_tells_clients_apart_goes_no_further_than_their_keys(
+    engine: Upstream, default: Upstream, own: dict[str, Any], kind: str
+) -> None:
+    config = {
+        "listen": {"tenant_headers": ["X-Customer"]},
+        "engines": {"e": {"kind": kind, "base_url": engine.url} | own},
+        "models": {"m": {"engines": ["e"]}},
+        "upstream": {"base_url": default.url},
+    }
+    async with line(config) as gate:
+        assert (await gate.post("/chat/completions", BODY, CREDENTIALS | CUSTOMER)).status == 200
+        assert (await gate.post("/embeddings", {"input": "x"}, CREDENTIALS | CUSTOMER)).status == 200
+    assert "canary" not in repr([dict(one.headers) for one in engine.asked])
+    (other,) = default.asked
+    assert (CREDENTIALS | CUSTOMER).items() <= dict(other.headers).items()
+
+
+async def test_an_upstream_with_a_key_learns_nothing_of_who_asks(default: Upstream) -> None:
+    config = {
+        "listen": {"tenant_headers": ["x-customer"]},
+        "upstream": {"base_url": default.url, "api_key": "sk-own"},
+    }
+    async with line(config) as gate:
+        for path, body in (("/chat/completions", BODY), ("/embeddings", {"input": "x"}), ("/files", {})):
+            await gate.post(path, body, CREDENTIALS | CUSTOMER)
+    assert len(default.asked) == 3
+    for one in default.asked:
+        assert one.headers["Authorization"] == "Bearer sk-own" and "canary" not in repr(dict(one.headers))
+
+
 async def test_an_engine_with_a_credential_among_its_headers_gets_that_one_alone(engine: Upstream) -> None:
     said = {"base_url": engine.url, "advanced": {"headers": {"api-key": "sk-own"}}}
     _, headers = await asked({"engines": {"e": said}}, engine)

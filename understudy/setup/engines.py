@@ -44,6 +44,7 @@ class OverHTTP(TypedDict):
 
     authorization: str | None
     forwards_credentials: bool
+    credential_headers: tuple[str, ...]
     extra_headers: dict[str, str]
     timeouts: Timeouts
 
@@ -65,7 +66,7 @@ class Tenants:
 def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
     """Every configured engine by name, each with its guard. Raises EngineMissing."""
     return {
-        name: _guard(name, _engine(name, settings, tenants, config.upstream), settings)
+        name: _guard(name, _engine(name, settings, tenants, config), settings)
         for name, settings in config.engines.items()
     }
 
@@ -79,7 +80,7 @@ def tells_tenants_apart(config: Config) -> bool:
     return any(isinstance(engine, TenantSettings) for engine in config.engines.values())
 
 
-def _engine(name: str, settings: AnyEngine, tenants: Tenants, default: Upstream | None) -> Engine:
+def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
     price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
     info = EngineInfo(name, settings.model, price, settings.context_tokens)
     if isinstance(settings, VLLMEngine):
@@ -89,7 +90,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, default: Upstream 
             server_url=settings.advanced.server_url,
             dialect=_dialect(settings, tenants),
             poll_s=settings.advanced.poll_s,
-            **_over_http(settings, takes_client_key(settings, default)),
+            **_engine_over_http(settings, config),
         )
     if isinstance(settings, VLLMLocalEngine):
         return _local(info, settings, tenants)
@@ -97,7 +98,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, default: Upstream 
         return OpenAIHTTP(
             info,
             settings.base_url,
-            **_over_http(settings, takes_client_key(settings, default)),
+            **_engine_over_http(settings, config),
         )
     # Only the demo and tests need a world; building one takes time and memory.
     from simulation.engine import SimulatedEngine
@@ -127,13 +128,13 @@ def _guard(name: str, engine: Engine, settings: EngineSettings) -> Guard:
     return Guard(engine, knobs_of(Limits, settings, advanced), breaker)
 
 
-def upstream(settings: Upstream) -> OpenAIHTTP:
+def upstream(settings: Upstream, tenant_headers: tuple[str, ...] = ()) -> OpenAIHTTP:
     """The default upstream. No guard: it is passed through, not managed."""
     return OpenAIHTTP(
         EngineInfo(UPSTREAM),
         settings.base_url,
         # Beside a key of its own the query still stays as it came: nothing is managed here.
-        **_over_http(settings, settings.api_key is None or own_key(settings) is not None),
+        **_over_http(settings, settings.api_key is None or own_key(settings) is not None, tenant_headers),
     )
 
 
@@ -165,11 +166,18 @@ def _dialect(settings: VLLMEngine | VLLMLocalEngine, tenants: Tenants) -> Dialec
     )
 
 
-def _over_http(settings: HTTPEngine | Upstream, forwards_credentials: bool) -> OverHTTP:
+def _engine_over_http(settings: HTTPEngine, config: Config) -> OverHTTP:
+    return _over_http(settings, takes_client_key(settings, config.upstream), config.listen.tenant_headers)
+
+
+def _over_http(
+    settings: HTTPEngine | Upstream, forwards_credentials: bool, tenant_headers: tuple[str, ...]
+) -> OverHTTP:
     key = own_key(settings)
     return {
         "authorization": f"Bearer {key}" if key is not None else None,
         "forwards_credentials": forwards_credentials,
+        "credential_headers": tenant_headers,
         "extra_headers": {
             name: value.get_secret_value() for name, value in settings.advanced.headers.items()
         },
