@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from store.decisions.outcomes import Outcomes
 from store.decisions.requests import RequestLog
 from store.decisions.rollups import RequestRollups
 from store.decisions.search import RequestSearch
+from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
 from store.errors import StoreBusy, StoreError
 from store.examples.bank import ExampleBank
@@ -95,6 +97,10 @@ class Decisions:
         self.texts = RequestTextLog(db)
         """What was asked and answered, for people."""
         self.search = RequestSearch(db)
+
+    def clamp_stamps(self, now_s: float) -> Future[int]:
+        """Stamp what a clock that was ahead has stamped with `now_s`; gives how many rows: call again while it gives any."""
+        return self._db.write(partial(clamp_stamps, now_s=now_s))
 
     def rollups(self, models: Iterable[str] = ()) -> RequestRollups:
         """Sums over requests by minute, hour and day. Models that are not named share one row."""

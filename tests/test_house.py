@@ -52,6 +52,7 @@ TESTED_BY = {
     "store/admission/pair.py": "store/admission/test_chain.py",
     # Through the facade, as every database must pass it.
     "store/examples/contributors.py": "store/contract/test_contributors.py",
+    "store/decisions/stamps.py": "store/contract/test_stamps.py",
     "store/examples/places.py": "store/contract/test_places.py",
     "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of the door asks for all of them.

@@ -168,6 +168,8 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
     return [
         Chore("flush_example_uses", 10, store.examples.flush_uses),
         Chore("flush_answer_uses", 10, store.answers.exact.flush_uses),
+        # After an hour of running: by then a clock that was wrong when the machine started has been set right.
+        Chore("clamp_stamps", 3600, lambda: _clamp_stamps(store)),
         Chore("trim_answers", 60, lambda: store.answers.exact.trim(time.time())),
         Chore("trim_requests", 60, lambda: store.decisions.requests.trim(time.time() - kept_s)),
         Chore("trim_texts", 60, lambda: _trim_texts(store, settings)),
@@ -184,6 +186,11 @@ def _chores(store: Store, settings: MemorySettings) -> list[Chore]:
         Chore("make_room", 60, lambda: _make_room(store, settings)),
         Chore("compact", 3600, store.examples.compact),
     ]
+
+
+def _clamp_stamps(store: Store) -> None:
+    while store.decisions.clamp_stamps(time.time()).result(60):
+        pass
 
 
 def _trim_texts(store: Store, settings: MemorySettings) -> None:

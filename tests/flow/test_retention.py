@@ -1,0 +1,50 @@
+"""How long rows about requests are kept, whatever the clock said when they were written."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.flow.line import line, upstream
+from understudy.memory import Memory, _chores
+
+_DAY_S = 86_400.0
+
+
+def chores(memory: Memory, settings: object, monkeypatch: pytest.MonkeyPatch, *, days: float) -> None:
+    """Do all of them once, so many days from now."""
+    now_s = time.time()
+    with monkeypatch.context() as later:
+        later.setattr(time, "time", lambda: now_s + days * _DAY_S)
+        for chore in _chores(memory.store, settings):  # type: ignore[arg-type]
+            chore.run()
+    assert memory.store.drain(30)
+
+
+async def test_requests_that_a_clock_stamped_ahead_are_not_kept_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead_s = time.time() + 3650 * _DAY_S
+    async with upstream() as behind:
+        memory = {
+            "data_dir": str(tmp_path),
+            "requests_kept_days": 30,
+            "examples": {"enabled": False},
+            "request_texts": {"enabled": True},
+        }
+        async with line({"upstream": {"base_url": behind.url}, "memory": memory}) as gate:
+            with monkeypatch.context() as wrong:
+                wrong.setattr(time, "time", lambda: ahead_s)
+                await gate.chat("Q")
+            opened, settings = gate.gateway.memory, gate.gateway._config.memory
+            assert opened is not None and opened.requests is not None
+            assert len(opened.requests.recent()) == 1
+            chores(opened, settings, monkeypatch, days=0)
+            assert len(opened.requests.recent()) == 1, "it is as old as anything written now"
+            chores(opened, settings, monkeypatch, days=29)
+            assert len(opened.requests.recent()) == 1
+            chores(opened, settings, monkeypatch, days=31)
+            assert opened.requests.recent() == []
+            assert opened.store.decisions.texts.total_bytes() == 0
