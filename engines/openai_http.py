@@ -119,7 +119,8 @@ class OpenAIHTTP:
 
     `authorization` is sent instead of the client's headers that hold a credential. Without it they are passed on, or left
     out where `forwards_credentials` is off; then a key in the query is left out, too. `credential_headers`: further names
-    of headers that hold one. `extra_headers` are set on every request. The URL comes from the operator's configuration, never from a request.
+    of headers that hold one. `extra_headers` are set on every request. The URL comes from the operator's configuration,
+    never from a request.
     """
 
     def __init__(

@@ -21,6 +21,8 @@ from router.asked import Asked
 
 _T = TypeVar("_T")
 
+FOLLOWED_AT_MOST = 2
+"""Of the requests that lead and turn out to have nothing to share; then one asks for itself."""
 _SHARED_HEADERS = ("Content-Type", "Content-Encoding", "Content-Length")
 _SHARED_BYTES = 4 * 2**20
 """An answer longer than this takes no further followers: all of it is held while somebody follows."""
@@ -33,6 +35,10 @@ class Form(NamedTuple):
     include_usage: bool
     accept_encoding: str | None
 
+    def tells(self, other: Form) -> bool:
+        """Whether an answer in this form, once remembered, says all that one in the other has to say."""
+        return not (other.stream and other.include_usage) or self.include_usage or not self.stream
+
 
 def _form(asked: Asked) -> Form:
     chat = asked.chat
@@ -43,18 +49,36 @@ class InFlight:
     """The leaders of this process, by exact key. Requests without one take no part."""
 
     def __init__(self) -> None:
-        self._flights: dict[bytes, Flight] = {}
+        self._flights: dict[bytes, list[Flight]] = {}
 
     def leader(self, asked: Asked, key: bytes | None) -> Flight | None:
         """The request that this one may follow."""
-        return self._flights.get(key) if key is not None and _takes_part(asked) else None
+        if key is None or key not in self._flights or not _takes_part(asked):
+            return None
+        return self.leader_of(key, _form(asked))
 
     def lead(self, asked: Asked, key: bytes | None) -> Flight | None:
         """Let others follow this request from now on; None where it takes no part, or another one leads."""
-        if key is None or key in self._flights or not _takes_part(asked):
+        return None if key is None or not _takes_part(asked) else self.lead_in(key, _form(asked))
+
+    def leader_of(self, key: bytes, form: Form) -> Flight | None:
+        """`leader` for any request that takes part: the one of its form, or one that can serve it from memory."""
+        serving = [flight for flight in self._flights.get(key, ()) if flight.form.tells(form)]
+        return next((flight for flight in serving if flight.form == form), serving[0] if serving else None)
+
+    def lead_in(self, key: bytes, form: Form) -> Flight | None:
+        """`lead` for any request that takes part."""
+        if self.leader_of(key, form) is not None:
             return None
-        flight = self._flights[key] = Flight(_form(asked), closed=lambda: self._flights.pop(key))
+        flight = Flight(form, closed=lambda: self._remove(key, flight))
+        self._flights.setdefault(key, []).append(flight)
         return flight
+
+    def _remove(self, key: bytes, flight: Flight) -> None:
+        flights = self._flights[key]
+        flights.remove(flight)
+        if not flights:
+            del self._flights[key]
 
 
 def _takes_part(asked: Asked) -> bool:
@@ -72,22 +96,26 @@ class Flight:
         "_ended",
         "_error",
         "_followers",
-        "_form",
         "_headers",
+        "_is_over",
         "_leader_gone",
         "_news",
         "_size_bytes",
         "_task",
+        "form",
     )
 
     def __init__(self, form: Form, closed: Callable[[], object]) -> None:
-        self._form = form
+        self.form = form
         self._headers: CIMultiDict[str] | None = None
         """Of its head; None where there is nothing to share, or not yet."""
         self._closed: Callable[[], object] | None = closed
         self._chunks: list[bytes] = []
         self._size_bytes = 0
         self._ended = False
+        """All of its answer is here, or all there will be to share."""
+        self._is_over = False
+        """The leader is done with it: nobody follows it any more, and it is handed over to be remembered."""
         self._error: EngineError | None = None
         self._followers = 0
         self._leader_gone = False
@@ -127,9 +155,8 @@ class Flight:
 
         Who wants another form waits for the end instead, since the answer is remembered by then.
         """
-        if self._form != _form(asked):
-            while self._task is None or not self._task.done():
-                await self._something_new()
+        if self.form != _form(asked):
+            await self.over(asked.max_kept_bytes)
             return None
         while self._headers is None and not self._ended:
             await self._something_new()
@@ -137,6 +164,15 @@ class Flight:
         if head is None or self._error is not None:
             return None
         return CIMultiDict((name, head[name]) for name in _SHARED_HEADERS if name in head)
+
+    async def over(self, max_kept_bytes: int) -> None:
+        """Wait until its answer is remembered, or is known to be none that is: a longer one is not."""
+        while not (self._is_over or self._will_not_be_kept(max_kept_bytes)):
+            await self._something_new()
+
+    def _will_not_be_kept(self, max_kept_bytes: int) -> bool:
+        nothing_to_share = self._ended and self._headers is None
+        return nothing_to_share or self._error is not None or self._size_bytes > max_kept_bytes
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The whole body, as it comes. Raises the EngineError with which it breaks off."""
@@ -200,6 +236,7 @@ class Flight:
         if not task.cancelled():
             # asyncio complains of errors that nobody asked for, and nobody else may be waiting any more.
             task.exception()
+        self._is_over = True
         self.ends(StreamBroken("The answer ended early."))
         self._close()
         self._tell()

@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 from aiohttp.web_protocol import RequestPayloadError
 
-from engines.engine import Engine, EngineRequest
+from engines.engine import Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, RequestError
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
-from gateway.relay import relay
+from gateway.relay import Relay, relay_to
+from gateway.send import Send
 
 _SMALL_BYTES = 256 * 1024
 
@@ -54,9 +55,24 @@ class Passthrough:
         choices: int = 0,
     ) -> web.StreamResponse:
         """The same for a request that was read already. See gateway.relay.relay for the options."""
+        send = Relay(request)
+        await self.forward_to(send, outgoing, journey, kept=kept, cache_status=cache_status, choices=choices)
+        return send.response
+
+    async def forward_to(
+        self,
+        send: Send,
+        outgoing: EngineRequest,
+        journey: Journey,
+        *,
+        kept: ChunkBuffer | None = None,
+        cache_status: str | None = None,
+        choices: int = 0,
+    ) -> EngineReply:
+        """The same through any `send`. Gives the reply that was sent on."""
         journey.asked_at = time.perf_counter()
         async with self._engine.stream(outgoing) as reply:
-            journey.waited_s = time.perf_counter() - journey.asked_at
+            journey.waited_s += time.perf_counter() - journey.asked_at
             if cache_status is not None:
                 reply.headers.add("Cache-Status", cache_status)
             reply.headers["x-understudy-decision-id"] = journey.arrival.id
@@ -64,7 +80,9 @@ class Passthrough:
             if not reply.self_delimiting:
                 # Cut short, it would look whole.
                 kept = None
-            return await relay(request, reply, journey, kept=kept, choices=choices)
+            bodiless = outgoing.method == "HEAD"
+            await relay_to(send, reply, journey, kept=kept, choices=choices, bodiless=bodiless)
+            return reply
 
     async def _body(self, request: web.BaseRequest) -> bytes | AsyncIterator[bytes]:
         length = request.content_length

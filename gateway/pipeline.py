@@ -26,7 +26,7 @@ from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
-from gateway.in_flight import Flight, InFlight
+from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
 from gateway.off_loop import LARGE_BYTES, off_loop
 from gateway.replayed import EVENTS, as_events, tells_enough
@@ -42,9 +42,6 @@ from store.records import ExactAnswer
 if TYPE_CHECKING:
     from gateway.reuse.stage import SemanticAnswers, SemanticStage
     from store.answers.exact_cache import ExactCache
-
-_FOLLOWED_AT_MOST = 2
-"""Of the requests that lead and turn out to have nothing to share; then this one asks for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +160,7 @@ class Pipeline:
         """Send the answer that the very same request was given, or is being given now."""
         if self._exact is not None and so_far.replayable and not asked.controls.steers:
             so_far.exact_key = await off_loop(len(asked.chat.body), _exact_key, asked, model)
-        for more in range(_FOLLOWED_AT_MOST, -1, -1):
+        for more in range(FOLLOWED_AT_MOST, -1, -1):
             hit = self._remembered(so_far.exact_key, asked, so_far.journey)
             if hit is not None:
                 so_far.decided("exact", reason="exact_repeat")

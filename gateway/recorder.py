@@ -132,7 +132,7 @@ class Recorder:
                     if isinstance(kept, str):
                         self._metrics.remembered.labels(kind, kept).inc()
                     else:
-                        self._follow(kind, kept)
+                        self.follow(kind, kept)
             except Exception as error:
                 # One kind of memory that fails must not cost the others theirs.
                 self._metrics.remembered.labels(type(keeper).__name__, "failed").inc()
@@ -140,7 +140,8 @@ class Recorder:
                     "keeper_failed", keeper=type(keeper).__name__, request=finished.arrival.id, error=error
                 )
 
-    def _follow(self, kind: str, future: Future[Any]) -> None:
+    def follow(self, kind: str, future: Future[Any]) -> None:
+        """Count what becomes of a write; `settled` waits for it. From any thread."""
         with self._lock:
             self._unfinished.add(future)
 

@@ -11,7 +11,7 @@ from engines.sse import tail_of
 from gateway.errors import error_event
 from gateway.forward import ChunkBuffer, forward
 from gateway.journey import Journey
-from gateway.send import ClientGone, Write
+from gateway.send import ClientGone, Send, Write
 from router.finished import Outcome
 
 
@@ -81,8 +81,22 @@ async def relay(
 
     `choices`: how many answers a stream of this endpoint holds, which must end with a terminal event; 0 where it need not.
     """
-    journey.engine, journey.status = reply.engine, reply.status
     send = Relay(request)
+    await relay_to(send, reply, journey, kept=kept, choices=choices, bodiless=request.method == "HEAD")
+    return send.response
+
+
+async def relay_to(
+    send: Send,
+    reply: EngineReply,
+    journey: Journey,
+    *,
+    kept: ChunkBuffer | None = None,
+    choices: int = 0,
+    bodiless: bool = False,
+) -> None:
+    """The same through any `send`."""
+    journey.engine, journey.status = reply.engine, reply.status
     broken = await forward(
         reply,
         reply.chunks,
@@ -92,10 +106,9 @@ async def relay(
         tail=tail_of(reply.headers, choices or 1) if reply.status < 400 else None,
         # Without a length or chunks of its own, a stream cut short looks whole: only its last event tells.
         must_end=choices > 0 or not reply.self_delimiting,
-        bodiless=request.method == "HEAD",
+        bodiless=bodiless,
     )
     if broken is not None:
         journey.outcome, journey.error = Outcome.FAILED, broken.message
     else:
         journey.outcome = Outcome.ANSWERED if reply.status < 400 else Outcome.UPSTREAM_ERROR
-    return send.response

@@ -39,6 +39,7 @@ from understudy.setup.served_by import digest, ignored_fields
 from understudy.setup.unknown_tenants import tell_unknown_tenants
 
 if TYPE_CHECKING:
+    from gateway.keepers.embedding import EmbeddingKeeper
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
@@ -83,6 +84,7 @@ class Gateway:
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._add_judging()
+        self._embeddings_kept: EmbeddingKeeper | None = None
         self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
 
     def start(self) -> None:
@@ -101,8 +103,12 @@ class Gateway:
 
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
-        recorded = self._recorder is None or self._recorder.settled()
-        return recorded and (self.memory is None or self.memory.settled())
+        # In this order: what a keeper hands over, the recorder follows, and the store then has to write.
+        return (
+            (self._embeddings_kept is None or self._embeddings_kept.settled())
+            and (self._recorder is None or self._recorder.settled())
+            and (self.memory is None or self.memory.settled())
+        )
 
     async def aclose(self) -> None:
         """Stop judging, close engines, finish remembering, close the store."""
@@ -286,13 +292,17 @@ class Gateway:
 
     def _embeddings(self, passthrough: Passthrough) -> Handler:
         from gateway.handlers.embeddings import Embeddings
+        from gateway.keepers.embedding import EmbeddingKeeper
 
         settings, upstreams = self._config.memory, [self._config.upstream] if self._config.upstream else []
         end_users = self._end_users()
         assert settings is not None and end_users is not None
-        assert self.memory is not None and self.memory.exact is not None
+        assert self.memory is not None and self.memory.exact is not None and self._recorder is not None
+        keeper = self._embeddings_kept = EmbeddingKeeper(self.memory.exact, self._recorder.follow)
+        self.parts.add(keeper, stop=keeper.close)
         return Embeddings(
             self.memory.exact,
+            keeper,
             passthrough,
             self._keys,
             served_by=digest(upstreams),
@@ -300,6 +310,7 @@ class Gateway:
             max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
             end_users=end_users,
+            single_flight=settings.advanced.exact_single_flight,
         )
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:

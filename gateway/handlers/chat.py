@@ -19,14 +19,13 @@ from gateway.off_loop import off_loop
 from gateway.passthrough import Passthrough
 from gateway.pipeline import Pipeline
 from gateway.relay import Relay
-from gateway.wire import is_json, read_body, read_json
+from gateway.wire import accept_only_readable, is_json, read_body, read_json
 from router.asked import Asked
 
 if TYPE_CHECKING:
     from learning.bank.contributor import EndUsers
 
 PATH = "/chat/completions"
-_READABLE = frozenset({"gzip", "deflate", "identity", "x-gzip", "*"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class ChatCompletions:
         controls = read_controls(request.headers, fields)
         if journey.arrival.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
-        _accept_only_readable(headers)
+        accept_only_readable(headers)
         contributor = end_user = ""
         if self._end_users is not None:
             contributor, end_user = self._end_users.behind(journey.arrival, request.headers, fields)
@@ -127,17 +126,6 @@ def _unsupported(request: web.BaseRequest) -> RequestError:
         status=415,
         code="unsupported_media_type",
     )
-
-
-def _accept_only_readable(headers: CIMultiDict[str]) -> None:
-    """Ask upstreams for no content encoding that the recorder cannot read."""
-    accepted = headers.get("Accept-Encoding")
-    if accepted is None:
-        return
-    kept = [
-        part for part in accepted.split(",") if part.partition(";")[0].strip().lower() in _READABLE - {"*"}
-    ]
-    headers["Accept-Encoding"] = ",".join(kept) or "identity"
 
 
 def _unknown_model(name: str, models: Iterable[str]) -> RequestError:

@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
-from typing import Any
+from functools import partial
 
-import orjson
-import structlog
 from aiohttp import web
 
 from engines.engine import EngineRequest
 from engines.finished import Body
 from gateway.cache_control import cache_control
-from gateway.cache_status import BYPASS, MISS, hit_status
+from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import read_controls
 from gateway.forward import ChunkBuffer
+from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
 from gateway.journey import Journey
+from gateway.keepers.embedding import Embedded, EmbeddingKeeper
 from gateway.keys import Authenticator, outgoing_headers
-from gateway.off_loop import LARGE_BYTES, off_loop
+from gateway.off_loop import off_loop
 from gateway.own_response import own_response
 from gateway.passthrough import Passthrough
+from gateway.relay import Relay
 from gateway.same_request import endpoint
-from gateway.wire import is_json, read_body, read_json
+from gateway.send import Send
+from gateway.wire import accept_only_readable, is_json, read_body, read_json
 from learning.bank.contributor import EndUsers
 from router.asked import in_memory_of
 from router.finished import Outcome
@@ -31,18 +33,23 @@ from store.answers.exact_cache import ExactCache
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
-log = structlog.get_logger(__name__)
+IN_FLIGHT = "in_flight"
+"""Why a request got the answer that it waited for."""
+_FORM = Form(stream=False, include_usage=False, accept_encoding=None)
+"""All of them wait for the end, and get the answer from memory: it is one object, and only then known to be whole."""
 
 
 class Embeddings:
     """The exact cache in front of the default upstream.
 
     `served_by` tells the upstream's configuration from another's; `ignored_fields` of a body change no answer of its.
+    `single_flight`: the same request, asked while it is being answered, waits for that answer and gets it from memory.
     """
 
     def __init__(
         self,
         exact: ExactCache,
+        keeper: EmbeddingKeeper,
         passthrough: Passthrough,
         keys: Authenticator,
         *,
@@ -51,8 +58,11 @@ class Embeddings:
         max_json_bytes: int,
         max_kept_bytes: int,
         end_users: EndUsers,
+        single_flight: bool,
     ) -> None:
         self._end_users = end_users
+        self._in_flight = InFlight() if single_flight else None
+        self._keeper = keeper
         self._exact = exact
         self._passthrough = passthrough
         self._keys = keys
@@ -83,22 +93,55 @@ class Embeddings:
             fields,
             self._ignored_fields,
         )
-        hit = None if controls.no_cache else self._remembered(key, journey)
+        shared = not (controls.no_cache or controls.no_store)
+        hit = None if controls.no_cache else await self._from_memory(key, journey, shared)
         if hit is not None:
             return _replayed(hit, journey)
         if controls.no_store:
             return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)
-        headers["Accept-Encoding"] = "gzip, identity"
+        accept_only_readable(headers)
+        send = Relay(request)
+        flight = self._in_flight.lead_in(key, _FORM) if self._in_flight and shared else None
+        if flight is None:
+            await self._ask(outgoing, key, journey, send)
+        else:
+            await flight.led(send, partial(self._ask, outgoing, key, journey))
+        return send.response
+
+    async def _from_memory(self, key: bytes, journey: Journey, shared: bool) -> ExactAnswer | None:
+        """The answer that the very same request was given, also where it has to be waited for."""
+        for more in range(FOLLOWED_AT_MOST, -1, -1):
+            keeping = self._keeper.under_way(key)
+            if keeping is not None:
+                await asyncio.wait({asyncio.wrap_future(keeping)})
+            hit = self._remembered(key, journey)
+            flight = self._in_flight.leader_of(key, _FORM) if more and self._in_flight and shared else None
+            if hit is not None or flight is None:
+                return hit
+            began = time.perf_counter()
+            with flight.followed():
+                await flight.over(self._max_kept_bytes)
+            journey.waited_s += time.perf_counter() - began
+            journey.reason = IN_FLIGHT
+        return None
+
+    async def _ask(self, outgoing: EngineRequest, key: bytes, journey: Journey, send: Send) -> None:
+        """Send what the upstream says, and keep it where it may be kept."""
+        journey.reason = ""
         kept = ChunkBuffer(self._max_kept_bytes)
         status = MISS if "exact" in journey.stages_s else BYPASS
-        response = await self._passthrough.forward(request, outgoing, journey, kept=kept, cache_status=status)
-        if journey.outcome is Outcome.ANSWERED and response.status == 200:
-            if kept.size_bytes <= LARGE_BYTES and "Content-Encoding" not in response.headers:
-                self._keep(key, response, kept, journey)
-            else:
-                # Nobody waits for it: who leaves now has been answered.
-                asyncio.get_running_loop().run_in_executor(None, self._keep, key, response, kept, journey)
-        return response
+        reply = await self._passthrough.forward_to(send, outgoing, journey, kept=kept, cache_status=status)
+        content_type = reply.headers.get("Content-Type", "")
+        if (
+            journey.outcome is not Outcome.ANSWERED
+            or reply.status != 200
+            or content_type.partition(";")[0].strip().lower() != "application/json"
+            or cache_control(reply.headers).forbids_replay
+        ):
+            return
+        body = Body(kept.chunks, kept.size_bytes, content_type, "Content-Encoding" in reply.headers)
+        arrival = journey.arrival
+        self._keeper.keep(Embedded(key, arrival.tenant, arrival.id, reply.engine, body))
 
     def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:
         began = time.perf_counter()
@@ -110,42 +153,18 @@ class Embeddings:
         finally:
             journey.stage("exact", began)
 
-    def _keep(self, key: bytes, response: web.StreamResponse, kept: ChunkBuffer, journey: Journey) -> None:
-        if response.content_type != "application/json" or cache_control(response.headers).forbids_replay:
-            return
-        content_type, encoded = response.headers["Content-Type"], "Content-Encoding" in response.headers
-        try:
-            body = Body(kept.chunks, kept.size_bytes, content_type, encoded).decoded()
-            if _holds_vectors(body):
-                answer = ExactAnswer(body, content_type, journey.engine, time.time())
-                self._exact.put(key, journey.arrival.tenant, answer, request_id=journey.arrival.id)
-        except Exception as error:
-            log.warning("store_failed", kind="embedding_answer", error=error)
-
-
-def _holds_vectors(body: bytes) -> bool:
-    """Whether this is an answer with an embedding in every place, as numbers or in base64."""
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    data = answer.get("data") if isinstance(answer, dict) and "error" not in answer else None
-    return isinstance(data, list) and bool(data) and all(map(_is_vector, data))
-
-
-def _is_vector(item: Any) -> bool:
-    vector = item.get("embedding") if isinstance(item, dict) else None
-    return isinstance(vector, list | str) and bool(vector)
-
 
 def _replayed(hit: ExactAnswer, journey: Journey) -> web.Response:
     journey.answered(200, Outcome.HIT)
-    journey.policy, journey.reason = "exact", "exact_repeat"
-    age_s = max(0, int(time.time() - hit.stored_at_s))
     headers = {
-        "Cache-Status": hit_status(hit, age_s),
-        "Age": str(age_s),
         "x-understudy-decision-id": journey.arrival.id,
         "x-understudy-overhead-ms": f"{journey.overhead_ms():.2f}",
     }
+    journey.policy = "exact"
+    if journey.reason == IN_FLIGHT:
+        headers["Cache-Status"] = COLLAPSED
+    else:
+        journey.reason = "exact_repeat"
+        age_s = max(0, int(time.time() - hit.stored_at_s))
+        headers["Cache-Status"], headers["Age"] = hit_status(hit, age_s), str(age_s)
     return own_response(hit.body, content_type=hit.content_type, headers=headers)
