@@ -348,6 +348,73 @@ async def test_who_wants_another_form_gets_it_from_memory(gate: Line, behind: Ga
     assert got.hit and got.text == "Forty-two." and len(behind.asked) == 1
 
 
+USAGE = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+async def test_who_wants_usage_waits_for_no_stream_that_tells_none(gate: Line, behind: Gated) -> None:
+    async with AsyncExitStack() as stack:
+        (leader,) = await streams(stack, gate, 1)
+        others = [asyncio.ensure_future(gate.post("/chat/completions", body(**USAGE))) for _ in range(5)]
+        await under_way(gate, 6)
+        await until(lambda: len(behind.asked) == 2, "one of them asks while the first answer is under way")
+        behind.gate.set()
+        await leader.rest()
+        got = [await other for other in others]
+    assert len(behind.asked) == 2, "and the rest follow that one"
+    assert [each.headers["Cache-Status"] for each in got].count(COLLAPSED) == 4
+
+
+@pytest.mark.parametrize("leads", [USAGE, {}], ids=["a stream that tells usage", "no stream"])
+async def test_who_wants_another_form_that_memory_can_give_waits_for_it(
+    gate: Line, behind: Gated, leads: dict[str, Any]
+) -> None:
+    other = {"stream": True} if leads else USAGE
+    leading = asyncio.ensure_future(gate.post("/chat/completions", body(**leads)))
+    await until(lambda: len(behind.asked) == 1, "the upstream asked")
+    following = asyncio.ensure_future(gate.post("/chat/completions", body(**other)))
+    await under_way(gate, 2)
+    behind.gate.set()
+    assert not (await leading).hit and (await following).hit and len(behind.asked) == 1
+
+
+PRIVATE = {"Cache-Control": "private"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"), [(PRIVATE, "word"), ({}, "word " * 1000)], ids=["private", "too long"]
+)
+async def test_who_wants_another_form_waits_for_no_answer_that_will_not_be_kept(
+    behind: Gated, tmp_path: Path, headers: dict[str, str], says: str
+) -> None:
+    """The answer that is under way begins after both are there, and does not end."""
+
+    async def answer(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if not asked.json.get("stream"):
+            return web.json_response(completion("Forty-two."))
+        await behind.gate.wait()
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **headers})
+        await response.prepare(request)
+        for event in events(says, usage=False)[:-1]:
+            await response.write(event)
+        await behind.end.wait()
+        return response
+
+    behind.end.clear()
+    async with scripted() as plain, gateway(plain, tmp_path, exact_max_entry_kib=1) as gate:
+        plain.script = answer
+        url = gate.url + "/chat/completions"
+        leading = asyncio.ensure_future(gate.session.post(url, json=body(stream=True)))
+        await until(lambda: len(plain.asked) == 1, "the upstream asked")
+        following = asyncio.ensure_future(gate.session.post(url, json=body()))
+        await under_way(gate, 2)
+        behind.gate.set()
+        async with asyncio.timeout(20):
+            follower = await following
+        assert (await follower.json())["choices"][0]["message"]["content"] == "Forty-two."
+        behind.end.set()
+        (await leading).close()
+
+
 async def test_switched_off_everybody_asks(behind: Gated, tmp_path: Path) -> None:
     async with gateway(behind, tmp_path, exact_single_flight=False) as gate:
         async with together(gate, 3):
