@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import structlog
 
 from engines.finished import Body
 from gateway.off_loop import LARGE_BYTES
 from store.answers.exact_cache import ExactCache
+from store.errors import StoreBusy
 from store.records import ExactAnswer
 
-log = structlog.get_logger(__name__)
-
 _AT_ONCE = 64
-"""Large answers that wait for the thread; further ones are not kept. Each may be as large as an entry."""
+"""Large answers that wait for the thread; further ones are not kept, and counted. Each may be as large as an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +48,14 @@ class EmbeddingKeeper:
         if answer.body.size_bytes <= LARGE_BYTES and not answer.body.encoded:
             self._keep(answer)
             return
-        with self._lock:
-            if len(self._under_way) >= _AT_ONCE:
-                return
-            keeping = self._under_way[answer.key] = self._thread.submit(self._keep, answer)
+        try:
+            with self._lock:
+                if len(self._under_way) >= _AT_ONCE:
+                    raise StoreBusy(f"{_AT_ONCE} large answers wait to be kept")
+                keeping = self._under_way[answer.key] = self._thread.submit(self._keep, answer)
+        except (StoreBusy, RuntimeError) as error:
+            self._failed(error)
+            return
         keeping.add_done_callback(lambda _: self._done(answer.key, keeping))
 
     def under_way(self, key: bytes) -> Future[None] | None:
@@ -82,8 +85,16 @@ class EmbeddingKeeper:
             self._follow(
                 "exact", self._cache.put(answer.key, answer.tenant, kept, request_id=answer.request_id)
             )
+        except zlib.error:
+            # In an encoding that nobody here reads, or too large.
+            return
         except Exception as error:
-            log.warning("store_failed", kind="embedding_answer", error=error)
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        failed: Future[Any] = Future()
+        failed.set_exception(error)
+        self._follow("exact", failed)
 
 
 def _holds_vectors(body: bytes) -> bool:
