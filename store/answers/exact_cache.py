@@ -108,7 +108,7 @@ class ExactCache:
             self._make_room(connection, answer.stored_at_s)
             return True
 
-        return self._db.write(insert)
+        return self._db.write(insert, patient=True)
 
     def forget(self, *, tenant: str | None = None, request_id: str | None = None) -> Future[int]:
         """Delete every answer; only a tenant's, or only what a request would be given again. Gives how many.

@@ -107,17 +107,22 @@ class Database:
         return self._closed
 
     def write(
-        self, job: Callable[[sqlite3.Connection], T], *, after: Callable[[T], None] | None = None
+        self,
+        job: Callable[[sqlite3.Connection], T],
+        *,
+        after: Callable[[T], None] | None = None,
+        patient: bool = False,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
         A job that raises is undone alone and its exception is the future's. A job may be run a second time when
         a batch had to be given up, so it must have no effect but the one on the connection. It must not commit.
         `after` is called with the result, on the writer's thread, after the commit and before the future resolves.
+        `patient`: nobody waits for it, so it may wait a hundredth of a second for others.
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
-        return self._writer.submit(job, after=after)
+        return self._writer.submit(job, after=after, patient=patient)
 
     def read(self) -> sqlite3.Connection:
         """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""
