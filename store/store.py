@@ -238,10 +238,10 @@ class Store:
         """Every tenant of whom there is an example, an exact answer, a choice, feedback or a request's text, in order."""
         return self.examples.contributors.tenants()
 
-    def version(self) -> int:
-        """A number that differs from the last one seen whenever anyone, in any process, has committed since.
+    def version(self) -> bytes | int:
+        """A value that differs from the last one seen whenever anyone, in any process, has committed since.
 
-        Costs a few microseconds, and means nothing outside this object.
+        Costs a microsecond, and means nothing outside this object.
         """
         return self._db.data_version()
 

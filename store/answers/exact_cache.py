@@ -50,19 +50,9 @@ class ExactCache:
 
     def get(self, key: bytes, now_s: float) -> ExactAnswer | None:
         """The answer that may be replayed at `now_s` (seconds since the epoch), or None. Microseconds; no waiting."""
-        generation = self._generation.value()
-        with self._lock:
-            if generation != self._held_at:
-                self._memory.clear()
-                self._held_at = generation
-            answer = self._memory.get(key)
+        answer = self._in_memory(key) or self._on_disk(key, now_s)
         if answer is None:
-            row = self._db.read().execute(_SELECT, (key,)).fetchone()
-            if row is None:
-                return None
-            answer = ExactAnswer(row[0], row[1], row[2], row[3], bool(row[4]), self._ttl_s)
-            if self._fresh(answer, now_s):
-                self._keep(key, answer, generation)
+            return None
         if not self._fresh(answer, now_s):
             with self._lock:
                 self._memory.pop(key, None)
@@ -118,7 +108,7 @@ class ExactCache:
             self._make_room(connection, answer.stored_at_s)
             return True
 
-        return self._db.write(insert)
+        return self._db.write(insert, patient=True)
 
     def forget(self, *, tenant: str | None = None, request_id: str | None = None) -> Future[int]:
         """Delete every answer; only a tenant's, or only what a request would be given again. Gives how many.
@@ -173,6 +163,32 @@ class ExactCache:
     def _fresh(self, answer: ExactAnswer, now_s: float) -> bool:
         return answer.stored_at_s - CLOCKS_APART_S <= now_s < answer.stored_at_s + self._ttl_s
 
+    def _in_memory(self, key: bytes) -> ExactAnswer | None:
+        if key not in self._memory:
+            # What is not held needs no look whether anything was deleted.
+            return None
+        generation = self._generation.value()
+        with self._lock:
+            self._hold(generation)
+            return self._memory.get(key)
+
+    def _on_disk(self, key: bytes, now_s: float) -> ExactAnswer | None:
+        generation, *row = self._db.read().execute(_SELECT, (key, EXACT_GENERATION)).fetchone()
+        with self._lock:
+            self._hold(generation)
+        if row[0] is None:
+            return None
+        answer = ExactAnswer(row[0], row[1], row[2], row[3], bool(row[4]), self._ttl_s)
+        if self._fresh(answer, now_s):
+            self._keep(key, answer, generation)
+        return answer
+
+    def _hold(self, generation: int) -> None:
+        """Under the lock: let go of what was held of another generation."""
+        if generation != self._held_at:
+            self._memory.clear()
+            self._held_at = generation
+
     def _keep(self, key: bytes, answer: ExactAnswer, generation: int | None = None) -> None:
         if _size_bytes(answer) <= self._memory_bytes:
             with self._lock:
@@ -211,7 +227,11 @@ class ExactCache:
                     return
 
 
-_SELECT = "SELECT body, content_type, engine, stored_at_s, usage_estimated FROM exact_answers WHERE key = ?"
+_SELECT = (
+    "SELECT g.value, a.body, a.content_type, a.engine, a.stored_at_s, a.usage_estimated"
+    " FROM generations g LEFT JOIN exact_answers a ON a.key = ? WHERE g.name = ?"
+)
+"""One row always: the generation, and the answer as of that."""
 _INSERT_EXAMPLE = "INSERT OR IGNORE INTO exact_answer_examples (example_id, key) VALUES (?, ?)"
 _DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
 _UPSERT = (

@@ -17,6 +17,7 @@ from typing import TypeVar
 from store.errors import SchemaError, StoreBusy, StoreClosed
 from store.sqlite.schema import MIGRATIONS_FOLDER, migrate, refuse_foreign
 from store.sqlite.translation import ReadingConnection, translating
+from store.sqlite.wal_index import wal_header
 from store.sqlite.writer import Writer, WritingConnection
 
 T = TypeVar("T")
@@ -36,6 +37,8 @@ class Database:
         self.path = path
         self._writer = writer
         self._watch = watch
+        self._wal_header: memoryview | None = None
+        self._wal_header_sought = False
         self._watch_lock = threading.Lock()
         self._mine = threading.local()
         self._readers: list[tuple[weakref.ref[threading.Thread], sqlite3.Connection]] = []
@@ -104,17 +107,22 @@ class Database:
         return self._closed
 
     def write(
-        self, job: Callable[[sqlite3.Connection], T], *, after: Callable[[T], None] | None = None
+        self,
+        job: Callable[[sqlite3.Connection], T],
+        *,
+        after: Callable[[T], None] | None = None,
+        patient: bool = False,
     ) -> Future[T]:
         """Run `job` on the writer's thread; the future resolves after the COMMIT, so a result is a promise kept.
 
         A job that raises is undone alone and its exception is the future's. A job may be run a second time when
         a batch had to be given up, so it must have no effect but the one on the connection. It must not commit.
         `after` is called with the result, on the writer's thread, after the commit and before the future resolves.
+        `patient`: nobody waits for it, so it may wait a hundredth of a second for others.
 
         Raises StoreBusy when too many jobs wait already, StoreClosed after `close`. Never waits.
         """
-        return self._writer.submit(job, after=after)
+        return self._writer.submit(job, after=after, patient=patient)
 
     def read(self) -> sqlite3.Connection:
         """This thread's own read-only connection. Fetch all rows at once: an open cursor holds up checkpoints."""
@@ -142,16 +150,22 @@ class Database:
         if connection is not None:
             connection.close()
 
-    def data_version(self) -> int:
-        """A number that differs from the last one seen whenever anyone, in any process, has committed since.
+    def data_version(self) -> bytes | int:
+        """A value that differs from the last one seen whenever anyone, in any process, has committed since.
 
-        Costs a few microseconds, and means nothing outside this object.
+        Costs a microsecond, and means nothing outside this object.
         """
         with self._watch_lock:
             if self._closed:
                 raise StoreClosed("the store is closed: nothing more can be read")
+            if self._wal_header is not None:
+                return self._wal_header.tobytes()
             row: tuple[int] = self._watch.execute("PRAGMA data_version").fetchone()
-        return row[0]
+            if self._wal_header_sought:
+                return row[0]
+            # The index is mapped by now, and stays so while this connection is open.
+            self._wal_header, self._wal_header_sought = wal_header(self.path), True
+            return row[0] if self._wal_header is None else self._wal_header.tobytes()
 
     def database_id(self) -> str:
         """32 hex characters drawn when the file was made."""
@@ -205,6 +219,7 @@ class Database:
             # Closing a connection while its thread is inside a query crashes the process, so each thread closes its own.
             self._readers = []
         with self._watch_lock:
+            self._wal_header = None
             self._watch.close()
         return written
 

@@ -20,7 +20,7 @@ class Generation:
         self._check_every_s = check_every_s
         self._lock = threading.Lock()
         self._next_check_s = 0.0
-        self._data_version: int | None = None
+        self._data_version: bytes | int | None = None
         self._value = 0
 
     def bump(self, connection: sqlite3.Connection) -> None:
@@ -34,7 +34,7 @@ class Generation:
     def value(self) -> int:
         """The counter, at most `check_every_s` seconds old; 0: as it is now. Raises what reading raises.
 
-        Most of the time this is one clock reading; once per interval a pragma; a SELECT only if anyone has committed.
+        Most of the time this is one clock reading; once per interval a look; a SELECT only if anyone has committed.
         To be asked before what it stands for is read: a commit between the two is then seen again, never missed.
         """
         now_s = time.monotonic()

@@ -21,6 +21,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _MAX_BATCH_JOBS = 256
+_GATHER_S = 0.01
+"""How long patient jobs are gathered: waking this thread for each one costs its request more than what is written."""
 _STUCK_S = 5.0
 _MAX_BATCH_S = 0.05
 """Other processes wait for the same lock: a batch is cut here, so that they get their turn."""
@@ -49,6 +51,8 @@ class _Item:
     """Called with the result after the commit and before the future resolves."""
     alone: bool
     """Runs outside any transaction, as a checkpoint must."""
+    patient: bool
+    """Nobody waits for it."""
 
 
 class Writer:
@@ -59,6 +63,8 @@ class Writer:
         self._max_pending = max_pending
         self._waiting: collections.deque[_Item] = collections.deque()
         self._taken = 0
+        self._urgent = 0
+        """How many of those that wait are not patient."""
         self._state = threading.Condition()
         self._closing = False
         self._problem = ""
@@ -87,16 +93,21 @@ class Writer:
         *,
         after: Callable[[T], None] | None = None,
         alone: bool = False,
+        patient: bool = False,
     ) -> Future[T]:
-        """Queue a job; its future resolves after the commit. Raises StoreBusy or StoreClosed, and never waits."""
+        """Queue a job; its future resolves after the commit. Raises StoreBusy or StoreClosed, and never waits.
+
+        A patient one may wait a little for others. All are written in their order.
+        """
         future: Future[T] = Future()
         with self._state:
             if self._closing:
                 raise StoreClosed("the store is closed: nothing more can be written")
             if len(self._waiting) + self._taken >= self._max_pending:
                 raise StoreBusy(f"{self._max_pending} jobs already wait to be written")
-            self._waiting.append(_Item(job, future, after, alone))
-            if len(self._waiting) == 1:
+            self._waiting.append(_Item(job, future, after, alone, patient))
+            self._urgent += not patient
+            if len(self._waiting) == 1 or (self._urgent == 1 and not patient):
                 self._state.notify_all()
         return future
 
@@ -146,11 +157,13 @@ class Writer:
     def _next_batch(self) -> list[_Item]:
         with self._state:
             self._state.wait_for(lambda: self._waiting or self._closing)
+            self._state.wait_for(lambda: self._urgent or self._closing, _GATHER_S)
             batch: list[_Item] = []
             while self._waiting and len(batch) < _MAX_BATCH_JOBS:
                 if self._waiting[0].alone and batch:
                     break
                 batch.append(self._waiting.popleft())
+                self._urgent -= not batch[-1].patient
                 if batch[-1].alone:
                     break
             self._taken = len(batch)
