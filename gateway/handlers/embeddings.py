@@ -93,11 +93,12 @@ class Embeddings:
         status = MISS if "exact" in journey.stages_s else BYPASS
         response = await self._passthrough.forward(request, outgoing, journey, kept=kept, cache_status=status)
         if journey.outcome is Outcome.ANSWERED and response.status == 200:
+            by = behind.contributor
             if kept.size_bytes <= LARGE_BYTES and "Content-Encoding" not in response.headers:
-                self._keep(key, response, kept, journey)
+                self._keep(key, response, kept, journey, by)
             else:
                 # Nobody waits for it: who leaves now has been answered.
-                asyncio.get_running_loop().run_in_executor(None, self._keep, key, response, kept, journey)
+                asyncio.get_running_loop().run_in_executor(None, self._keep, key, response, kept, journey, by)
         return response
 
     def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:
@@ -110,7 +111,9 @@ class Embeddings:
         finally:
             journey.stage("exact", began)
 
-    def _keep(self, key: bytes, response: web.StreamResponse, kept: ChunkBuffer, journey: Journey) -> None:
+    def _keep(
+        self, key: bytes, response: web.StreamResponse, kept: ChunkBuffer, journey: Journey, contributor: str
+    ) -> None:
         if response.content_type != "application/json" or cache_control(response.headers).forbids_replay:
             return
         content_type, encoded = response.headers["Content-Type"], "Content-Encoding" in response.headers
@@ -118,7 +121,13 @@ class Embeddings:
             body = Body(kept.chunks, kept.size_bytes, content_type, encoded).decoded()
             if _holds_vectors(body):
                 answer = ExactAnswer(body, content_type, journey.engine, time.time())
-                self._exact.put(key, journey.arrival.tenant, answer, request_id=journey.arrival.id)
+                self._exact.put(
+                    key,
+                    journey.arrival.tenant,
+                    answer,
+                    request_id=journey.arrival.id,
+                    contributor=contributor,
+                )
         except Exception as error:
             log.warning("store_failed", kind="embedding_answer", error=error)
 

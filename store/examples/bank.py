@@ -384,7 +384,7 @@ class ExampleBank:
     def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]:
         """Remove the tenant's examples with these ids, and what replay wrote as variations of them; gives how many.
 
-        What would be given again of their answers goes, too: see drop_answers. Their text is overwritten in the file
+        What would be given again of their answers goes, too: see rows.remove. Their text is overwritten in the file
         and, once the write-ahead log has been emptied, gone from there too: that is set off after the commit;
         `Database.scrub` waits for it.
         """
@@ -392,7 +392,6 @@ class ExampleBank:
 
         def delete(connection: sqlite3.Connection) -> int:
             found = example_rows.with_variations(connection, tenant, wanted)
-            drop_answers(connection, tenant, examples=found)
             return example_rows.remove(connection, tenant, found, erase=True)
 
         return self.write_removal(delete)
