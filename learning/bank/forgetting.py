@@ -41,7 +41,7 @@ class Forgetter:
         purge: bool = False,
         timeout_s: float = 60.0,
     ) -> Forgotten:
-        """Deletes the examples, exact answers, choices, feedback and request texts of a key, or of requests that named a user.
+        """Deletes examples, exact answers, choices, feedback and request texts of a key, or of requests that named a user.
 
         With them go exact answers that were made with such an example, and those of which nobody knows whom they answered.
 

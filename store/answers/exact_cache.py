@@ -84,7 +84,8 @@ class ExactCache:
         """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap.
 
         `request_id` names the request that it was given to, `example_ids` the examples that it was made with,
-        `contributor` whom it answered: empty for nobody in particular, None where nobody knows. Raises StoreBusy when too much already waits to be written; memory has it nevertheless.
+        `contributor` whom it answered: empty for nobody in particular, None where nobody knows. Raises StoreBusy when
+        too much already waits to be written; memory has it nevertheless.
         """
         answer, size_bytes = replace(answer, ttl_s=self._ttl_s), _size_bytes(answer)
         if len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
 import re
 import time
 from collections.abc import AsyncIterator
@@ -10,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from admin.summaries.tenants import tenants
+from learning.bank.left_behind import left_behind
 from tests.admin.site import Site, site
-from tests.store.rows import request_record
+from tests.store.rows import new_example, request_record
 
 assert tenants, "asked for over HTTP below"
 
@@ -35,6 +38,19 @@ async def test_a_keys_secret_is_shown_once_and_nowhere_else(pages: Site) -> None
     assert pages.sources.store.keys.lookup(found[1]) is None
     (tenant,) = (await operator.get("/tenants.json")).json["tenants"]
     assert tenant["name"] == "acme" and tenant["keys"][0]["revoked_at_s"] is not None
+
+
+async def test_the_first_key_says_what_it_leaves_behind_as_the_command_does(pages: Site) -> None:
+    store = pages.sources.store
+    await asyncio.to_thread(store.examples.add(new_example(1, "f" * 32)).result, 60)
+    operator = await pages.person("operator")
+    said = await asyncio.to_thread(left_behind, store, "acme")
+    assert said[0].startswith("Left behind: 1 examples and 0 exact answers") and len(said) == 3
+    shown = await operator.post("/tenants/create-key", {"tenant": "acme"})
+    page = html.unescape(shown.text)
+    assert all(line in page for line in said), page
+    second = await operator.post("/tenants/create-key", {"tenant": "acme"})
+    assert second.status == 200 and "Left behind" not in second.text
 
 
 async def test_use_is_counted_by_tenant_and_by_key(pages: Site) -> None:
