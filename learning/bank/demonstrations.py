@@ -139,12 +139,18 @@ def as_chat(fields: Mapping[str, Any]) -> ChatRequest:
     )
 
 
-def content_id(secret: bytes, chat: ChatRequest, answer: str, end_user: str = "") -> str:
-    """An opaque id of a request and its answer, the same for the same content of the same end user."""
+def content_id(
+    secret: bytes, chat: ChatRequest, answer: str, end_user: str = "", scope: str | None = None
+) -> str:
+    """An opaque id of a request and its answer, the same for the same content of the same end user.
+
+    `scope`: what the request is said to belong to, where that is not what its own messages say.
+    """
     turns = [[str(m.get("role")), message_text(m.get("content"))] for m in chat.messages]
     whole = [turns, chat.fields.get("response_format"), answer, *([end_user] if end_user else [])]
     content = orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
-    return derive(secret, "content of an example", content.decode())[:_ID_CHARACTERS]
+    id = derive(secret, "content of an example", content.decode())[:_ID_CHARACTERS]
+    return id if scope is None else derive(secret, "example of a scope", f"{scope}\n{id}")[:_ID_CHARACTERS]
 
 
 _WHY = {

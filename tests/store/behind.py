@@ -17,8 +17,8 @@ def database(store: Store) -> Database:
 
 def forget_contributor(store: Store, tenant: str, contributor: str) -> Forgotten:
     """What `understudy forget --key` does, for one contributor by its name."""
+    answers = store.answers.exact.forget(tenant=tenant, contributors=[contributor]).result(60)
     removing = store.examples.remove_contributor(tenant, contributor)
-    answers = store.answers.exact.forget(tenant=tenant).result(60)
     choices = store.forget_experience(tenant, contributor)
     examples = removing.result(60)
     if store.follower is not None:
