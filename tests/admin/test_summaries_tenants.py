@@ -74,7 +74,7 @@ async def test_a_key_without_a_tenant_is_refused(pages: Site) -> None:
     assert got.status == 409
 
 
-async def test_without_keys_the_page_says_that_the_door_is_open(pages: Site) -> None:
+async def test_without_keys_the_page_says_that_anybody_is_let_in(pages: Site) -> None:
     viewer = await pages.person("viewer")
     assert "every request needs one" in (await viewer.get("/tenants")).text
     pages.sources.store.keys.create("acme", "app")
