@@ -90,11 +90,6 @@ class ExampleBank:
         job = self._admission(new)
         return self._db.write(lambda connection: job(connection).example, after=self._tell)
 
-    def admit_many(self, news: Sequence[NewExample]) -> Future[list[Admitted]]:
-        """`admit` for some hundreds of pairs in one transaction: all of them, or none and the future's exception."""
-        jobs = [self._admission(new) for new in news]
-        return self._db.write(lambda connection: [job(connection) for job in jobs], after=self._tell)
-
     def restore_many(self, rows: Sequence[Restored]) -> Future[list[Admitted]]:
         """Admit some hundreds of exported pairs in one transaction, all or none. What is known already is left as it is.
 
