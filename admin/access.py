@@ -36,6 +36,8 @@ LIVE_HEADER = "X-Live"
 
 _STRANGERS = RateLimitItemPerMinute(20)
 """Refusals of people who are not signed in that are noted: any web page can make a browser send more."""
+_NOTED_WITHIN_S = 5.0
+"""Then the person is told that the store takes too long; the row may yet be written."""
 _UNREADABLE_FORM = (ValueError, LookupError, RuntimeError, AssertionError, BadHttpMessage)
 """What aiohttp raises of a form's body that is not what its headers say."""
 
@@ -115,12 +117,13 @@ class Access:
         detail: dict[str, object] | None = None,
         user: str | None = None,
     ) -> None:
-        """Adds a row to the audit log, committed before the answer leaves."""
+        """Adds a row to the audit log, committed before the answer leaves. Raises StoreError and TimeoutError."""
         if user is None:
             viewer = request.get(VIEWER)
             user = viewer.name if viewer is not None else ""
         record = AuditRecord(time.time(), user, action, target, outcome, request.remote or "", detail or {})
-        await asyncio.wrap_future(self._audit.note(record))
+        async with asyncio.timeout(_NOTED_WITHIN_S):
+            await asyncio.shield(asyncio.wrap_future(self._audit.note(record)))
 
     async def note_refusal(self, request: web.Request, action: str, why: str, user: str = "") -> None:
         """The same for a refusal of somebody who is not signed in; beyond a rate nothing is noted."""

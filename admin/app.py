@@ -34,7 +34,7 @@ from admin.sign_in import SignIn
 from admin.sources import Sources
 from admin.static_files import StaticFiles
 from admin.summaries.what_if import shared
-from store.errors import StoreError
+from store.errors import StoreBusy, StoreError
 
 log = structlog.get_logger(__name__)
 
@@ -54,6 +54,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 _MOST_FORM_BYTES = 2 * 2**20
+_RETRY_AFTER_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,9 @@ class AdminApp:
                 raise
             except Exception as error:
                 why = type(error).__name__
-                await self._access.note(request, action.path, outcome="failed", detail={"why": why})
+                # A store that fails may not note it either; the person is told of the first failure.
+                with suppress(StoreError, TimeoutError):
+                    await self._access.note(request, action.path, outcome="failed", detail={"why": why})
                 raise
             await self._access.note(request, action.path, target=done.target, detail=dict(done.detail))
             shown = revealed(done.shown, asked.viewer.role) if done.shown is not None else None
@@ -265,7 +268,8 @@ class AdminApp:
             response = self._problem(request, 503, "too_many_listeners", str(error))
         except (StoreError, TimeoutError) as error:
             self._options.failed(request.path, error)
-            response = self._problem(request, 503, "store", "The store is busy. Try again in a moment.")
+            response = self._problem(request, 503, "store", _what_to_do(error))
+            response.headers["Retry-After"] = str(_RETRY_AFTER_S)
         except Exception as error:
             self._options.failed(request.path, error)
             response = self._problem(
@@ -295,6 +299,21 @@ class AdminApp:
             },
         )
         return web.Response(status=status, text=text, content_type="text/html")
+
+
+def _what_to_do(error: StoreError | TimeoutError) -> str:
+    """Why the store did not do what was asked, for the person who asked."""
+    if isinstance(error, StoreBusy):
+        return "The store has more to write than it can just now, and nothing was changed. Try again in a moment."
+    if isinstance(error, TimeoutError):
+        return (
+            "The store takes too long: another process may have locked it. What was asked may yet be done, so look first"
+            " whether it was, and try again then."
+        )
+    return (
+        f"The store cannot be used just now: {error}. Mend that on the gateway's machine (/readyz and the gateway's log tell"
+        " of it, too), look whether what you asked for was done, and try again. Requests are answered meanwhile."
+    )
 
 
 def _response(body: bytes, as_twin: bool) -> web.Response:

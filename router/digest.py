@@ -55,7 +55,7 @@ def scope(chat: ChatRequest, *, named: str | None = None, end_user: str = "") ->
         return scope_of(instructions(chat), end_user)
     form = chat.fields.get("response_format")
     told = json.dumps(["named", named, form], sort_keys=True, separators=(",", ":"), default=str)
-    return _of_user(_hashed(told), end_user)
+    return of_user(_hashed(told), end_user)
 
 
 def scope_of(instructions: str, end_user: str = "") -> str:
@@ -67,14 +67,15 @@ def scope_of(instructions: str, end_user: str = "") -> str:
     without = [masked(text) for text in texts]
     if without != texts:
         instructions = json.dumps([without, form], sort_keys=True, separators=(",", ":"))
-    return _of_user(_hashed(instructions), end_user)
+    return of_user(_hashed(instructions), end_user)
 
 
 def _hashed(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _of_user(scope: str, end_user: str) -> str:
+def of_user(scope: str, end_user: str) -> str:
+    """The shared scope `scope` as one end user's own; itself for nobody in particular."""
     return f"{scope}{OF_USER}{end_user}" if end_user else scope
 
 

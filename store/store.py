@@ -261,8 +261,8 @@ class Store:
         Waits; not for the event loop. Other workers' memories follow within about a second. The tenant's keys stay.
         Raises what writing raises, TimeoutError among it.
         """
-        removing = self.examples.remove_tenant(tenant)
         forgetting = self.answers.exact.forget(tenant=tenant)
+        removing = self.examples.remove_tenant(tenant)
         unlogging = self.decisions.requests.forget_tenant(tenant)
         self.examples.imports.forget_tenant(tenant).result(timeout_s)
         self.decisions.texts.forget_tenant(tenant).result(timeout_s)

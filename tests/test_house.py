@@ -55,7 +55,7 @@ TESTED_BY = {
     "store/decisions/stamps.py": "store/contract/test_stamps.py",
     "store/examples/places.py": "store/contract/test_places.py",
     "understudy/settings/admin.py": "flow/test_admin_process.py",
-    # Each is a line that names a summary and a template; every test of the door asks for all of them.
+    # Each is a line that names a summary and a template; every test of access asks for all of them.
     "admin/pages/audit.py": "admin/test_access.py",
     "admin/pages/overview.py": "admin/test_access.py",
     "admin/pages/engines.py": "admin/test_access.py",

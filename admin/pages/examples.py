@@ -15,7 +15,8 @@ from admin.summaries.examples import examples
 from store.admission.cutting import cut
 from store.records import Example, Vector
 
-_WAIT_S = 30.0
+_WAIT_S = 5.0
+"""As long as the API waits for the store: a person waits, too."""
 _MOST_CHARACTERS = 50_000
 
 

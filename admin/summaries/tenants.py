@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
+from learning.bank.left_behind import left_behind
 from store.people.keys import NoSuchKey
 
 _DAYS = {"day": 1, "week": 7, "month": 30}
@@ -72,7 +73,14 @@ def create_key(sources: Sources, asked: Asked) -> Done:
         f"Key {key.id} of tenant {tenant} is made.",
         target=key.id,
         detail={"tenant": key.tenant},
-        shown={"secret": secret, "key": key.id, "tenant": tenant, "name": name, "first": first},
+        shown={
+            "secret": secret,
+            "key": key.id,
+            "tenant": tenant,
+            "name": name,
+            "first": first,
+            "left_behind": left_behind(sources.store, tenant) if first else [],
+        },
     )
 
 

@@ -103,9 +103,9 @@ class Embeddings:
         send = Relay(request)
         flight = self._in_flight.lead_in(key, _FORM) if self._in_flight and shared else None
         if flight is None:
-            await self._ask(outgoing, key, journey, send)
+            await self._ask(outgoing, key, journey, behind.contributor, send)
         else:
-            await flight.led(send, partial(self._ask, outgoing, key, journey))
+            await flight.led(send, partial(self._ask, outgoing, key, journey, behind.contributor))
         return send.response
 
     async def _from_memory(self, key: bytes, journey: Journey, shared: bool) -> ExactAnswer | None:
@@ -125,7 +125,9 @@ class Embeddings:
             journey.reason = IN_FLIGHT
         return None
 
-    async def _ask(self, outgoing: EngineRequest, key: bytes, journey: Journey, send: Send) -> None:
+    async def _ask(
+        self, outgoing: EngineRequest, key: bytes, journey: Journey, contributor: str, send: Send
+    ) -> None:
         """Send what the upstream says, and keep it where it may be kept."""
         journey.reason = ""
         kept = ChunkBuffer(self._max_kept_bytes)
@@ -141,7 +143,7 @@ class Embeddings:
             return
         body = Body(kept.chunks, kept.size_bytes, content_type, "Content-Encoding" in reply.headers)
         arrival = journey.arrival
-        self._keeper.keep(Embedded(key, arrival.tenant, arrival.id, reply.engine, body))
+        self._keeper.keep(Embedded(key, arrival.tenant, contributor, arrival.id, reply.engine, body))
 
     def _remembered(self, key: bytes, journey: Journey) -> ExactAnswer | None:
         began = time.perf_counter()

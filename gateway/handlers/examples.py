@@ -255,10 +255,7 @@ def _request_id(
 ) -> str:
     key = request.headers.get("Idempotency-Key")
     if key is None:
-        content, scope = content_id(secret, chat, answer, end_user), named_scope(request.headers)
-        if scope is not None:
-            content = derive(secret, "example of a scope", f"{scope}\n{content}")[:_ID_CHARACTERS]
-        return f"demo-{content}"
+        return f"demo-{content_id(secret, chat, answer, end_user, named_scope(request.headers))}"
     if not key or len(key) > _MAX_KEY_CHARACTERS:
         raise RequestError(
             f"Idempotency-Key has {len(key)} characters; 1 to {_MAX_KEY_CHARACTERS} are right.",

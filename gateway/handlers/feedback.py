@@ -10,6 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from engines.errors import RequestError
+from gateway.controls import named_scope
 from gateway.handlers.store_access import stored
 from gateway.journey import Journey
 from gateway.keys import needs_credential
@@ -76,6 +77,7 @@ class Feedback:
             said,
             by=self._end_users.behind(journey.arrival, request.headers, fields),
             idempotency_key=request.headers.get("Idempotency-Key"),
+            named_scope=named_scope(request.headers),
         )
         kept, new = await stored(giving)
         journey.answered(201 if new else 200)

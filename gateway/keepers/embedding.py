@@ -28,6 +28,8 @@ class Embedded:
 
     key: bytes
     tenant: str
+    contributor: str
+    """As of Example.contributor."""
     request_id: str
     engine: str
     body: Body
@@ -83,7 +85,14 @@ class EmbeddingKeeper:
                 return
             kept = ExactAnswer(body, answer.body.content_type, answer.engine, time.time())
             self._follow(
-                "exact", self._cache.put(answer.key, answer.tenant, kept, request_id=answer.request_id)
+                "exact",
+                self._cache.put(
+                    answer.key,
+                    answer.tenant,
+                    kept,
+                    request_id=answer.request_id,
+                    contributor=answer.contributor,
+                ),
             )
         except zlib.error:
             # In an encoding that nobody here reads, or too large.

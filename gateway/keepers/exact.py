@@ -46,6 +46,7 @@ class ExactKeeper:
                 stored,
                 request_id=finished.arrival.id,
                 example_ids=finished.example_ids,
+                contributor=finished.asked.contributor,
             ),
         )
 

@@ -25,7 +25,7 @@ from gateway.reuse.request import SemanticAsk, semantic_ask
 from learning.reuse.decision import Explore, Reuse, ReuseSettings
 from learning.reuse.proofs import Observations, Proofs
 from router.asked import Asked
-from router.digest import scope
+from router.digest import scope, user_scope
 from router.embedding.retriever import NEIGHBOURS
 from router.embedding.templates import Templates
 from router.examples.lexical_gates import blocked
@@ -43,6 +43,14 @@ class Index(Protocol):
     """What is needed of store.examples.vector_index.TenantIndexes."""
 
     def nearest(self, tenant: str, vector: Vector, k: int) -> list[tuple[int, float]]: ...
+
+
+class Bank(Protocol):
+    """What is needed of store.examples.bank.ExampleBank."""
+
+    def nearest_in(
+        self, tenant: str, scope: str, vector: Vector, k: int, version: str
+    ) -> list[tuple[int, float]]: ...
 
 
 class Entries(Protocol):
@@ -149,9 +157,12 @@ class SemanticAnswers:
         metrics: SemanticMetrics,
         knobs: Knobs,
         templates: Templates | None = None,
+        *,
+        bank: Bank,
     ) -> None:
         self._embedder = embedder
         self._index = index
+        self._bank = bank
         self._entries = entries
         self._observations = observations
         self._threads = threads
@@ -219,7 +230,7 @@ class SemanticAnswers:
             return digest(entry.question).left_out == asked.left_out
 
         work: Future[Reused | Comparison | None] = self._threads.submit(
-            self._look, ask, vector, same_template
+            self._look, ask, asked_under, vector, same_template
         )
         try:
             async with asyncio.timeout(self._knobs.deadline_s):
@@ -229,11 +240,23 @@ class SemanticAnswers:
             self._threads.submit(_let_go, work)
             raise
 
+    def _nearest(self, tenant: str, asked_under: str, vector: Vector) -> dict[int, float]:
+        """Similarities by example id. An end user's own are compared one by one: other users' would fill the list."""
+        most = self._knobs.neighbours
+        if user_scope(asked_under):
+            version = self._embedder.version
+            return dict(self._bank.nearest_in(tenant, asked_under, vector, most, version))
+        return dict(self._index.nearest(tenant, vector, most))
+
     def _look(
-        self, ask: SemanticAsk, vector: Vector, same_template: Callable[[SemanticEntry], bool]
+        self,
+        ask: SemanticAsk,
+        asked_under: str,
+        vector: Vector,
+        same_template: Callable[[SemanticEntry], bool],
     ) -> Reused | Comparison | None:
         """Blocks: for the executor."""
-        similarity = dict(self._index.nearest(ask.tenant, vector, self._knobs.neighbours))
+        similarity = self._nearest(ask.tenant, asked_under, vector)
         known = self._entries.among(ask.tenant, ask.same_otherwise(), list(similarity), time.time())
         entries = [e for e in known.values() if tells_enough(e.answer, ask.chat) and same_template(e)]
         if not entries:

@@ -6,7 +6,7 @@ All given pairs are admitted or refused here, for the API and for imports. Embed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -63,24 +63,14 @@ def digested(
 
     `end_user`: the digest of the one whose example it is; empty: the tenant's users share it.
     """
-    verdict = admission.judge(
-        Pair(
-            offers_tools=carries_tools(chat),
-            plain_text=is_plain_text(chat.messages),
-            status=200,
-            complete=True,
-            opted_out=False,
-            from_reference=False,
-            question=question(chat.messages),
-            answer=answer,
-            finish_reason=finish_reason,
-            choices=1,
-            calls_tools=False,
-            follow_up=is_follow_up(chat.messages),
-            origin=origin,
-            contributor=contributor,
-        )
+    pair = replace(
+        whole_pair(chat, answer),
+        finish_reason=finish_reason,
+        follow_up=is_follow_up(chat.messages),
+        origin=origin,
+        contributor=contributor,
     )
+    verdict = admission.judge(pair)
     if verdict.reason is not None:
         raise NotAdmitted(verdict.reason, verdict.detail)
     asked_under = instructions(chat)
@@ -93,6 +83,23 @@ def digested(
         completion_tokens=estimated_tokens(verdict.answer),
         served_from_s=verdict.held_until_s or 0.0,
         instructions=asked_under if admission.may_keep_instructions(asked_under) else "",
+    )
+
+
+def whole_pair(chat: ChatRequest, answer: str) -> Pair:
+    """A request and an answer to it that no client got: one choice, complete, by no engine that must be named."""
+    return Pair(
+        offers_tools=carries_tools(chat),
+        plain_text=is_plain_text(chat.messages),
+        status=200,
+        complete=True,
+        opted_out=False,
+        from_reference=False,
+        question=question(chat.messages),
+        answer=answer,
+        finish_reason="stop",
+        choices=1,
+        calls_tools=False,
     )
 
 
@@ -139,12 +146,18 @@ def as_chat(fields: Mapping[str, Any]) -> ChatRequest:
     )
 
 
-def content_id(secret: bytes, chat: ChatRequest, answer: str, end_user: str = "") -> str:
-    """An opaque id of a request and its answer, the same for the same content of the same end user."""
+def content_id(
+    secret: bytes, chat: ChatRequest, answer: str, end_user: str = "", scope: str | None = None
+) -> str:
+    """An opaque id of a request and its answer, the same for the same content of the same end user.
+
+    `scope`: what the request is said to belong to, where that is not what its own messages say.
+    """
     turns = [[str(m.get("role")), message_text(m.get("content"))] for m in chat.messages]
     whole = [turns, chat.fields.get("response_format"), answer, *([end_user] if end_user else [])]
     content = orjson.dumps(whole, option=orjson.OPT_SORT_KEYS)
-    return derive(secret, "content of an example", content.decode())[:_ID_CHARACTERS]
+    id = derive(secret, "content of an example", content.decode())[:_ID_CHARACTERS]
+    return id if scope is None else derive(secret, "example of a scope", f"{scope}\n{id}")[:_ID_CHARACTERS]
 
 
 _WHY = {

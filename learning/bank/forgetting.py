@@ -17,7 +17,7 @@ class Forgotten:
 
     examples: int
     answers: int
-    """Exact answers. They do not say whose request they answered, so all of the tenant's are deleted."""
+    """Exact answers."""
     requests: int
     """Rows of the request log, which hold no content; only for a whole tenant. A deleted key's id is removed from them."""
     choices: int = 0
@@ -41,9 +41,9 @@ class Forgetter:
         purge: bool = False,
         timeout_s: float = 60.0,
     ) -> Forgotten:
-        """Deletes the examples, choices, feedback and request texts of a key, or of requests that named a user.
+        """Deletes examples, exact answers, choices, feedback and request texts of a key, or of requests that named a user.
 
-        All of the tenant's exact answers are deleted, since they do not say whose they are.
+        With them go exact answers that were made with such an example, and those of which nobody knows whom they answered.
 
         `purge` waits until nothing of the removed embeddings is in the tenant's index and its snapshot, which otherwise
         happens in the background. See `erase` for what SQLite may still hold. Raises what writing raises, including
@@ -56,8 +56,8 @@ class Forgetter:
             for n in store.examples.contributors.names(tenant)
             if is_from(n, key_id=key_id or None, digest=digest)
         ]
+        forgetting = store.answers.exact.forget(tenant=tenant, contributors=whose)
         removing = [store.examples.remove_contributor(tenant, name) for name in whose]
-        forgetting = store.answers.exact.forget(tenant=tenant)
         if key_id:
             store.decisions.requests.forget_key(tenant, key_id).result(timeout_s)
         examples = sum(removed.result(timeout_s) for removed in removing)

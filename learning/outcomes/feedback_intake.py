@@ -20,6 +20,7 @@ from learning.outcomes.correction import correct
 from learning.outcomes.feedback import UserFeedback
 from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.target import Target, Targets
+from router.digest import user_scope
 from store.decisions.outcomes import EnoughFeedback, FeedbackLog, FeedbackRecord
 from store.examples.accounting import Ledger
 from store.examples.bank import ExampleBank
@@ -65,16 +66,18 @@ class FeedbackIntake:
         *,
         by: Behind,
         idempotency_key: str | None = None,
+        named_scope: str | None = None,
     ) -> tuple[FeedbackRecord, bool]:
         """Takes feedback from a tenant's key; returns the stored record, once committed, and whether it is new.
 
-        `fields` may hold the messages of a corrected answer. Raises RequestError, StoreError and TimeoutError.
+        `fields` may hold the messages of a corrected answer; `named_scope` is the client's name for their instructions.
+        Raises RequestError, StoreError and TimeoutError.
         """
         key = _key(self.secret, idempotency_key, feedback, by.contributor)
         known = await asyncio.to_thread(self.log.find, tenant, key)
         kept, new = known, False
         if kept is None:
-            kept, new = await self._take(tenant, key_id, fields, feedback, key, by)
+            kept, new = await self._take(tenant, key_id, fields, feedback, key, by, named_scope)
         if kept.content_digest != feedback.digest(self.secret):
             raise RequestError(
                 "This Idempotency-Key was used before for other feedback.",
@@ -95,6 +98,7 @@ class FeedbackIntake:
         feedback: UserFeedback,
         key: str,
         by: Behind,
+        named_scope: str | None,
     ) -> tuple[FeedbackRecord, bool]:
         completion = feedback.by == "completion"
         answer = await self._answer(tenant, feedback.id, completion, f"{feedback.by}_id", by)
@@ -124,7 +128,8 @@ class FeedbackIntake:
                 fields,
                 feedback.correction,
                 observed,
-                self._owner(answer, by),
+                self._owner(answer, observed, by),
+                named_scope,
             )
         record = FeedbackRecord(
             tenant=tenant,
@@ -162,9 +167,11 @@ class FeedbackIntake:
             )
         return kept, new
 
-    def _owner(self, answer: Target, by: Behind) -> Behind:
+    def _owner(self, answer: Target, observed: Example | None, by: Behind) -> Behind:
         """Whose a corrected answer becomes: its end user's, also where the feedback names none."""
         end_user = user_part(answer.contributor) if self.apart else ""
+        if observed is not None:
+            end_user = end_user or user_scope(observed.scope)
         return by._replace(end_user=by.end_user or end_user)
 
     async def _answer(self, tenant: str, id: str, completion: bool | None, param: str, by: Behind) -> Target:

@@ -6,24 +6,21 @@ Everything is read under the example's own tenant; what another tenant lends is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engines.asking import chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine
-from learning.bank.demonstrations import as_chat
+from learning.bank.demonstrations import as_chat, whole_pair
 from router.digest import (
     NO_INSTRUCTIONS,
     asked_under,
-    carries_tools,
-    is_plain_text,
-    question,
     scope_of,
     shared_scope,
 )
 from store import Store
-from store.admission import Admission, Pair, Verdict
+from store.admission import Admission, Verdict
 from store.examples.twins import TwinRule, same_question
 from store.records import Example
 
@@ -133,22 +130,7 @@ def judged(admission: Admission, fields: Mapping[str, Any], answer: str) -> Verd
 
     About a millisecond of CPU.
     """
-    chat = as_chat(dict(fields))
-    return admission.judge(
-        Pair(
-            offers_tools=carries_tools(chat),
-            plain_text=is_plain_text(chat.messages),
-            status=200,
-            complete=True,
-            opted_out=False,
-            from_reference=True,
-            question=question(chat.messages),
-            answer=answer,
-            finish_reason="stop",
-            choices=1,
-            calls_tools=False,
-        )
-    )
+    return admission.judge(replace(whole_pair(as_chat(dict(fields)), answer), from_reference=True))
 
 
 def kept_instructions(store: Store, example: Example) -> str | None:

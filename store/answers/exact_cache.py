@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -68,11 +69,13 @@ class ExactCache:
         *,
         request_id: str = "",
         example_ids: Sequence[int] = (),
+        contributor: str | None = None,
     ) -> Future[bool]:
         """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap.
 
-        `request_id` names the request that it was given to, `example_ids` the examples that it was made with. Raises
-        StoreBusy when too much already waits to be written; memory has it nevertheless.
+        `request_id` names the request that it was given to, `example_ids` the examples that it was made with,
+        `contributor` whom it answered: empty for nobody in particular, None where nobody knows. Raises StoreBusy when
+        too much already waits to be written; memory has it nevertheless.
         """
         answer, size_bytes = replace(answer, ttl_s=self._ttl_s), _size_bytes(answer)
         if len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes:
@@ -101,6 +104,7 @@ class ExactCache:
                     answer.usage_estimated,
                     answer.body,
                     request_id,
+                    contributor,
                 ),
             )
             connection.execute("DELETE FROM exact_answer_examples WHERE key = ?", (key,))
@@ -110,18 +114,28 @@ class ExactCache:
 
         return self._db.write(insert, patient=True)
 
-    def forget(self, *, tenant: str | None = None, request_id: str | None = None) -> Future[int]:
+    def forget(
+        self,
+        *,
+        tenant: str | None = None,
+        request_id: str | None = None,
+        contributors: Sequence[str] | None = None,
+    ) -> Future[int]:
         """Delete every answer; only a tenant's, or only what a request would be given again. Gives how many.
 
-        See Database.erase for the bytes on disk.
+        `contributors`: of a tenant's, only those that answered one of them, or nobody knows whom. See Database.erase for
+        the bytes on disk.
         """
+        named = None if contributors is None else json.dumps(list(contributors))
 
         def delete(connection: sqlite3.Connection) -> int:
             if request_id is not None:
                 return _drop_of_request(connection, request_id)
             self._generation.bump(connection)
             return connection.execute(
-                "DELETE FROM exact_answers WHERE ?1 IS NULL OR tenant = ?1", (tenant,)
+                "DELETE FROM exact_answers WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR contributor IS NULL"
+                " OR contributor IN (SELECT value FROM json_each(?2)))",
+                (tenant, named),
             ).rowcount
 
         return self._db.write(delete, after=lambda _: self._db.scrub_soon())
@@ -236,10 +250,11 @@ _INSERT_EXAMPLE = "INSERT OR IGNORE INTO exact_answer_examples (example_id, key)
 _DELETE_EXPIRED = "DELETE FROM exact_answers WHERE stored_at_s <= ? OR stored_at_s > ?"
 _UPSERT = (
     "INSERT INTO exact_answers (key, tenant, stored_at_s, last_used_at_s, size_bytes, engine, content_type,"
-    " usage_estimated, body, request_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " usage_estimated, body, request_id, contributor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (key) DO UPDATE SET stored_at_s = excluded.stored_at_s, last_used_at_s = excluded.last_used_at_s,"
     " size_bytes = excluded.size_bytes, engine = excluded.engine, content_type = excluded.content_type,"
-    " usage_estimated = excluded.usage_estimated, body = excluded.body, request_id = excluded.request_id"
+    " usage_estimated = excluded.usage_estimated, body = excluded.body, request_id = excluded.request_id,"
+    " contributor = excluded.contributor"
 )
 
 

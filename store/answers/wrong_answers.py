@@ -16,7 +16,8 @@ def drop_answers(
     """Delete what would be given again of these requests' answers; gives how many exact ones there were.
 
     With a request go all whose pair became the same example, for their answers said the same, and all whose answer was made
-    with that example. `examples` names such examples themselves. No process gives a deleted answer after the commit.
+    with that example, other tenants' to whom it was lent included. `examples` names such examples themselves. No process
+    gives a deleted answer after the commit.
     """
     named = {"tenant": tenant, "requests": json.dumps(list(requests)), "examples": json.dumps(list(examples))}
     connection.execute(_SEMANTIC, named)
@@ -29,7 +30,7 @@ def drop_answers(
 _STANDING = """
 WITH named (id) AS (SELECT value FROM json_each(:requests)),
 standing (id) AS (
-    SELECT value FROM json_each(:examples)
+    SELECT e.id FROM json_each(:examples) j CROSS JOIN examples e ON e.id = j.value AND e.tenant = :tenant
     UNION SELECT e.id FROM named
         CROSS JOIN examples e ON e.tenant = :tenant AND e.request_id = named.id AND e.request_id <> ''
     UNION SELECT m.example_id FROM named CROSS JOIN merged_requests m ON m.tenant = :tenant AND m.request_id = named.id
@@ -52,11 +53,12 @@ DELETE FROM semantic_entries WHERE +tenant = :tenant AND id IN ({_STANDING}
     SELECT s.id FROM standing CROSS JOIN semantic_entries s ON s.example_id = standing.id
 )"""  # noqa: S608 - a constant
 _EXACT = f"""
-DELETE FROM exact_answers WHERE +tenant = :tenant AND id IN ({_STANDING}
-    SELECT a.id FROM concerned CROSS JOIN exact_answers a ON a.request_id = concerned.id AND a.request_id <> ''
+DELETE FROM exact_answers WHERE id IN ({_STANDING}
+    SELECT a.id FROM concerned
+        CROSS JOIN exact_answers a ON a.request_id = concerned.id AND a.request_id <> '' AND +a.tenant = :tenant
     UNION SELECT a.id FROM concerned
         CROSS JOIN requests r ON r.id = concerned.id AND r.tenant = :tenant
-        CROSS JOIN exact_answers a ON a.key = r.exact_key
+        CROSS JOIN exact_answers a ON a.key = r.exact_key AND +a.tenant = :tenant
     UNION SELECT a.id FROM standing CROSS JOIN exact_answer_examples x ON x.example_id = standing.id
         CROSS JOIN exact_answers a ON a.key = x.key
 )"""  # noqa: S608 - a constant

@@ -90,11 +90,6 @@ class ExampleBank:
         job = self._admission(new)
         return self._db.write(lambda connection: job(connection).example, after=self._tell)
 
-    def admit_many(self, news: Sequence[NewExample]) -> Future[list[Admitted]]:
-        """`admit` for some hundreds of pairs in one transaction: all of them, or none and the future's exception."""
-        jobs = [self._admission(new) for new in news]
-        return self._db.write(lambda connection: [job(connection) for job in jobs], after=self._tell)
-
     def restore_many(self, rows: Sequence[Restored]) -> Future[list[Admitted]]:
         """Admit some hundreds of exported pairs in one transaction, all or none. What is known already is left as it is.
 
@@ -384,7 +379,7 @@ class ExampleBank:
     def remove(self, tenant: str, ids: Sequence[int]) -> Future[int]:
         """Remove the tenant's examples with these ids, and what replay wrote as variations of them; gives how many.
 
-        What would be given again of their answers goes, too: see drop_answers. Their text is overwritten in the file
+        What would be given again of their answers goes, too: see rows.remove. Their text is overwritten in the file
         and, once the write-ahead log has been emptied, gone from there too: that is set off after the commit;
         `Database.scrub` waits for it.
         """
@@ -392,7 +387,6 @@ class ExampleBank:
 
         def delete(connection: sqlite3.Connection) -> int:
             found = example_rows.with_variations(connection, tenant, wanted)
-            drop_answers(connection, tenant, examples=found)
             return example_rows.remove(connection, tenant, found, erase=True)
 
         return self.write_removal(delete)

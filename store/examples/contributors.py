@@ -32,12 +32,13 @@ class Contributors:
         self._db = db
 
     def names(self, tenant: str) -> list[str]:
-        """Everyone of whom the tenant has an example, a choice, feedback or a request's texts, in order; nobody unknown."""
+        """Everyone of whom the tenant has an example, an exact answer, a choice, feedback or a request's texts, in order."""
         rows = self._db.read().execute(
             "SELECT contributor FROM example_accounts WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM choices WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM feedback WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM private_questions WHERE tenant = :tenant AND contributor <> ''"
+            " UNION SELECT contributor FROM exact_answers WHERE tenant = :tenant AND contributor <> ''"
             " UNION SELECT contributor FROM request_texts WHERE tenant = :tenant AND contributor <> '' ORDER BY 1",
             {"tenant": tenant},
         )

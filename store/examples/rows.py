@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from store.answers.wrong_answers import drop_answers
 from store.examples.accounting import worth
 from store.records import Example, NewExample
 
@@ -214,8 +215,12 @@ def refresh_worth(connection: sqlite3.Connection, id: int) -> None:
 def remove(connection: sqlite3.Connection, tenant: str, ids: Iterable[int], *, erase: bool) -> int:
     """Remove these examples of the tenant; of each a place in the log stays. Gives how many there were.
 
-    `erase` tells whoever follows the log that the vectors have to leave their files, too.
+    `erase` tells whoever follows the log that the vectors have to leave their files, too; then what would be given again of
+    their answers goes as well: see drop_answers.
     """
+    if erase:
+        ids = list(ids)
+        drop_answers(connection, tenant, examples=ids)
     count = 0
     now_s = time.time()
     for id in ids:

@@ -292,7 +292,7 @@ class Rebuilder:
 
     def __init__(self) -> None:
         self._waiting: list[TenantIndex] = []
-        self._state = threading.Condition()
+        self._state = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = False
         self.rebuilt = 0
@@ -307,11 +307,6 @@ class Rebuilder:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="index-rebuilder", daemon=True)
                 self._thread.start()
-
-    def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing is left to rebuild. False if that took longer than `timeout_s` seconds."""
-        with self._state:
-            return self._state.wait_for(lambda: not self._waiting, timeout_s)
 
     def stop(self, timeout_s: float = 30.0) -> bool:
         """Give up what is at work, leaving the old graphs as they are. False if that took longer than `timeout_s`."""
@@ -329,7 +324,6 @@ class Rebuilder:
                 if not self._waiting or self._stopping:
                     self._waiting.clear()
                     self._thread = None
-                    self._state.notify_all()
                     return
                 index = self._waiting[0]
             try:

@@ -158,13 +158,6 @@ class ExampleVersions:
         )
         return None if row is None else int(row[0])
 
-    def written_by(self, run_id: int) -> list[int]:
-        """Examples that a run wrote and that are still there, by id."""
-        rows = self._db.read().execute(
-            "SELECT example_id FROM example_lineage WHERE run_id = ? ORDER BY example_id", (run_id,)
-        )
-        return [id for (id,) in rows.fetchall()]
-
     def replace(self, new: Replacement, step_id: int, detail: Mapping[str, Any]) -> Future[bool]:
         """Put a better answer in the place of an example's, and finish the step of replay that found it.
 

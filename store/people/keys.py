@@ -95,7 +95,7 @@ class KeyStore:
         return self._current().get(self._hmac(secret_text))
 
     def any_configured(self) -> bool:
-        """Whether a key was ever made. Revoking the last one must not open the door, so revoked keys count."""
+        """Whether a key was ever made. Revoking the last one must not let everybody in, so revoked keys count."""
         self._current()
         return self._any
 

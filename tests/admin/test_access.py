@@ -1,4 +1,4 @@
-"""The door of the admin pages, from outside: nobody gets past it without a session, a role and our own form."""
+"""Access to the admin pages, from outside: nobody has it without a session, a role and our own form."""
 
 from __future__ import annotations
 

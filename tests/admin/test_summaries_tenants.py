@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
 import re
 import time
 from collections.abc import AsyncIterator
@@ -10,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from admin.summaries.tenants import tenants
+from learning.bank.left_behind import left_behind
 from tests.admin.site import Site, site
-from tests.store.rows import request_record
+from tests.store.rows import new_example, request_record
 
 assert tenants, "asked for over HTTP below"
 
@@ -37,6 +40,19 @@ async def test_a_keys_secret_is_shown_once_and_nowhere_else(pages: Site) -> None
     assert tenant["name"] == "acme" and tenant["keys"][0]["revoked_at_s"] is not None
 
 
+async def test_the_first_key_says_what_it_leaves_behind_as_the_command_does(pages: Site) -> None:
+    store = pages.sources.store
+    await asyncio.to_thread(store.examples.add(new_example(1, "f" * 32)).result, 60)
+    operator = await pages.person("operator")
+    said = await asyncio.to_thread(left_behind, store, "acme")
+    assert said[0].startswith("Left behind: 1 examples and 0 exact answers") and len(said) == 3
+    shown = await operator.post("/tenants/create-key", {"tenant": "acme"})
+    page = html.unescape(shown.text)
+    assert all(line in page for line in said), page
+    second = await operator.post("/tenants/create-key", {"tenant": "acme"})
+    assert second.status == 200 and "Left behind" not in second.text
+
+
 async def test_use_is_counted_by_tenant_and_by_key(pages: Site) -> None:
     key, _ = pages.sources.store.keys.create("acme", "app")
     for i in range(5):
@@ -58,7 +74,7 @@ async def test_a_key_without_a_tenant_is_refused(pages: Site) -> None:
     assert got.status == 409
 
 
-async def test_without_keys_the_page_says_that_the_door_is_open(pages: Site) -> None:
+async def test_without_keys_the_page_says_that_anybody_is_let_in(pages: Site) -> None:
     viewer = await pages.person("viewer")
     assert "every request needs one" in (await viewer.get("/tenants")).text
     pages.sources.store.keys.create("acme", "app")

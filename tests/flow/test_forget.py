@@ -17,6 +17,7 @@ from learning.bank.contributor import contributor, is_from, user_digest, user_of
 from store import Store
 from store.decisions.outcomes import FeedbackRecord
 from store.examples.vectors import from_blob
+from tests.flow.line import line, upstream
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import stage
 from tests.flow.test_line_keys import new_key
@@ -152,7 +153,57 @@ async def test_a_forgotten_user_is_in_no_file_and_the_others_examples_still_are(
     assert done.exit_code == 0 and done.stdout.startswith("2 examples"), done.output
     assert not any(holding(data, gone).values())
     assert all(holding(data, [b"What is a benasdfgh", b"What is a cayyxcvbn"]).values())
+    assert done.stdout.startswith("2 examples, 1 exact answers"), "hers"
     assert "annqwertz" not in known_words(data) and {"benasdfgh", "cayyxcvbn"} <= known_words(data)
+
+
+@pytest.mark.parametrize("examples", [True, False])
+async def test_exact_answers_of_other_users_stay_when_one_is_forgotten(
+    tmp_path: Path, examples: bool
+) -> None:
+    data, question = tmp_path / "data", "Where does the annqwertz live, of all places?"
+    memory = {
+        "exact": {"enabled": True},
+        "examples": {"enabled": examples},
+        "request_texts": {"enabled": False},
+    }
+    async with upstream() as behind:
+        model = {"engines": ["large"]} | ({} if examples else {"policy": "fixed"})
+        config = {
+            "upstream": {"base_url": behind.url},
+            "engines": {"large": {"base_url": behind.url}},
+            "models": {"gpt-4o": model},
+            "memory": {"data_dir": str(data), **memory},
+        }
+        async with line(config) as gate:
+            acme = {"Authorization": f"Bearer {await new_key(gate, 'acme')}"}
+            vector = {"model": "e", "input": question}
+            for user in ("ann", "ben", ""):
+                assert not (await gate.chat(question, acme, user=user)).hit
+                assert not (await gate.post("/embeddings", vector | {"user": user}, acme)).hit
+            done = await asyncio.to_thread(
+                run, "forget", "--data", data, "--tenant", "acme", "--user", "ann", "--yes"
+            )
+            assert "2 exact answers" in done.stdout, done.output
+            for user in ("ann", "ben", ""):
+                hidden = acme | {"Cache-Control": "no-store"}
+                assert (await gate.chat(question, hidden, user=user)).hit is (user != "ann")
+                got = await gate.post("/embeddings", vector | {"user": user}, hidden)
+                assert got.hit is (user != "ann")
+
+
+async def test_what_was_made_with_a_forgotten_users_example_goes_too(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with stage(data, memory={"exact": {"enabled": True}, "partition": "tenant"}) as here:
+        acme = {"Authorization": f"Bearer {await new_key(here.gate, 'acme')}"}
+        await give(here.gate, "What is a annqwertz?", "A annqwertz is one.", headers=acme, user="ann")
+        here.small.says = "The annqwertz is one, says the small one."
+        asked = "What is a annqwertz, please?"
+        lent = await here.gate.chat(asked, acme, user="ben")
+        assert lent.headers["x-understudy-examples"] == "1"
+        assert (await here.gate.chat(asked, acme, user="ben")).hit
+        assert (await ask(here.gate, "DELETE", "/examples?user=ann", acme)).json["deleted"] == 1
+        assert not (await here.gate.chat(asked, acme | {"Cache-Control": "no-store"}, user="ben")).hit
 
 
 async def test_a_forgotten_key_is_in_no_file(tmp_path: Path) -> None:

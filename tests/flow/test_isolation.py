@@ -12,13 +12,11 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from aiohttp import web
 from click.testing import CliRunner
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from router.embedding.embedder import Embedder
@@ -26,6 +24,7 @@ from store import Store
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.examples.tenant_index import new_usearch_index
 from store.people.secret import tenant_id
+from tests.flow.histories import property_of
 from tests.flow.line import MODELS, Asked, Got, Line, completion
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import Stage, stage
@@ -237,26 +236,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, asy
             runner.run(made.stop())
 
 
-def property_of(examples: int) -> Any:
-    quick = settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        # Every history leaves its traces for the next ones: a shorter one would not be the same test.
-        phases=[Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    )
-
-    def test(world: tuple[World, asyncio.Runner], history: list[_Step]) -> None:
-        made, runner = world
-        runner.run(made.live(history))
-
-    return quick(given(history=HISTORIES)(test))
-
-
-test_nothing_crosses_tenants = pytest.mark.timeout(300)(property_of(8))
-test_nothing_crosses_tenants_in_many_histories = pytest.mark.slow(pytest.mark.timeout(1800)(property_of(60)))
+test_nothing_crosses_tenants = pytest.mark.timeout(300)(property_of(HISTORIES, 8))
+test_nothing_crosses_tenants_in_many_histories = pytest.mark.slow(
+    pytest.mark.timeout(1800)(property_of(HISTORIES, 60))
+)
 
 
 def test_the_histories_did_reuse_what_was_their_own(world: tuple[World, asyncio.Runner]) -> None:

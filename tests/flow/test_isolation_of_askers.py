@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 import pytest
 from aiohttp import web
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.flow.histories import property_of
 from tests.flow.line import Asked, Got, Line, completion
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import Stage, stage
@@ -268,27 +268,9 @@ def world(
             runner.run(made.stop())
 
 
-def property_of(examples: int) -> Any:
-    quick = settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        # Every history leaves its traces for the next ones: a shorter one would not be the same test.
-        phases=[Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    )
-
-    def test(world: tuple[World, asyncio.Runner], history: list[_Step]) -> None:
-        made, runner = world
-        runner.run(made.live(history))
-
-    return quick(given(history=HISTORIES)(test))
-
-
-test_nothing_crosses_between_askers = pytest.mark.timeout(300)(property_of(6))
+test_nothing_crosses_between_askers = pytest.mark.timeout(300)(property_of(HISTORIES, 6))
 test_nothing_crosses_between_askers_in_many_histories = pytest.mark.slow(
-    pytest.mark.timeout(1800)(property_of(60))
+    pytest.mark.timeout(1800)(property_of(HISTORIES, 60))
 )
 
 

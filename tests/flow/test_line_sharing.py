@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from store import Store
+from store.examples.bank import ExampleBank
+from store.records import Example
+from tests.flow.line import Line, line, upstream
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import ALIKE, QUESTION, stage
-from tests.flow.test_line_keys import new_key
+from tests.flow.test_line_keys import keys_of, new_key
+from tests.patience import PATIENCE_S, until
 from understudy.settings.file import ConfigError, parse_config
 
 GRANT = {"grants": [{"from": "library", "to": ["acme"]}]}
@@ -33,6 +43,81 @@ async def test_granted_examples_are_read_by_those_named_and_by_nobody_else(tmp_p
         assert (await ask(here.gate, "GET", f"/examples/{name}", acme)).status == 404
         assert (await ask(here.gate, "DELETE", f"/examples/{name}", acme)).status == 404
         assert (await ask(here.gate, "GET", "/examples", acme)).json["data"] == []
+
+
+@dataclass
+class Workers:
+    """Two gateways on one data folder: the library's examples may be read by acme."""
+
+    one: Line
+    other: Line
+    store: Store
+    library: str
+    acme: str
+
+
+@asynccontextmanager
+async def workers(data: Path) -> AsyncIterator[Workers]:
+    async with upstream() as behind:
+        engine = {"base_url": behind.url, "advanced": {"attempts": 1}}
+        rule = {"policy": "few_shot", "few_shot": {"theta": 0.8, "m": 1}}
+        config = {
+            "engines": {"small": engine, "large": engine},
+            "models": {"gpt-4o": {"engines": ["small", "large"], **rule}},
+            "memory": {"data_dir": str(data)},
+            "sharing": GRANT,
+        }
+        async with line(config) as one, line(config) as other:
+            library, acme = [await new_key(one, tenant) for tenant in ("library", "acme")]
+            await until(lambda: keys_of(other).lookup(acme) is not None, "the key known to both")
+            assert one.gateway.memory is not None
+            yield Workers(one, other, one.gateway.memory.store, library, acme)
+
+
+def held_back(bank: ExampleBank, lent: Example) -> Future[Any]:
+    return bank.hold_back(lent.tenant, lent.id)
+
+
+def corrected(bank: ExampleBank, lent: Example) -> Future[Any]:
+    return bank.update(lent.tenant, lent.id, answer="Another one.")
+
+
+def deleted(bank: ExampleBank, lent: Example) -> Future[Any]:
+    return bank.remove(lent.tenant, [lent.id])
+
+
+def contributor_forgotten(bank: ExampleBank, lent: Example) -> Future[Any]:
+    return bank.remove_contributor(lent.tenant, lent.contributor)
+
+
+@pytest.mark.parametrize("acted", [held_back, corrected, deleted, contributor_forgotten])
+async def test_an_answer_made_with_a_lent_example_goes_when_its_owner_takes_the_example_back(
+    tmp_path: Path, acted: Callable[[ExampleBank, Example], Future[Any]]
+) -> None:
+    unrelated = "Who painted the ceiling of the chapel?"
+    async with workers(tmp_path / "data") as here:
+        await give(here.one, QUESTION, "From the library.", headers=bearer(here.library))
+        acme = {"Authorization": f"Bearer {here.acme}"}
+        assert (await here.one.chat(ALIKE, acme)).headers["x-understudy-examples"] == "1"
+        assert (await here.one.chat(unrelated, acme)).headers["x-understudy-examples"] == "0"
+        assert (await here.other.chat(ALIKE, acme)).hit and (await here.other.chat(unrelated, acme)).hit
+        (lent,) = here.store.examples.page(here.store.keys.tenant_named("library"))
+        await asyncio.to_thread(acted(here.store.examples, lent).result, PATIENCE_S)
+        for gate in (here.other, here.one):
+            assert not (await gate.chat(ALIKE, acme | {"Cache-Control": "no-store"})).hit
+            assert (await gate.chat(unrelated, acme)).hit, "made without it"
+
+
+async def test_naming_anothers_example_drops_nothing(tmp_path: Path) -> None:
+    async with workers(tmp_path / "data") as here:
+        await give(here.one, QUESTION, "From the library.", headers=bearer(here.library))
+        acme = {"Authorization": f"Bearer {here.acme}"}
+        await here.one.chat(ALIKE, acme)
+        (lent,) = here.store.examples.page(here.store.keys.tenant_named("library"))
+        for tenant in ("acme", "umbrella"):
+            removing = here.store.examples.remove(here.store.keys.tenant_named(tenant), [lent.id])
+            assert await asyncio.to_thread(removing.result, PATIENCE_S) == 0
+        assert (await here.other.chat(ALIKE, acme)).hit
 
 
 async def test_a_grant_is_not_its_own_reverse(tmp_path: Path) -> None:

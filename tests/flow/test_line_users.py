@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from learning.replay.material import kept_instructions
-from router.digest import NO_INSTRUCTIONS, user_scope
+from router.digest import NO_INSTRUCTIONS, shared_scope, user_scope
 from store import Store
 from store.people.secret import tenant_id
 from tests.flow import test_line_semantic as semantic
-from tests.flow.line import Got, line, upstream
+from tests.flow.line import Got, Line, line, upstream
 from tests.flow.test_line_demonstrations import ask, give
 from tests.flow.test_line_examples import ALIKE, QUESTION, Stage, stage
 from tests.store.rows import new_example
@@ -43,6 +43,25 @@ def store_of(here: Stage) -> Store:
     memory = here.gate.gateway.memory
     assert memory is not None
     return memory.store
+
+
+async def a_hundred_ask(gate: Line, question: str) -> None:
+    """A hundred more users have an example with the vector of this question; the oldest one's scope is theirs otherwise."""
+    memory = gate.gateway.memory
+    assert memory is not None and memory.embedder is not None
+    bank, version = memory.store.examples, memory.embedder.version
+    (tenant,) = bank.tenants()
+    shared = shared_scope(bank.page(tenant)[0].scope)
+    vector = await asyncio.to_thread(memory.embedder.embed_blocking, question)
+    for number in range(100):
+        more = {
+            "scope": f"{shared}/{number:024x}",
+            "vector": vector,
+            "embedding_version": version,
+            "request_id": "",
+        }
+        await asyncio.wrap_future(bank.add(new_example(number, tenant, **more)))
+    await gate.settled()
 
 
 def by(got: Got) -> tuple[bool, str]:
@@ -103,21 +122,7 @@ async def test_the_same_answer_to_two_users_is_two_examples(here: Stage) -> None
 
 async def test_a_users_examples_are_found_among_a_hundred_users_who_ask_the_same(here: Stage) -> None:
     await here.gate.chat(QUESTION, ANN)
-    store = store_of(here)
-    (tenant,) = store.examples.tenants()
-    (own,) = store.examples.page(tenant)
-    memory = here.gate.gateway.memory
-    assert memory is not None and memory.embedder is not None
-    vector = await asyncio.to_thread(memory.embedder.embed_blocking, ALIKE)
-    shared, version = own.scope.partition("/")[0], memory.embedder.version
-    for number in range(100):
-        others = new_example(number, tenant, vector=vector, embedding_version=version)
-        store.examples.add(
-            type(others)(
-                **{n: getattr(others, n) for n in others.__slots__} | {"scope": f"{shared}/{number:024x}"}
-            )
-        ).result(30)
-    await here.gate.settled()
+    await a_hundred_ask(here.gate, ALIKE)
     got = await here.gate.chat(ALIKE, ANN)
     assert by(got) == (False, "small") and got.headers["x-understudy-examples"] == "1"
 
@@ -196,6 +201,16 @@ async def test_a_similar_questions_answer_is_reused_for_its_own_user_only(tmp_pa
             here.behind.says = f"{name} may use dir."
             told = [(await here.gate.chat(question, headers)).text for question in semantic.ALIKE * 4]
             assert set(told) == {here.behind.says}, "of their own memory, or of the engine"
+
+
+async def test_a_users_answer_is_reused_among_a_hundred_users_who_ask_the_same(tmp_path: Path) -> None:
+    async with semantic.stage(
+        tmp_path / "data", semantic.LOOSE, advanced={"reuse_audit_share": 0.01, "reuse_deadline_ms": 10_000}
+    ) as here:
+        await here.earn(ANN)
+        for question in semantic.ALIKE:
+            await a_hundred_ask(here.gate, question)
+        assert any([semantic.reused(await here.gate.chat(q, ANN)) for q in semantic.ALIKE * 4])
 
 
 async def test_embeddings_are_a_users_own_too(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.flow.line import Got
 from tests.flow.test_line_examples import Stage, stage
 from tests.patience import until
@@ -105,6 +107,58 @@ async def test_a_client_may_name_the_scope_of_its_requests(tmp_path: Path) -> No
         assert got.headers["x-understudy-engine"] == "small"
         assert "x-understudy-scope" not in here.small.asked[0].headers
         refused = await here.gate.chat("Hello?", {"x-understudy-scope": "x" * 101})
+        assert refused.status == 400 and refused.json["error"]["param"] == "x-understudy-scope"
+
+
+@pytest.mark.parametrize("became_an_example", [True, False])
+async def test_a_correction_lands_in_the_named_scope_of_the_request_it_corrects(
+    tmp_path: Path, became_an_example: bool
+) -> None:
+    support, question = {"x-understudy-scope": "support"}, "How do I sort a list in Python?"
+    async with stage(tmp_path / "data") as here:
+        asked_of = {} if became_an_example else {"x-understudy-engine": "small"}
+        wrong = await here.gate.chat(question, support | asked_of)
+        said = {
+            "decision_id": wrong.headers["x-understudy-decision-id"],
+            "correction": "Use sorted(x).",
+            "messages": [{"role": "user", "content": question}],
+        }
+        given = await here.gate.post("/feedback", said, {} if became_an_example else support)
+        assert given.status == 201, given.body
+        here.small.asked.clear()
+        for headers, engine in (
+            (support, "small"),
+            ({}, "large"),
+            ({"x-understudy-scope": "sales"}, "large"),
+        ):
+            got = await here.gate.chat(
+                "How can I sort a Python list?", headers | {"Cache-Control": "no-store"}
+            )
+            assert got.headers["x-understudy-engine"] == engine
+        assert "Use sorted(x)." in [m["content"] for m in here.small.asked[0].json["messages"]]
+
+
+async def test_the_same_correction_in_two_scopes_is_two_examples(tmp_path: Path) -> None:
+    question = "How do I sort a list in Python?"
+    async with stage(tmp_path / "data") as here:
+        for number, name in enumerate(("support", "sales")):
+            headers = {"x-understudy-scope": name, "x-understudy-engine": "small"}
+            wrong = await here.gate.chat(question, headers)
+            said = {
+                "decision_id": wrong.headers["x-understudy-decision-id"],
+                "correction": "Use sorted(x).",
+                "messages": [{"role": "user", "content": question}],
+            }
+            assert (await here.gate.post("/feedback", said, headers)).status == 201
+            async with here.gate.session.get(here.gate.url + "/examples") as listed:
+                assert len((await listed.json())["data"]) == number + 1
+
+
+async def test_feedback_with_a_scope_that_is_no_name_is_refused(tmp_path: Path) -> None:
+    async with stage(tmp_path / "data") as here:
+        wrong = await here.gate.chat("How do I sort a list in Python?")
+        said = {"decision_id": wrong.headers["x-understudy-decision-id"], "thumb": "down"}
+        refused = await here.gate.post("/feedback", said, {"x-understudy-scope": "x" * 101})
         assert refused.status == 400 and refused.json["error"]["param"] == "x-understudy-scope"
 
 

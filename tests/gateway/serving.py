@@ -57,7 +57,7 @@ async def served(handler: Answering, **listen: Any) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def door(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Ended]]]:
+async def entry(handler: Handler, **listen: Any) -> AsyncIterator[tuple[int, list[Ended]]]:
     """The port of an entry handler before `handler`, and the requests that have ended."""
     ended: list[Ended] = []
     began: list[None] = []

@@ -12,7 +12,7 @@ from engines.errors import ConnectFailed, RequestError, TimedOut, Unavailable
 from gateway.entry import origin_form
 from gateway.journey import Journey
 from router.finished import Outcome
-from tests.gateway.serving import door, exchange, get
+from tests.gateway.serving import entry, exchange, get
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ async def test_every_failure_becomes_an_answer(
     async def fails(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         raise failure
 
-    async with door(fails) as (port, ended):
+    async with entry(fails) as (port, ended):
         head, _, body = (await exchange(port, get())).partition(b"\r\n\r\n")
     assert int(head.split(b" ")[1]) == status
     assert orjson.loads(body)["error"]["code"] == code
@@ -71,7 +71,7 @@ async def test_every_failure_becomes_an_answer(
 
 
 async def test_no_route_is_404_and_is_reported() -> None:
-    async with door(fine) as (port, ended):
+    async with entry(fine) as (port, ended):
         assert (await exchange(port, get("/404"))).startswith(b"HTTP/1.1 404 ")
     assert ended[0].outcome is Outcome.REFUSED and ended[0].error == "unknown_url"
 
@@ -81,13 +81,13 @@ async def test_a_header_that_is_not_utf8_is_400() -> None:
         request.headers["X-One"].encode()
         return web.Response()
 
-    async with door(strict) as (port, ended):
+    async with entry(strict) as (port, ended):
         answer = await exchange(port, get().replace(b"Host: x", b"Host: x\r\nX-One: \xff"))
     assert b'"code":"invalid_header"' in answer and ended[0].status == 400
 
 
 async def test_the_path_that_is_reported_holds_no_query() -> None:
-    async with door(fine) as (port, ended):
+    async with entry(fine) as (port, ended):
         await exchange(port, get("/x/y?key=sk-canary"))
     assert ended[0].arrival.path == "/x/y"
 
@@ -102,7 +102,7 @@ async def test_the_path_that_is_reported_holds_no_query() -> None:
     ],
 )
 async def test_expectations(version: str, expect: str, starts: bytes) -> None:
-    async with door(fine) as (port, _):
+    async with entry(fine) as (port, _):
         asked = get("/x", f"Expect: {expect}", method="POST", body=b"abc").replace(
             b"1.1", version.encode(), 1
         )
@@ -120,7 +120,7 @@ async def test_expectations(version: str, expect: str, starts: bytes) -> None:
     ],
 )
 async def test_what_is_ambiguous_is_refused_and_nothing_after_it_is_read(asked: bytes) -> None:
-    async with door(fine) as (port, ended):
+    async with entry(fine) as (port, ended):
         answer = await exchange(port, asked)
     assert 400 <= int(answer.split(b" ")[1]) < 500
     assert answer.count(b"Content-Length: ") == 1 and len(ended) <= 1
@@ -134,7 +134,7 @@ async def test_a_client_that_leaves_ends_its_request_as_aborted() -> None:
         await asyncio.sleep(30)
         return web.Response()
 
-    async with door(waits) as (port, ended):
+    async with entry(waits) as (port, ended):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(get())
         await entered.wait()
@@ -153,7 +153,7 @@ async def test_a_failure_after_the_head_never_puts_a_second_answer_into_the_firs
         await response.write(b"half")
         raise ZeroDivisionError
 
-    async with door(half) as (port, ended):
+    async with entry(half) as (port, ended):
         answer = await exchange(port, get())
     assert answer.count(b"HTTP/1.1") == 1 and b"error" not in answer
     assert not answer.endswith(b"0\r\n\r\n"), "and it does not look whole"

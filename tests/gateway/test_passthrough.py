@@ -14,7 +14,7 @@ from gateway.keys import NoAuthentication
 from gateway.passthrough import Passthrough
 from router.finished import Ended, Outcome
 from tests.flow.upstream import Upstream
-from tests.gateway.serving import door, exchange, get
+from tests.gateway.serving import entry, exchange, get
 
 LIMIT_BYTES = 400_000
 
@@ -31,7 +31,7 @@ def upstream() -> Iterator[Upstream]:
 async def passing(upstream: Upstream) -> AsyncIterator[tuple[int, list[Ended]]]:
     engine = OpenAIHTTP(EngineInfo("up"), upstream.url, timeouts=Timeouts(2, 5, 5, 20))
     try:
-        async with door(
+        async with entry(
             Passthrough(engine, NoAuthentication(), max_body_bytes=LIMIT_BYTES), max_json_bytes=10_000
         ) as opened:
             yield opened

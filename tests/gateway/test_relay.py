@@ -15,7 +15,7 @@ from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.relay import relay
 from router.finished import Ended, Outcome
-from tests.gateway.serving import door, exchange, get
+from tests.gateway.serving import entry, exchange, get
 
 SSE = {"Content-Type": "text/event-stream"}
 END = b"data: [DONE]\n\n"
@@ -46,7 +46,7 @@ async def relayed(
     async def handler(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         return await relay(request, what, journey, kept=kept, choices=choices)
 
-    async with door(handler) as (port, ended):
+    async with entry(handler) as (port, ended):
         head, _, body = (await exchange(port, get(method=method))).partition(b"\r\n\r\n")
     return head, body, ended[0]
 
@@ -151,7 +151,7 @@ async def test_a_client_that_left_while_we_wrote_is_aborted_and_no_failure() -> 
         answer = EngineReply(200, CIMultiDict(), endless())
         return await relay(request, answer, journey)
 
-    async with door(handler) as (port, ended):
+    async with entry(handler) as (port, ended):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(get())
         await reader.readexactly(1000)

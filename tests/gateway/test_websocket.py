@@ -7,7 +7,7 @@ from aiohttp import web
 
 from gateway.journey import Journey
 from gateway.websocket import wants_upgrade
-from tests.gateway.serving import door, exchange, get
+from tests.gateway.serving import entry, exchange, get
 
 
 async def says(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
@@ -31,5 +31,5 @@ async def says(request: web.BaseRequest, target: str, journey: Journey) -> web.S
 )
 async def test_a_handshake_is_what_asks_this_hop(headers: list[str], wanted: bool) -> None:
     asked = get("/realtime", *headers).replace(b"Connection: close\r\n", b"")
-    async with door(says) as (port, _):
+    async with entry(says) as (port, _):
         assert (await exchange(port, asked)).endswith(str(wanted).encode())

@@ -15,7 +15,7 @@ from engines.chat_json import parse_object, read_chat_request
 from engines.errors import RequestError
 from gateway.journey import Journey
 from gateway.wire import is_json, read_body, read_json
-from tests.gateway.serving import door, exchange, get
+from tests.gateway.serving import entry, exchange, get
 
 GOOD = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 values = st.recursive(
@@ -147,7 +147,7 @@ async def test_a_body_is_read_through_its_encoding_within_its_limit(
     encoding: str, body: bytes, answer: bytes
 ) -> None:
     headers = [f"Content-Encoding: {encoding}"] if encoding else []
-    async with door(reads) as (port, _):
+    async with entry(reads) as (port, _):
         assert answer in await exchange(port, get("/x", *headers, method="POST", body=body))
 
 
@@ -161,7 +161,7 @@ async def test_a_body_is_read_through_its_encoding_within_its_limit(
     ],
 )
 async def test_what_says_it_is_not_json_is_not_read_as_such(content_type: str, json_: bool) -> None:
-    async with door(reads) as (port, _):
+    async with entry(reads) as (port, _):
         answer = await exchange(
             port, get("/x", f"Content-Type: {content_type}", method="POST", body=b'{"a":1}')
         )

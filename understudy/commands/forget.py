@@ -19,10 +19,8 @@ from understudy.commands.tenant_option import NoSuchTenant, tenant_named, tenant
 @click.command()
 @data_option()
 @tenant_option("Everything of a tenant; with --user, the tenant in which the user is looked for.")
-@click.option(
-    "--key", "key_id", metavar="KEY_ID", help="The examples that came with this key, in force or revoked."
-)
-@click.option("--user", help="The examples of requests that named this `user` or `safety_identifier`.")
+@click.option("--key", "key_id", metavar="KEY_ID", help="What came with this key, in force or revoked.")
+@click.option("--user", help="What came with requests that named this `user` or `safety_identifier`.")
 @click.option(
     "--exact",
     is_flag=True,
@@ -48,7 +46,7 @@ def forget(
 ) -> None:
     """Delete, and overwrite what was deleted: rows, exact answers, request log, index and snapshot.
 
-    For a key or a user: their examples, and the exact answers of the whole tenant, which do not say whose they are.
+    For a key or a user: their examples, the answers they were given, and other answers made with those examples.
     """
     if exact:
         if key_id or user or sum((bool(request_id), bool(tenant), everyone)) != 1:

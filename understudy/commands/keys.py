@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from store import Store
+from learning.bank.left_behind import left_behind
 from store.people.keys import KeyStore, NoSuchKey
 from understudy.commands.data_folder import store_in
 
@@ -44,25 +44,8 @@ def create(data: Path, tenant: str, name: str) -> None:
             err=True,
         )
         if first:
-            _left_behind(store, data, tenant)
-
-
-def _left_behind(store: Store, data: Path, tenant: str) -> None:
-    """Say what the first key puts out of reach: clients were tenants by their own credentials until now."""
-    examples = store.examples.tenants()
-    for whose in sorted(store.tenants(), key=lambda one: -examples.get(one, 0)):
-        click.echo(
-            f"Left behind: {examples.get(whose, 0)} examples and {store.answers.exact.count(whose)} exact answers of "
-            f"tenant id:{whose}, which no request reaches from now on.",
-            err=True,
-        )
-    if examples:
-        click.echo(
-            "To bring a tenant's examples along (exact answers expire by themselves, and what end users have to "
-            f"themselves stays theirs):\n  understudy export --data {data} --tenant id:HEX -o moved.jsonl && "
-            f"understudy import moved.jsonl --data {data} --tenant {tenant}",
-            err=True,
-        )
+            for line in left_behind(store, tenant):
+                click.echo(line, err=True)
 
 
 @keys.command("list")

@@ -53,6 +53,7 @@ def semantic_parts(memory: Memory, settings: MemorySettings, metrics: Metrics) -
         counters,
         knobs,
         memory.templates,
+        bank=store.examples,
     )
     max_bytes = int(settings.advanced.exact_max_entry_kib * 1024)
     return SemanticParts(

@@ -111,13 +111,13 @@ async def place(folder: Path, *, with_examples: bool = True, **changes: Any) -> 
         )
         made = replace(made, **changes)
         keys = KeyAuthentication(memory.store.keys, CredentialTenants(str))
-        door = EntryHandler(
+        entry = EntryHandler(
             OneHandler(Feedback(made, rate, EndUsers(memory.store.secret, apart=True), max_json_bytes=2**16)),
             keys,
             began=lambda: None,
             ended=lambda _: None,
         )
-        async with served(door) as port, aiohttp.ClientSession() as session:
+        async with served(entry) as port, aiohttp.ClientSession() as session:
             yield Here(
                 memory,
                 made,
@@ -347,7 +347,7 @@ async def test_a_body_that_is_none_is_refused_in_openais_shape(here: Here, body:
 async def test_feedback_switched_off_says_so(tmp_path: Path) -> None:
     async with place(tmp_path / "data") as here:
         keys = KeyAuthentication(here.memory.store.keys, CredentialTenants(str))
-        door = EntryHandler(
+        entry = EntryHandler(
             OneHandler(
                 Feedback(
                     None,
@@ -360,7 +360,7 @@ async def test_feedback_switched_off_says_so(tmp_path: Path) -> None:
             began=lambda: None,
             ended=lambda _: None,
         )
-        async with served(door) as port:
+        async with served(entry) as port:
             here.url = f"http://127.0.0.1:{port}/feedback"
             got = await here.say({"decision_id": "req-1", "score": 1})
             assert (got.status, got.code) == (404, "feedback_disabled")

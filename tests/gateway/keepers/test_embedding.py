@@ -47,7 +47,7 @@ class Kept:
 
     def keep(self, key: bytes, body: bytes = VECTORS, *, encoded: bool = False) -> None:
         answer = Body([body], len(body), "application/json", encoded)
-        self.keeper.keep(Embedded(key, "a1", "req-1", "up", answer))
+        self.keeper.keep(Embedded(key, "a1", "", "req-1", "up", answer))
 
 
 @pytest.fixture

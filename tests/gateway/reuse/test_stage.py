@@ -98,7 +98,8 @@ def db(tmp_path: Path) -> Iterator[Database]:
 @pytest.fixture
 def stage(db: Database) -> Iterator[Stage]:
     new = new_example(1, tenant="default", request_id="r", question=QUESTION, answer="Deep.")
-    example = ExampleBank(db).add(new).result(30)
+    bank = ExampleBank(db)
+    example = bank.add(new).result(30)
     entries = SemanticEntries(db)
     kept = ExactAnswer(b"{}", "application/json", "large", time.time())
     assert entries.add("default", "r", an_ask().same_otherwise(), QUESTION, kept, "Deep.").result(30)
@@ -107,7 +108,7 @@ def stage(db: Database) -> Iterator[Stage]:
     metrics = SemanticMetrics(CollectorRegistry())
     knobs = Knobs(DELTAS, audit_share=0.5, deadline_s=10, neighbours=4, max_characters=1000)
     answers = SemanticAnswers(
-        Still(), index, entries, SemanticObservations(db), ThreadPoolExecutor(2), metrics, knobs
+        Still(), index, entries, SemanticObservations(db), ThreadPoolExecutor(2), metrics, knobs, bank=bank
     )
     yield Stage(answers, index)
     index.gate.set()

@@ -16,6 +16,7 @@ from learning.private.tenants import make_private
 from store import Store
 from store.examples.private_bank import BudgetMoved
 from store.records import Vector
+from tests.store.behind import admit_many
 from tests.store.rows import new_example
 from understudy.settings.file import ConfigError, parse_config
 from understudy.settings.private import PrivateAdvanced, PrivateSettings
@@ -39,7 +40,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def put_aside(store: Store, contributor: str, question: str, count: int = 1) -> None:
     new = new_example(1, contributor=contributor, question=question, request_id="")
-    done = store.examples.admit_many([new] * count).result(30)
+    done = admit_many(store.examples, [new] * count).result(30)
     assert {each.outcome for each in done} == {"private"}
 
 

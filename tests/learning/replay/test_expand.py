@@ -13,7 +13,7 @@ from learning.replay.expand import expansion_prompt, read_variations, why_unfit
 from simulation.minds import knows
 from store.jobs.replay_records import NewStep, ReplayBudget
 from tests.learning.replay.bank import SEED, TENANT, WORLD, bank_of, kin, right
-from tests.store.behind import database
+from tests.store.behind import database, written_by
 
 
 async def test_companions_are_filtered_and_belong_where_their_parents_do(
@@ -32,7 +32,7 @@ async def test_companions_are_filtered_and_belong_where_their_parents_do(
         assert came_of["duplicate"] > 0, "the simulated generator repeats itself now and then"
         assert came_of["drifted"] > 0, "and wanders off"
         assert came_of["teaches_nothing"] > 0, "and asks what the small engine knows"
-        new = store.examples.by_ids(TENANT, store.examples.versions.written_by(run))
+        new = store.examples.by_ids(TENANT, written_by(store.examples.versions, run))
         assert len(new) == came_of["added"] > 0
         assert {(e.contributor, e.scope, e.kind) for e in new} == {
             ("key-1/ann", examples[0].scope, "observed")

@@ -24,7 +24,7 @@ from tests.learning.replay.bank import (
     settings,
     wrong,
 )
-from tests.store.behind import database
+from tests.store.behind import database, written_by
 from understudy.setup.replay import CannotReplay, opened
 
 LOTS = ReplayBudget(usd=10.0)
@@ -168,7 +168,7 @@ async def test_thin_neighbourhoods_get_companions_that_fit_and_go_with_what_they
         assert first.kind == "expand"
         assert first.companion_gain > first.gain == 0
         run = await made.run(LOTS)
-        written = store.examples.versions.written_by(run.id)
+        written = written_by(store.examples.versions, run.id)
         assert written
         new = store.examples.by_ids(TENANT, written)
         assert all(quality(e) == 1.0 for e in new)
@@ -185,7 +185,7 @@ async def test_thin_neighbourhoods_get_companions_that_fit_and_go_with_what_they
         assert store.examples.by_ids(TENANT, mine) == []
         done = await take_back_run(store, run.id)
         assert done.removed == len(new) - len(mine)
-        assert store.examples.versions.written_by(run.id) == []
+        assert written_by(store.examples.versions, run.id) == []
 
 
 async def test_no_tenant_s_text_is_ever_used_for_another(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from store import Store
 from store.examples.bank import ExampleBank
 from store.examples.vectors import BadVector, from_blob, to_blob
+from store.records import Restored
 from tests.store.rows import new_example, unit_vector
 
 
@@ -243,5 +244,5 @@ def test_removing_a_contributor_takes_all_of_theirs_and_nobody_else_s(bank: Exam
 def test_a_chunk_with_a_pair_that_cannot_be_kept_leaves_nothing_of_itself(bank: ExampleBank) -> None:
     chunk = [new_example(1), new_example(2, question="\ud800"), new_example(3)]
     with pytest.raises(UnicodeEncodeError):
-        bank.admit_many(chunk).result(30)
+        bank.restore_many([Restored(new) for new in chunk]).result(30)
     assert bank.count() == 0

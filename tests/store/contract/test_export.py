@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from store import Store
+from tests.store.behind import admit_many
 from tests.store.rows import new_example, unit_vector
 
 
 def test_every_example_of_the_tenant_is_given_once_and_none_of_another(store: Store) -> None:
     bank = store.examples
-    bank.admit_many([new_example(i, "a1" if i % 3 else "b2") for i in range(1600)]).result(30)
+    admit_many(bank, [new_example(i, "a1" if i % 3 else "b2") for i in range(1600)]).result(30)
     bank.admit(new_example(5000, "a1", vector=None)).result(30)
     rows = list(bank.exported("a1"))
     wanted = [*(i for i in range(1600) if i % 3), 5000]

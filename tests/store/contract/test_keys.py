@@ -27,7 +27,7 @@ def test_a_revoked_key_opens_nothing_from_the_commit_on(store: Store) -> None:
         assert keys.revoke(key.id).result(30) == revoked
 
 
-def test_revoking_the_last_key_does_not_open_the_door(store: Store) -> None:
+def test_revoking_the_last_key_does_not_let_everybody_in(store: Store) -> None:
     keys = store.keys
     key, _ = keys.create("acme", "laptop")
     keys.revoke(key.id).result(30)

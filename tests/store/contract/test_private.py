@@ -7,7 +7,7 @@ import pytest
 from store import Store
 from store.examples.private_bank import BudgetMoved, PrivateQuestion
 from store.records import Restored
-from tests.store.behind import forget_contributor
+from tests.store.behind import admit_many, forget_contributor
 from tests.store.rows import new_example
 
 
@@ -18,7 +18,7 @@ def test_what_a_private_tenant_says_is_put_aside_and_an_other_tenants_is_not(sto
     assert said.outcome == "private"
     assert (said.example.id, said.example.question, said.example.answer) == (0, "", "")
     assert bank.admit(new_example(1, tenant="b2")).result(30).outcome == "added"
-    assert [a.outcome for a in bank.admit_many([new_example(2), new_example(2)]).result(30)] == [
+    assert [a.outcome for a in admit_many(bank, [new_example(2), new_example(2)]).result(30)] == [
         "private"
     ] * 2
     assert [a.outcome for a in store.examples.restore_many([Restored(new_example(3))]).result(30)] == [

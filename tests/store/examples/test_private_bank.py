@@ -36,8 +36,8 @@ def test_no_answer_is_kept_at_all(db: Database) -> None:
             assert "question 1" not in repr(rows), table
 
 
-def test_one_door_leads_to_the_bank_and_one_file_reads_what_was_put_aside() -> None:
-    """If this fails, somebody has built a second door: let it ask store.examples.private_bank.put_aside first."""
+def test_one_function_inserts_into_the_bank_and_one_file_reads_what_was_put_aside() -> None:
+    """If this fails, somebody inserts elsewhere: let that ask store.examples.private_bank.put_aside first."""
     sources = {path.name: path.read_text("utf-8") for path in STORE.rglob("*.py")}
     inserting = {
         name for name, text in sources.items() if re.search(r"INSERT (OR \w+ )?INTO examples\b", text)

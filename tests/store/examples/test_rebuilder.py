@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from store.examples.tenant_index import TenantIndex
 from store.examples.vector_index import Rebuilder
+from tests.store.behind import rebuilt_all
 from tests.store.rows import unit_vector
 
 
@@ -57,7 +58,7 @@ def test_searches_and_adds_go_on_while_a_rebuild_is_at_work() -> None:
     for id in range(10_000, 10_100):
         index.add(id, unit_vector(id, 16))
         assert index.nearest(unit_vector(id, 16), 1)[0][0] == id
-    assert rebuilder.wait_idle(60)
+    rebuilt_all(rebuilder)
     assert index.tombstones <= 100
     assert len(index) == 2100
     assert {index.nearest(unit_vector(id, 16), 1)[0][0] for id in range(10_000, 10_100)} == set(
@@ -89,7 +90,7 @@ def test_an_error_in_one_rebuild_does_not_end_the_next(monkeypatch: pytest.Monke
     with capture_logs() as told:
         rebuilder.ask(broken)
         rebuilder.ask(whole)
-        assert rebuilder.wait_idle(60)
+        rebuilt_all(rebuilder)
     assert (rebuilder.rebuilt, whole.tombstones) == (1, 0)
     (line,) = [line for line in told if line["event"] == "index_rebuild_failed"]
     assert "no room for a second graph" in str(line["error"])

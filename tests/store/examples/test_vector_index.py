@@ -11,6 +11,7 @@ from store.examples.index_follower import IndexFollower
 from store.examples.vector_index import BadVector, TenantIndexes
 from store.records import Change
 from store.sqlite.database import Database
+from tests.store.behind import rebuilt_all
 from tests.store.rows import new_example, unit_vector
 
 
@@ -268,7 +269,7 @@ def test_a_large_graph_is_rebuilt_beside_the_follower_and_not_saved_before(
         assert indexes.save(bank.database_id(), bank.last_seq()) == 0
         assert not list((tmp_path / "index").glob("a1.*")), "the old snapshot still held it"
         assert len(indexes.nearest("a1", unit_vector(1), 100)) == 29
-    assert indexes.rebuilder.wait_idle(30)
+    rebuilt_all(indexes.rebuilder)
     assert indexes.save(bank.database_id(), bank.last_seq()) == 1
     bank.remove("a1", [example.id for example in bank.page("a1")[:12]]).result(30)
     indexes.fold(bank.tail(61))

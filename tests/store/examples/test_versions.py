@@ -10,6 +10,7 @@ from store.examples.versions import (
 )
 from store.records import Example
 from store.sqlite.database import Database
+from tests.store.behind import written_by
 from tests.store.contract.test_versions import better, current, put
 from tests.store.rows import new_example
 
@@ -49,7 +50,7 @@ def test_a_variation_is_written_once_and_only_beside_its_parent(db: Database) ->
     assert child is not None
     assert write(parent.id) == child
     versions = ExampleVersions(db)
-    assert (versions.parent_of("a1", child.id), versions.written_by(4)) == (parent.id, [child.id])
+    assert (versions.parent_of("a1", child.id), written_by(versions, 4)) == (parent.id, [child.id])
     assert versions.parent_of("b2", child.id) is None
     pinned = write(parent.id)
     assert pinned is not None
