@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -52,6 +53,9 @@ _FEEDBACK_BYTES = 256 * 1024
 """Largest body of feedback: a correction that fits an example is far smaller."""
 
 
+EnginesAs = Callable[[Mapping[str, Engine]], Mapping[str, Engine]]
+
+
 class CannotStart(Exception):
     """The gateway cannot be built as configured. The text says what to do about it."""
 
@@ -59,8 +63,10 @@ class CannotStart(Exception):
 class Gateway:
     """A built gateway: `handle` answers requests, `start` begins what works beside them, `aclose` ends all of it."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, engines_as: EnginesAs = dict) -> None:
+        """`engines_as` may put others in the place of the configured engines: the replay of a log does."""
         self._config = config
+        self._engines_as = engines_as
         self.metrics = Metrics()
         self.parts = Parts()
         self._log = RequestLog() if config.log.requests else None
@@ -83,6 +89,7 @@ class Gateway:
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._add_judging()
+        self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
 
     def start(self) -> None:
@@ -147,7 +154,7 @@ class Gateway:
         # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
         passed_through: dict[str, Engine] = {UPSTREAM: self._upstream} if self._upstream else {}
         try:
-            return Registry(engines(self._config, tenants) | passed_through)
+            return Registry({**self._engines_as(engines(self._config, tenants)), **passed_through})
         except EngineMissing as error:
             raise CannotStart(str(error)) from error
 
@@ -249,6 +256,15 @@ class Gateway:
         )
 
     def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
+        return ChatCompletions(
+            self.pipeline,
+            passthrough,
+            self._keys,
+            Sizes(self._max_json_bytes(), self._kept_bytes()),
+            self._end_users(),
+        )
+
+    def _make_pipeline(self) -> Pipeline:
         settings = self._config.memory
         exact = self.memory.exact if self.memory else None
         similar = self._semantic.answers if self._semantic else None
@@ -264,7 +280,7 @@ class Gateway:
             digest=digest(upstreams),
             ignored_fields=ignored_fields(upstreams),
         )
-        pipeline = Pipeline(
+        return Pipeline(
             self._engines,
             {name: self._served(name, model) for name, model in self._config.models.items()},
             otherwise if exact and self._upstream else None,
@@ -275,13 +291,6 @@ class Gateway:
             and settings is not None
             and settings.advanced.exact_single_flight,
             ended=self.parts.finished,
-        )
-        return ChatCompletions(
-            pipeline if self._has_pipeline() else None,
-            passthrough,
-            self._keys,
-            Sizes(self._max_json_bytes(), self._kept_bytes()),
-            self._end_users(),
         )
 
     def _embeddings(self, passthrough: Passthrough) -> Handler:
