@@ -19,6 +19,8 @@ SCOPE_CHANGES = "scope_changes"
 """The instructions differ from request to request, so that no request has others like it."""
 NOT_GOOD_ENOUGH = "not_good_enough"
 """The smaller engine's answers were compared, and are surely worse than allowed."""
+SMALL_FAILED = "small_failed"
+"""The smaller engine was asked and failed; the reference stood in."""
 PROOF_TOO_DEAR = "proof_too_dear"
 """Comparing would cost more than offloading can save."""
 
@@ -38,6 +40,10 @@ REASONS: dict[str, Reason] = {
     PROOF_TOO_DEAR: Reason(
         "comparing would cost more than offloading these short answers can save",
         "cheaper comparisons, or a larger difference between the engines' prices",
+    ),
+    SMALL_FAILED: Reason(
+        "the smaller engine failed, and the reference stood in",
+        "the smaller engine's health: `understudy` logs why",
     ),
     "novel": Reason(
         "too few requests like it were answered before",

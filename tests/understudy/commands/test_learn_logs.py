@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.flow.process import ran
+from tests.understudy.commands.chat_server import chat_server
 
 PRICES = ("--large-price", "2.5,10", "--small-price", "0.15,0.6")
 KINDS = ("refund", "parcel", "password")
@@ -51,57 +48,10 @@ def replayed(folder: Path, lines: list[dict[str, Any]], *options: str) -> tuple[
     return json.loads(told.read_text(encoding="utf-8")), said
 
 
-@contextmanager
-def small_engine(says: Callable[[dict[str, Any]], str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """An OpenAI-like server on a free port, and the requests that reached it."""
-    asked: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append(body)
-            choice = {
-                "index": 0,
-                "message": {"role": "assistant", "content": says(body)},
-                "finish_reason": "stop",
-            }
-            usage = {"prompt_tokens": 1500, "completion_tokens": 100, "total_tokens": 1600}
-            answer = json.dumps(
-                {
-                    "id": "c",
-                    "object": "chat.completion",
-                    "created": 1,
-                    "model": "s",
-                    "choices": [choice],
-                    "usage": usage,
-                }
-            ).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1=s", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 def test_without_a_budget_nobody_is_asked_and_exact_repeats_are_counted(tmp_path: Path) -> None:
     lines = [ticket(number) for number in range(12)] + [ticket(3), ticket(4), ticket(3)]
-    with small_engine(lambda _: "parcel") as (small, asked):
-        told, said = replayed(tmp_path, lines, "--small", small, *PRICES)
+    with chat_server(lambda _: "parcel") as (url, asked):
+        told, said = replayed(tmp_path, lines, "--small", f"{url}=s", *PRICES)
     assert asked == [] and told["spent_usd"] == 0
     total = told["total"]
     assert (total["requests"], total["exact"], total["offloaded"]) == (15, 3, 0)
@@ -158,9 +108,9 @@ def test_the_report_is_kept_for_the_admin_pages_without_words_of_the_log(tmp_pat
 
 
 def test_a_budget_is_not_exceeded(tmp_path: Path) -> None:
-    with small_engine(lambda _: "parcel") as (small, asked):
+    with chat_server(lambda _: "parcel") as (url, asked):
         told, said = replayed(
-            tmp_path, [ticket(n) for n in range(40)], "--small", small, "--budget-usd", "0.003", *PRICES
+            tmp_path, [ticket(n) for n in range(40)], "--small", f"{url}=s", "--budget-usd", "0.003", *PRICES
         )
     assert asked and told["spent_usd"] <= 0.003
     assert told["not_asked"] > 0 and "the budget of $0.003 was spent" in said
