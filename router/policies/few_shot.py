@@ -17,7 +17,7 @@ from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
 from router.plan import Ask, Attempt, Candidate, Plan
 from router.policies.nearest_examples import familiar, that_fit
-from router.policies.question import EmbeddedQuestion, QuestionEmbedder
+from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import tokens_needed, with_examples
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
@@ -33,7 +33,7 @@ class Knobs:
     """Number of near past answers that make a request familiar."""
     max_examples: int
     max_example_tokens: int
-    with_tools: bool
+    with_tools: WithTools
     follow_ups: bool
     """Whether a question with turns before it may get examples."""
     retrieve_deadline_s: float

@@ -22,7 +22,7 @@ from router.choosing.features import Examples, Request, spread
 from router.choosing.label_exploration import Explored, explored
 from router.choosing.load import EngineState, engine_state
 from router.choosing.rule_choice import choice_by_rule
-from router.digest import carries_tools
+from router.digest import carries_tools, in_tool_loop, is_follow_up
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
@@ -36,7 +36,7 @@ from router.examples.help_rates import HelpRates
 from router.examples.scorer import Scorer, Scores
 from router.plan import Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.nearest_examples import familiar, that_fit
-from router.policies.question import EmbeddedQuestion, QuestionEmbedder
+from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
 from router.prompt import example_tokens, tokens_needed, with_examples
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
@@ -67,7 +67,7 @@ class Knobs:
     theta: float
     m: int
     same_names: bool
-    with_tools: bool
+    with_tools: WithTools
     follow_ups: bool
     """Whether a question with turns before it is decided on by its likeness to others."""
     deadline_s: float
@@ -205,9 +205,7 @@ class InContext:
         return self._to_reference("undecided", question, decision.bypassed, decision)
 
     def _begin(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Decision:
-        # A tool loop takes many requests, and an error in one of them is carried through all that follow.
-        steered = ask.forced or carries_tools(ask.chat)
-        allowed = not steered and ask.key_id not in self.knobs.opted_out_keys
+        allowed = not ask.forced and self._may_try(ask) and ask.key_id not in self.knobs.opted_out_keys
         # Without API keys of the gateway a tenant is a credential, and shares one budget.
         may_explore = allowed and self._budget.allows(ask.key_id or ask.tenant, self._clock())
         return _Decision(
@@ -218,6 +216,13 @@ class InContext:
             may_explore,
             dict(question.stages_s),
         )
+
+    def _may_try(self, ask: Ask) -> bool:
+        """A tool loop takes many requests, and an error in one of them is carried through all that follow."""
+        if not carries_tools(ask.chat):
+            return True
+        messages = ask.chat.messages
+        return self.knobs.with_tools == "route" and not (in_tool_loop(messages) or is_follow_up(messages))
 
     def _score(self, decision: _Decision) -> None:
         """Adds expected gains to the nearest candidates, if there is a scorer."""

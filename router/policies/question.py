@@ -10,13 +10,25 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
-from router.digest import carries_tools, is_follow_up, is_plain_text, question, scope
+from router.digest import (
+    carries_tools,
+    is_follow_up,
+    is_plain_text,
+    only_text,
+    question,
+    scope,
+    scope_with_tools,
+)
 from router.embedding.embedder import Embedder
 from router.embedding.templates import Digest, Templates
 from router.plan import Ask
 from store.admission.cutting import cut
 from store.records import Example, Vector
+
+WithTools = Literal["off", "route", "examples"]
+"""What is done with requests that carry tools: see understudy.settings.models."""
 
 _NOTHING = Digest("")
 _LARGE_BYTES = 64 * 1024
@@ -47,7 +59,7 @@ class QuestionEmbedder:
         embedder: Embedder,
         templates: Templates | None = None,
         *,
-        with_tools: bool,
+        with_tools: WithTools,
         follow_ups: bool,
         max_characters: int,
     ) -> None:
@@ -62,9 +74,10 @@ class QuestionEmbedder:
         chat = ask.chat
         if ask.anonymous:
             return EmbeddedQuestion("anonymous")
-        if not is_plain_text(chat.messages):
+        routed = carries_tools(chat) and self._with_tools == "route"
+        if not (only_text(chat.messages) if routed else is_plain_text(chat.messages)):
             return EmbeddedQuestion("not_plain_text")
-        if carries_tools(chat) and not self._with_tools:
+        if carries_tools(chat) and self._with_tools == "off":
             return EmbeddedQuestion("tools")
         if is_follow_up(chat.messages) and not self._follow_ups:
             return EmbeddedQuestion("follow_up")
@@ -89,6 +102,9 @@ class QuestionEmbedder:
             return EmbeddedQuestion("no_question")
         text = cut(whole, self._max_characters)
         asked_under = scope(ask.chat, named=ask.named_scope, end_user=ask.end_user)
+        if carries_tools(ask.chat) and self._with_tools == "route":
+            # No answer with tools is an example: under this scope none is found, and evidence is of such requests alone.
+            asked_under = scope_with_tools(ask.chat, asked_under)
         if self._templates is None:
             return EmbeddedQuestion("", text, Digest(text), asked_under)
         return EmbeddedQuestion("", text, self._templates.asked(ask.tenant, asked_under, whole), asked_under)

@@ -50,7 +50,11 @@ class ModelAdvanced(Settings):
     continue_broken: bool = Field(
         True, description="Whether a stream that breaks off is carried on by another engine that can."
     )
-    with_tools: bool = Field(False, description="Whether requests that carry tools may get examples.")
+    with_tools: Literal["off", "route", "examples"] = Field(
+        "off",
+        description="Requests that carry tools: off sends them to the reference; route lets outcomes choose among the "
+        "engines, without examples; examples treats them as any other.",
+    )
     max_example_tokens: int = Field(
         2000, ge=1, description="Token budget of all examples together (estimated)."
     )
@@ -92,6 +96,12 @@ class ModelAdvanced(Settings):
     floor_confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Confidence of the bound behind max_loss, at all times together."
     )
+
+    @field_validator("with_tools", mode="before")
+    @classmethod
+    def _was_a_boolean(cls, value: object) -> object:
+        # YAML reads `off` as false; and true was what `examples` is.
+        return {False: "off", True: "examples"}[value] if isinstance(value, bool) else value
 
     @field_validator("key_preferences")
     @classmethod
