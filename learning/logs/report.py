@@ -17,6 +17,10 @@ from learning.logs.reasons import told
 
 Way = Literal["exact", "semantic", "offloaded", "reference", "failed"]
 LEVEL = 0.95
+REPORT = "log-replay.json"
+"""The report's name in a data folder, where the admin pages look for it."""
+VERSION = 1
+"""Of a report's form."""
 _SCOPES = 20
 _REASONS = 4
 _EXPLAINED = 5
@@ -65,6 +69,7 @@ def report(requests: Sequence[Replayed], *, priced: bool) -> dict[str, Any]:
     )
     rest = [one for group in ordered[_SCOPES:] for one in group]
     return {
+        "version": VERSION,
         "level": LEVEL,
         "priced": priced,
         "total": _row(requests),

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from learning.logs.pairs import ReadLog
     from learning.logs.report import Replayed
 
-REPORT = "log-replay.json"
-"""The report's name in a data folder, where the admin pages look for it."""
 _NOWHERE = "http://127.0.0.1:9/v1"
 """An engine that is never asked must still have an address."""
 _MOST_MODELS = 20
@@ -280,6 +278,8 @@ def _print(result: dict[str, Any], labels: dict[str, str]) -> None:
 def _write(
     result: dict[str, Any], labels: dict[str, str], json_file: Path | None, folder: Path | None
 ) -> None:
+    from learning.logs.report import REPORT
+
     try:
         if json_file is not None:
             named = [{**row, "instructions": labels.get(row["scope"], "")} for row in result["scopes"]]
