@@ -1,0 +1,45 @@
+"""What is proven of the smaller engines where a request stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One way to answer: an engine, with the chosen examples or without any."""
+
+    engine: str
+    with_examples: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is proven of one action in the region of one request."""
+
+    action: Action
+    open: bool
+    """Whether it is proven, so that it may answer clients."""
+    lower: float
+    """Anytime-valid lower bound of its mean quality against the reference, 0 to 1."""
+    upper: float
+    """Anytime-valid upper bound of the same mean."""
+    compared: int
+    """Comparisons the bounds rest on."""
+    expected_more: int | None
+    """Comparisons still expected until it opens; None: it is not expected to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is proven for one request (Plan.proof)."""
+
+    region: str
+    """Short name of the region, the same in every worker."""
+    standings: tuple[Standing, ...]
+    share: float
+    """Wished probability, 0 to 1, of comparing this request in the background."""
+
+    def open_actions(self) -> tuple[Action, ...]:
+        """The proven actions."""
+        return tuple(standing.action for standing in self.standings if standing.open)
