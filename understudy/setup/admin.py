@@ -115,6 +115,6 @@ def _model(config: Config, name: str) -> ServedFacts:
         name,
         settings.engines,
         settings.policy,
-        settings.in_context.max_loss,
+        settings.max_loss if settings.proof == "floor" else None,
         settings.advanced.floor_confidence,
     )
