@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from multidict import CIMultiDict
@@ -49,8 +49,8 @@ class Bill:
     """What a sample has cost so far, in US dollars, by (engine, purpose)."""
 
     items: dict[tuple[str, str], float]
-    tokens: int = 0
-    """Of prompts and answers together."""
+    tokens: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Of prompts and answers together, by the same."""
 
     @property
     def usd(self) -> float:
@@ -58,7 +58,7 @@ class Bill:
 
     def add(self, engine: str, purpose: str, usd: float, tokens: int = 0) -> None:
         """Book one request."""
-        self.tokens += tokens
+        self.tokens[engine, purpose] = self.tokens.get((engine, purpose), 0) + tokens
         self.items[engine, purpose] = self.items.get((engine, purpose), 0.0) + usd
 
 

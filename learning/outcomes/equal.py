@@ -34,12 +34,10 @@ _NUMBER = re.compile(
     r"(?P<currency>[$€£¥]?)\s?(?P<sign>[+-]?)(?P<digits>\d{1,3}(?:,\d{3})+|\d{1,40})(?P<decimals>\.\d{1,40})?"
     r"\s?(?P<unit>%|°[CF]?|[^\W\d_]{1,12}(?:/[^\W\d_]{1,12})?)?"
 )
+_C_LIKE = "c c++ cpp cs csharp go java javascript js kotlin php rs rust swift ts typescript"
 _COMMENTS = {
+    **dict.fromkeys(_C_LIKE.split(), r"//[^\n]*|/\*.*?\*/"),
     **dict.fromkeys(("py", "python", "python3"), r"#[^\n]*"),
-    **dict.fromkeys(
-        "c c++ cpp cs csharp go java javascript js kotlin php rs rust swift ts typescript".split(),
-        r"//[^\n]*|/\*.*?\*/",
-    ),
     "sql": r"--[^\n]*|/\*.*?\*/",
 }
 """Languages whose tokens may stand apart or together, and what is a comment in them. Elsewhere spaces may matter."""
@@ -54,7 +52,7 @@ def same(ours: str, reference: str) -> bool:
         return ours == reference
     a, b = _json(ours), _json(reference)
     if a is not None or b is not None:
-        return a == b
+        return bool(a == b)
     number, other = _number(ours), _number(reference)
     if number is not None and other is not None:
         return number == other

@@ -1,4 +1,4 @@
-"""What comparing answers in the background has cost, by tenant. Money is reserved before it is spent, by every process alike."""
+"""What comparing answers in the background has cost, by tenant. Every process reserves here before it spends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Spending:
 
         def write(connection: sqlite3.Connection) -> bool:
             for cap in caps:
-                if _spent(connection, unit, cap.since_s, cap.tenant, at_s) + amount > cap.most:
+                spent = _spent(connection, unit, cap.since_s, cap.tenant, at_s)
+                # A hair of tolerance: sums of floats must not forbid what adds up to exactly the cap.
+                if spent + amount > cap.most + 1e-9 * abs(cap.most):
                     return False
             _add(connection, tenant, unit, amount, at_s)
             return True

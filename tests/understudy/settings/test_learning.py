@@ -40,10 +40,6 @@ def configured(
         (configured({}, {"example_order": "random"}), ["example_order", "'random'", "helpful_last"]),
         (configured({"max_loss": 0.02}), ["max_loss", "judging"]),
         (configured({}, judging={"engine": "nobody"}), ["judging", "'nobody'"]),
-        (
-            configured({}, judging={"engine": "judge", "share_offloaded": 0, "share_reference": 0}),
-            ["leave `judging` out"],
-        ),
         (configured({"most": 3}), ["most: no such setting"]),
     ],
 )
