@@ -30,6 +30,7 @@ from store.decisions.outcomes import Outcomes
 from store.decisions.requests import RequestLog
 from store.decisions.rollups import RequestRollups
 from store.decisions.search import RequestSearch
+from store.decisions.spending import Spending
 from store.decisions.texts import RequestTextLog
 from store.errors import StoreBusy, StoreError
 from store.examples.bank import ExampleBank
@@ -95,6 +96,7 @@ class Decisions:
         self.texts = RequestTextLog(db)
         """What was asked and answered, for people."""
         self.search = RequestSearch(db)
+        self.spending = Spending(db)
 
     def rollups(self, models: Iterable[str] = ()) -> RequestRollups:
         """Sums over requests by minute, hour and day. Models that are not named share one row."""

@@ -190,12 +190,13 @@ class Gateway:
         self.parts.add(watch, start=watch.start, stop=watch.stop)
 
     def _add_judging(self) -> None:
-        memory, settings = self.memory, self._config.judging
-        if memory is None or settings is None:
+        memory, models = self.memory, self._config.models.values()
+        compares = self._config.judging or any(model.policy != "fixed" for model in models)
+        if memory is None or not compares:
             return
         from understudy.setup.outcomes import judging
 
-        made = judging(settings, self._config, memory.store, self._engines, self.metrics)
+        made = judging(self._config, memory.store, self._engines, self.metrics)
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
     def _make_load_report(self) -> LoadReporter | None:

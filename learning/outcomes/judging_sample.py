@@ -10,10 +10,11 @@ from typing import Any
 from engines.asking import chat_of
 from engines.chat import ChatRequest
 from engines.finished import Assembled, Body
+from learning.outcomes.account import Unit
 from router.asked import Asked
 from router.digest import carries_tools, is_plain_text
 from router.finished import Finished
-from router.plan import Attempt, Plan
+from router.plan import Action, Attempt, Plan
 
 _NEVER_WITH = ("tools", "functions", "audio", "web_search_options")
 _ENDED_BY_ITSELF = ("stop", "length")
@@ -21,6 +22,8 @@ _NOT_ASKED_AGAIN = frozenset(
     {"stream", "stream_options", "store", "metadata", "user", "safety_identifier", "service_tier"}
 )
 """Fields of a request that are about its delivery, its keeping or its person, not about what to say."""
+
+_PROBE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,16 @@ class Sample:
     served: Attempt
     reference: str
     """The engine whose answer is the standard. It gave the served answer if `served.engine` is it."""
-    others: tuple[Attempt, ...]
-    """What else to ask for comparison, the reference apart."""
+    others: tuple[tuple[Attempt, float], ...]
+    """What else to ask for comparison, the reference apart; each with the probability of that."""
     probability: float
     """With which this request was sampled, given which engine served it."""
-    probability_of_others: float
-    """The same for each of `others`, who are drawn from all that could have been asked."""
     latency_s: float
     """From asking the engine to the end of its answer."""
+    near: tuple[str, ...] = ()
+    """Answers to similar requests."""
+    unit: Unit = "usd"
+    """What its cost is counted in."""
 
     @property
     def request_id(self) -> str:
@@ -61,6 +66,12 @@ class Sample:
     def by_reference(self) -> bool:
         """Whether the reference gave the served answer."""
         return self.served.engine == self.reference
+
+    @property
+    def to_ask(self) -> list[tuple[Attempt, float]]:
+        """All ways of answering to be asked, each with the probability of that."""
+        reference = [] if self.by_reference else [(Attempt(self.reference), self.probability)]
+        return [*reference, *self.others]
 
 
 def why_not(
@@ -105,32 +116,69 @@ def _not_plain(chat: ChatRequest) -> str | None:
 
 
 def sample(
-    finished: Finished, engines: Sequence[str], *, share: float, others: int, rng: random.Random
+    finished: Finished,
+    engines: Sequence[str],
+    *,
+    share: float,
+    wished: float,
+    others: int,
+    unit: Unit,
+    rng: random.Random,
 ) -> Sample | None:
     """Toss the coin for a request that may be judged; None if it is not sampled.
 
-    `others`: how many further ways of answering are asked beside the served one and the reference, drawn without preference.
+    `share`: configured, whatever hangs on it; `wished`: for the proof. The larger counts. `others`: how many further ways of
+    answering the configured share asks for beside the served one and the reference, drawn without preference.
     """
-    asked, served, reference = finished.asked, finished.attempt, engines[-1]
+    asked, served, reference, plan = finished.asked, finished.attempt, engines[-1], finished.plan
     assert served is not None
-    if rng.random() >= share:
+    coin, probability = rng.random(), min(1.0, max(share, wished))
+    if coin >= probability:
         return None
-    possible = ways_beside(finished.plan, engines, served)
-    if asked.controls.max_examples == 0:
-        possible = [way for way in possible if not way.examples]
-    # Where the reference was served there is nothing to judge but another's answer.
-    wanted = max(1, others) if served.engine == reference else others
-    drawn = rng.sample(possible, min(wanted, len(possible)))
+    examples = asked.controls.max_examples != 0
+    if served.engine != reference:
+        possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
+        drawn = _drawn(possible, others if coin < share else 0, share, rng)
+    elif plan is not None and plan.shadow:
+        chances = _shadow(plan, examples=examples)
+        drawn = [(way, probability * chance) for way, chance in chances if rng.random() < chance]
+    else:
+        possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
+        drawn = _drawn(possible, max(1, others), probability, rng)
+    if served.engine == reference and not drawn:
+        return None
     return Sample(
         asked,
         finished.body,
         served,
         reference,
         tuple(drawn),
-        share,
-        share * len(drawn) / len(possible) if possible else share,
+        probability,
         max(0.0, finished.ended_at - finished.asked_at) if finished.asked_at else 0.0,
+        tuple(candidate.example.answer for candidate in plan.neighbours) if plan is not None else (),
+        unit,
     )
+
+
+def _drawn(
+    possible: Sequence[Attempt], count: int, probability: float, rng: random.Random
+) -> list[tuple[Attempt, float]]:
+    drawn = rng.sample(possible, min(count, len(possible)))
+    return [(way, probability * len(drawn) / len(possible)) for way in drawn]
+
+
+def _shadow(plan: Plan, *, examples: bool) -> list[tuple[Attempt, float]]:
+    """How the small engines would be asked, and the chance that each is, once a request is sampled.
+
+    A way that is not expected to be proven is asked only now and then beside one that is.
+    """
+    standings = plan.proof.standings if plan.proof is not None else ()
+    hopeless = {each.action for each in standings if not each.open and each.expected_more is None}
+    ways = [way for way in plan.shadow if examples or not way.examples]
+    chances = [_PROBE if Action(way.engine, bool(way.examples)) in hopeless else 1.0 for way in ways]
+    if all(chance < 1.0 for chance in chances):
+        chances = [1.0 for _ in ways]
+    return list(zip(ways, chances, strict=True))
 
 
 def ways_beside(plan: Plan | None, engines: Sequence[str], served: Attempt) -> list[Attempt]:

@@ -145,6 +145,7 @@ FORMER: dict[str, Moved | Fixed | Removed] = {
     "learning.train_scorer": Moved("learning.advanced.train_scorer"),
     "learning.scorer_min_outcomes": Fixed(300, _UNKNOWABLE),
     "learning.versions_kept": Fixed(20, "twenty versions are enough to roll back to"),
+    "judging.share_reference": Moved("judging.advanced.share_reference"),
     "judging.others": Moved("judging.advanced.others"),
     "judging.samples": Moved("judging.advanced.samples"),
     "judging.tie": Fixed(0.3, _UNKNOWABLE),

@@ -42,10 +42,6 @@ def configured(
         (configured({}, proof="floor"), ["max_loss", "judging"]),
         (configured({"max_loss": 0.02}), ["models.m.in_context.max_loss", "proof: floor"]),
         (configured({}, judging={"engine": "nobody"}), ["judging", "'nobody'"]),
-        (
-            configured({}, judging={"engine": "judge", "share_offloaded": 0, "share_reference": 0}),
-            ["leave `judging` out"],
-        ),
         (configured({"most": 3}), ["most: no such setting"]),
     ],
 )
