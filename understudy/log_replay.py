@@ -28,9 +28,10 @@ from gateway.send import Write
 from learning.bank.contributor import EndUsers, user_of
 from learning.bank.importing.formats import Pair
 from learning.logs.purse import Paid, Purse
+from learning.logs.reasons import NOT_GOOD_ENOUGH
 from learning.logs.recorded import Recorded
 from learning.logs.report import Replayed, Way
-from learning.reuse.equivalence import same_text
+from learning.outcomes.equal import same, settles
 from router.asked import Asked, Controls
 from router.digest import scope, shared_scope
 from router.finished import Finished, Outcome
@@ -49,8 +50,6 @@ _PATIENT_MS = 60_000.0
 """Nobody waits for an answer: a slow machine must not change what is found."""
 _SETTLED_S = 120.0
 _KEPT_BYTES = 2**20
-_LABEL_CHARACTERS = 40
-"""Up to here an answer is a label, a number or a name: right or wrong."""
 
 
 class Stuck(Exception):
@@ -86,7 +85,7 @@ class LogReplay:
             gateway = Gateway(config, engines_as=lambda found: self._engines(found, recorded))
             try:
                 gateway.start()
-                asker = _Asker(config, gateway, recorded, self.labels)
+                asker = _Asker(config, gateway, recorded, self.labels, asks_nobody=not self.purse.usd)
                 found = []
                 for model, pair in pairs:
                     found.append(await asker.ask(model, pair))
@@ -138,7 +137,13 @@ class _Asker:
     """Puts one request after the other to the gateway's pipeline."""
 
     def __init__(
-        self, config: Config, gateway: Gateway, recorded: Mapping[str, Recorded], labels: dict[str, str]
+        self,
+        config: Config,
+        gateway: Gateway,
+        recorded: Mapping[str, Recorded],
+        labels: dict[str, str],
+        *,
+        asks_nobody: bool,
     ) -> None:
         assert gateway.pipeline is not None and gateway.memory is not None and config.memory is not None
         self._config = config
@@ -147,6 +152,7 @@ class _Asker:
         self._store = gateway.memory.store
         self._recorded = recorded
         self._labels = labels
+        self._asks_nobody = asks_nobody
         self._ttl_s = config.memory.exact.ttl_s
         self._end_users = EndUsers(self._store.secret, apart=config.memory.partition == "user")
         self._answered_at_s: dict[bytes, float] = {}
@@ -164,6 +170,13 @@ class _Asker:
 
     async def rest(self) -> None:
         """Wait until all that came of it so far is remembered, as if the next request came much later. Raises Stuck."""
+        await self._settled()
+        # What was compared is committed, and then counts.
+        await self._gateway.compared()
+        await self._settled()
+        await self._gateway.compared()
+
+    async def _settled(self) -> None:
         until = time.monotonic() + _SETTLED_S
         while not self._gateway.settled():
             if time.monotonic() > until:
@@ -175,14 +188,14 @@ class _Asker:
         outcomes = self._store.outcomes.of(_TENANT, line.id)
         references = {model.engines[-1] for model in self._config.models.values()}
         others = [each for each in outcomes if each.engine not in references]
-        judged = [each.quality for each in others if each.served]
-        told: dict[str, Any] = {"quality": judged[-1]} if judged and line.so_far.way == "offloaded" else {}
-        return replace(
-            line.so_far,
-            comparisons=len(others),
-            comparisons_usd=sum(each.cost_usd for each in outcomes),
-            **told,
+        compared = replace(
+            line.so_far, comparisons=len(others), comparisons_usd=sum(each.cost_usd for each in outcomes)
         )
+        judged = [each for each in others if each.served]
+        if not judged or compared.way != "offloaded" or compared.quality is not None:
+            return compared
+        # Of the answers that only a judge can compare a sample was judged.
+        return replace(compared, quality=judged[-1].quality, weight=1.0 / judged[-1].probability)
 
     def _asked(self, model: str, pair: Pair) -> Asked:
         left_out = ("stream", "stream_options")
@@ -224,6 +237,8 @@ class _Asker:
         near, tokens = _familiar(plan, served)
         small = self._config.engines[served.engines[0]].price
         way, reason = _way(finished, served)
+        if reason == "shadow":
+            reason = "not_asked" if self._asks_nobody else _of_shadow(plan)
         return Replayed(
             model=asked.chat.model,
             scope=asked_under,
@@ -263,18 +278,25 @@ def _familiar(plan: Plan | None, served: ModelSettings) -> tuple[bool, int]:
     return True, sum(map(example_tokens, sent))
 
 
+def _of_shadow(plan: Plan | None) -> str:
+    """Whether the small engine may still be proven where the request stands."""
+    standings = plan.proof.standings if plan is not None and plan.proof is not None else ()
+    hopeless = any(each.compared for each in standings) and _expected_more(plan) is None
+    return NOT_GOOD_ENOUGH if hopeless else "shadow"
+
+
 def _expected_more(plan: Plan | None) -> int | None:
-    proof = getattr(plan, "proof", None)
-    more = [each.expected_more for each in getattr(proof, "standings", ()) if each.expected_more is not None]
-    return min(more, default=None)
+    standings = plan.proof.standings if plan is not None and plan.proof is not None else ()
+    return min((each.expected_more for each in standings if each.expected_more is not None), default=None)
 
 
 def _agreement(finished: Finished | None, pair: Pair) -> float | None:
-    """1 for the recorded answer, 0 for another; None for a long one, which other words may say as well."""
+    """1 for the recorded answer, 0 for another; None for one that other words may say as well."""
     assembled = finished.body.assembled() if finished is not None else None
-    if assembled is None or len(pair.answer) > _LABEL_CHARACTERS:
+    if finished is None or assembled is None:
         return None
-    return float(bool(same_text("", pair.answer, assembled.text())))
+    near = [each.example.answer for each in finished.plan.neighbours] if finished.plan is not None else []
+    return float(same(assembled.text(), pair.answer)) if settles(pair.answer, near) else None
 
 
 def _tokens(chat: ChatRequest, pair: Pair) -> tuple[int, int]:

@@ -98,9 +98,7 @@ REASONS: dict[str, Reason] = {
         "its model is not listed in `models`", "list the model, with a smaller engine before it"
     ),
     "fixed": Reason("the model's policy is `fixed`", "models.NAME.policy: few_shot or in_context"),
-    "not_asked": Reason(
-        "it is like earlier ones, but the smaller engine was not asked", "--budget-usd, or a larger one"
-    ),
+    "not_asked": Reason("the smaller engine may do, but was not asked", "--budget-usd, or a larger one"),
 }
 
 

@@ -44,6 +44,8 @@ class Replayed:
     """What the small engine would cost for it, with examples, at the recorded answer's length."""
     quality: float | None = None
     """Of an offloaded answer against the recorded one, 0 to 1; None where nothing compared them."""
+    weight: float = 1.0
+    """How many offloaded answers it stands for: only a sample is judged."""
     comparisons: int = 0
     comparisons_usd: float = 0.0
     expected_more: int | None = None
@@ -85,8 +87,10 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
     ways = Counter(one.way for one in requests)
     count = len(requests)
     saved, saved_in = _sum([one.saved_usd for one in requests])
-    qualities = [one.quality for one in requests if one.way == "offloaded" and one.quality is not None]
-    quality, quality_in = _mean(qualities)
+    known = [
+        (one.quality, one.weight) for one in requests if one.way == "offloaded" and one.quality is not None
+    ]
+    quality, quality_in = _mean(known)
     why_not = Counter(one.reason for one in requests if one.way == "reference")
     familiar = [one for one in requests if one.way == "reference" and one.familiar]
     more = [one.expected_more for one in requests if one.expected_more is not None]
@@ -101,7 +105,7 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
         "quality": quality,
         "quality_low": quality_in.low if quality_in else None,
         "quality_high": quality_in.high if quality_in else None,
-        "compared": len(qualities),
+        "compared": len(known),
         "reference_usd": sum(one.reference_usd for one in requests),
         "paid_usd": sum(one.cost_usd for one in requests),
         "comparisons": sum(one.comparisons for one in requests),
@@ -133,12 +137,14 @@ def _sum(values: Sequence[float]) -> tuple[float, Interval]:
     return mean * count, Interval(interval.low * count, interval.high * count)
 
 
-def _mean(values: Sequence[float]) -> tuple[float | None, Interval | None]:
-    if not values:
+def _mean(weighed: Sequence[tuple[float, float]]) -> tuple[float | None, Interval | None]:
+    """Of (quality, weight)."""
+    if not weighed:
         return None, None
-    each = np.array(values, dtype=np.float64)
-    [(mean, interval)] = bootstrap([Ratio(each, np.ones(len(values)))], level=LEVEL)
-    return mean, widened(interval, mean, len(values), (0.0, 1.0), LEVEL)
+    quality, weight = np.array(weighed, dtype=np.float64).T
+    [(mean, interval)] = bootstrap([Ratio(quality * weight, weight)], level=LEVEL)
+    samples = float(weight.sum() ** 2 / (weight**2).sum())
+    return mean, widened(interval, mean, samples, (0.0, 1.0), LEVEL)
 
 
 def table(result: dict[str, Any], names: dict[str, str]) -> str:

@@ -49,6 +49,7 @@ class ProofFollower:
         self._places: dict[str, int] = {}
         """By served model, the last outcome that its gate was told of."""
         self._stopping = threading.Event()
+        self._look = threading.Event()
         self._thread = threading.Thread(target=self._run, name="proof", daemon=True)
 
     def start(self) -> None:
@@ -58,14 +59,16 @@ class ProofFollower:
     def stop(self) -> None:
         """Ends the thread. The gates keep what they know."""
         self._stopping.set()
+        self._look.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def caught_up(self, timeout_s: float = 5.0) -> bool:
         """Waits until everything noted so far is told, and returns whether it is. For tests and tools."""
+        self._look.set()
         wanted, end = self._outcomes.last_id(), time.monotonic() + timeout_s
         while self._told < wanted and time.monotonic() < end:
-            time.sleep(0.01)
+            time.sleep(0.005)
         return self._told >= wanted
 
     def tell_new(self) -> None:
@@ -85,7 +88,8 @@ class ProofFollower:
                 self.tell_new()
             except Exception as error:
                 log.error("proof_failed", error=error)
-            self._stopping.wait(self._look_every_s)
+            self._look.wait(self._look_every_s)
+            self._look.clear()
 
     def _tell(self, model: str, gate: Gate, last: int, *, live: bool) -> None:
         while not self._stopping.is_set():

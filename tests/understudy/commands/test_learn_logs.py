@@ -131,3 +131,37 @@ def test_a_configuration_without_a_smaller_engine_is_refused(tmp_path: Path) -> 
         "learn", "--from", "logs", str(written(tmp_path / "l.jsonl", [ticket(1)])), "--config", str(config)
     )
     assert status == 2 and "smaller engine" in errors
+
+
+def labels(count: int) -> list[dict[str, Any]]:
+    """Tickets whose answer is a label, none of them twice."""
+    return [
+        line(
+            f"Label this ticket: the {KINDS[n % len(KINDS)]} of customer {n * 37 % 1009} went wrong",
+            f"{KINDS[n % len(KINDS)]}_problem",
+        )
+        for n in range(count)
+    ]
+
+
+def right(body: dict[str, Any]) -> str:
+    asked = body["messages"][-1]["content"]
+    return next(f"{kind}_problem" for kind in KINDS if kind in asked)
+
+
+def test_a_good_small_engine_is_proven_and_then_offloaded_to(tmp_path: Path) -> None:
+    with chat_server(right) as (url, asked):
+        told, said = replayed(tmp_path, labels(300), "--small", f"{url}=s", "--budget-usd", "5", *PRICES)
+    total = told["total"]
+    assert total["offloaded"] > 50 and total["quality"] == 1.0
+    assert total["quality_low"] > 0.9 and total["compared"] == total["offloaded"]
+    assert total["comparisons"] > 0 and 0 < told["spent_usd"] < 5
+    assert total["saved_usd"] > 0, said
+
+
+def test_a_small_engine_that_is_always_wrong_is_never_offloaded_to(tmp_path: Path) -> None:
+    with chat_server(lambda _: "wrong_problem") as (url, asked):
+        told, said = replayed(tmp_path, labels(120), "--small", f"{url}=s", "--budget-usd", "5", *PRICES)
+    assert asked and told["total"]["offloaded"] == 0
+    assert told["total"]["saved_usd"] <= 0, "what was compared in vain is a loss"
+    assert "not_good_enough" in {each["reason"] for each in told["total"]["why_not"]}, said
