@@ -63,9 +63,17 @@ class Bill:
 
 
 async def ask(
-    engine: Engine, chat: ChatRequest, *, most_tokens: int, bill: Bill, purpose: str, tenant: str = ""
+    engine: Engine,
+    chat: ChatRequest,
+    *,
+    most_tokens: int,
+    bill: Bill,
+    purpose: str,
+    tenant: str = "",
+    tools: bool = False,
 ) -> Said:
     """Ask and wait for the whole answer. Raises NotAnswered. `tenant`: whose cache in the engine may hold the prompt.
+    `tools`: an answer that calls tools is one, too; its text is then the calls as JSON.
 
     What it cost is booked in any case: also when waiting is cancelled or the answer breaks off, and then at the most it
     can have cost, since nobody tells.
@@ -88,7 +96,7 @@ async def ask(
                 cost_usd, tokens = 0.0, 0
                 raise NotAnswered(f"status_{reply.status}")
         assembled = from_json(bytes(body))
-        if assembled is None or not assembled.whole or assembled.calls_tools():
+        if assembled is None or not assembled.whole or (assembled.calls_tools() and not tools):
             raise NotAnswered("unreadable")
         usage = assembled.usage()
         if usage is None:
@@ -97,7 +105,7 @@ async def ask(
         cost_usd = info.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
         tokens = usage.prompt_tokens + usage.completion_tokens
         latency_s = time.perf_counter() - began
-        return Said(assembled.text(), assembled.finish_reason(), usage, cost_usd, latency_s)
+        return Said(assembled.said(), assembled.finish_reason(), usage, cost_usd, latency_s)
     except (ConnectFailed, Unavailable) as error:
         cost_usd, tokens = 0.0, 0
         raise NotAnswered(error.code) from error

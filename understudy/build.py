@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -43,8 +42,6 @@ from understudy.setup.unknown_tenants import tell_unknown_tenants
 if TYPE_CHECKING:
     from learning.bank.contributor import EndUsers
     from learning.bank.example_store import ExampleStore
-    from learning.outcomes.judging import Judging
-    from learning.proof.follower import ProofFollower
     from learning.training.dial_follower import Apply
     from learning.training.metrics import LearningMetrics
     from router.proving.gate import Gate
@@ -85,8 +82,6 @@ class Gateway:
         self._semantic = self._make_semantic()
         self._add_engine_watch()
         self._learning_metrics: LearningMetrics | None = None
-        self._judging: Judging | None = None
-        self._proof: ProofFollower | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
         self._policies = self._make_policies()
         self.parts.add(self._threads, stop=self._threads.shutdown)
@@ -116,12 +111,6 @@ class Gateway:
         """Whether everything answered so far is committed and findable."""
         recorded = self._recorder is None or self._recorder.settled()
         return recorded and (self.memory is None or self.memory.settled())
-
-    async def compared(self) -> bool:
-        """Wait until what was sampled so far is compared. Returns whether all of it that is committed counts as proof."""
-        if self._judging is not None:
-            await self._judging.join()
-        return self._proof is None or await asyncio.to_thread(self._proof.caught_up)
 
     async def aclose(self) -> None:
         """Stop judging, close engines, finish remembering, close the store."""
@@ -207,7 +196,7 @@ class Gateway:
             return
         from understudy.setup.outcomes import judging
 
-        made = self._judging = judging(self._config, memory.store, self._engines, self.metrics)
+        made = judging(self._config, memory.store, self._engines, self.metrics)
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
     def _make_load_report(self) -> LoadReporter | None:
@@ -400,7 +389,7 @@ class Gateway:
         from understudy.setup.proof import gates
 
         made = gates(proving)
-        follower = self._proof = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)
+        follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)
         self.parts.add(follower, start=follower.start, stop=follower.stop)
         return made
 

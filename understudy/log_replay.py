@@ -32,6 +32,8 @@ from learning.logs.reasons import NOT_GOOD_ENOUGH
 from learning.logs.recorded import Recorded
 from learning.logs.report import Replayed, Way
 from learning.outcomes.equal import same, settles
+from learning.outcomes.judging import Judging
+from learning.proof.follower import ProofFollower
 from router.asked import Asked, Controls
 from router.digest import scope, shared_scope
 from router.finished import Finished, Outcome
@@ -171,10 +173,12 @@ class _Asker:
     async def rest(self) -> None:
         """Wait until all that came of it so far is remembered, as if the next request came much later. Raises Stuck."""
         await self._settled()
+        for judging in self._gateway.parts.owned(Judging):
+            await judging.join()
         # What was compared is committed, and then counts.
-        await self._gateway.compared()
         await self._settled()
-        await self._gateway.compared()
+        for follower in self._gateway.parts.owned(ProofFollower):
+            await asyncio.to_thread(follower.caught_up)
 
     async def _settled(self) -> None:
         until = time.monotonic() + _SETTLED_S

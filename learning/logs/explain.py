@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from learning.evaluation.intervals import Interval, widened
-from learning.logs.reasons import NOT_GOOD_ENOUGH, SCOPE_CHANGES, SMALL_FAILED, told
+from learning.logs.reasons import NOT_GOOD_ENOUGH, PROOF_TOO_DEAR, SCOPE_CHANGES, SMALL_FAILED, told
+from learning.proof.follower import ProofFollower
 from router.digest import shared_scope
+from router.proving.gate import Gate, RegionSummary
 from store import Store
-from store.records import ChoiceRecord, OutcomeRecord, RequestRecord
+from store.records import ChoiceRecord, RequestRecord
 
 _RARE = 2
 """A scope with so many requests or fewer has no others like it."""
 _MANY_RARE = 10
 """From so many rare scopes on, it is the scope that changes."""
-_LEVEL = 0.95
-_STATE_REASONS = ("shadow",)
 _OUTCOMES = 20_000
+_MONTH_S = 30 * 86_400
+_JUST_BEGUN = 200
+"""Requests that a tenant is taken to send within a month at least."""
 _LABEL_CHARACTERS = 120
 
 ReportProgress = Callable[[int, int], None]
@@ -44,7 +46,8 @@ class _Group:
     cost_usd: float = 0.0
     """What they would have cost without a gateway."""
     reasons: Counter[str] = field(default_factory=Counter)
-    qualities: dict[tuple[str, bool], list[float]] = field(default_factory=dict)
+    begun_s: float = float("inf")
+    ended_s: float = 0.0
 
     def add(self, other: _Group) -> None:
         self.scopes += other.scopes
@@ -53,8 +56,6 @@ class _Group:
         self.offloaded += other.offloaded
         self.cost_usd += other.cost_usd
         self.reasons.update(other.reasons)
-        for action, found in other.qualities.items():
-            self.qualities.setdefault(action, []).extend(found)
 
 
 def explained(
@@ -73,10 +74,14 @@ def explained(
     rows = [
         row for row in store.decisions.requests.recent(limit, tenant) if row.outcome in ("hit", "answered")
     ]
-    groups = _grouped(store, rows, dict(references or {}), progress)
+    references = dict(references or {})
+    small: dict[str, list[str]] = {}
+    groups = _grouped(store, rows, references, small, progress)
     pooled = _pooled(list(groups.values()))
     requests = sum(group.requests for group in pooled)
     cost_usd = sum(group.cost_usd for group in pooled)
+    regions = _regions(store, small, max_loss)
+    comparing_usd = _comparing_usd(store, small)
     ordered = sorted(pooled, key=lambda group: (-group.cost_usd, -group.requests))
     return {
         "requests": requests,
@@ -84,7 +89,16 @@ def explained(
         "hits": sum(group.hits for group in pooled),
         "offloaded": sum(group.offloaded for group in pooled),
         "max_loss": max_loss,
-        "scopes": [_told(group, requests, cost_usd, max_loss) for group in ordered],
+        "scopes": [
+            _told(
+                group,
+                requests,
+                cost_usd,
+                regions.get((group.tenant, group.model, group.scope), []),
+                comparing_usd.get((group.tenant, group.model), 0.0),
+            )
+            for group in ordered
+        ],
     }
 
 
@@ -99,36 +113,35 @@ def label(store: Store, tenant: str, scope: str) -> str:
 
 
 def _grouped(
-    store: Store, rows: Sequence[RequestRecord], references: dict[str, str], progress: ReportProgress
+    store: Store,
+    rows: Sequence[RequestRecord],
+    references: dict[str, str],
+    small: dict[str, list[str]],
+    progress: ReportProgress,
 ) -> dict[tuple[str, str, str], _Group]:
+    """By tenant, model and scope. Adds to `references` and `small` what the log says of each model's engines."""
     choices: dict[str, ChoiceRecord | None] = {}
     for done, row in enumerate(rows):
         if done % 100 == 0:
             progress(done, len(rows))
         choice = store.decisions.choices.get(row.tenant, row.id) if row.outcome != "hit" else None
         choices[row.id] = choice
-        if choice is not None and row.model not in references:
-            references |= _reference(choice)
-    outcomes = _outcomes(store)
-    hits = _scopes_of_hits(rows, choices, store)
+        if choice is not None and row.model not in small:
+            small[row.model] = _engines(choice, references)
+    scopes_of_hits = _scopes_of_hits(rows, choices, store)
     groups: dict[tuple[str, str, str], _Group] = {}
     for row in rows:
-        scope = (
-            hits.get(row.exact_key or b"", "")
-            if row.outcome == "hit"
-            else _scope(store, row, choices[row.id])
-        )
+        scope = _scope(store, row, choices[row.id])
+        if row.outcome == "hit":
+            scope = scopes_of_hits.get(row.exact_key or b"", "")
         group = groups.setdefault((row.tenant, row.model, scope), _Group(row.tenant, row.model, scope))
         _count(group, row, references.get(row.model, ""))
-        for outcome in outcomes.get((row.tenant, row.id), ()):
-            if outcome.engine != references.get(row.model):
-                action = outcome.engine, bool(outcome.example_ids)
-                group.qualities.setdefault(action, []).append(outcome.quality)
     return groups
 
 
 def _count(group: _Group, row: RequestRecord, reference: str) -> None:
     group.requests += 1
+    group.begun_s, group.ended_s = min(group.begun_s, row.started_at_s), max(group.ended_s, row.started_at_s)
     group.cost_usd += row.cost_usd if row.reference_cost_usd is None else row.reference_cost_usd
     if row.outcome == "hit":
         group.hits += 1
@@ -139,18 +152,38 @@ def _count(group: _Group, row: RequestRecord, reference: str) -> None:
         group.reasons[SMALL_FAILED if stood_in else code] += 1
 
 
-def _reference(choice: ChoiceRecord) -> dict[str, str]:
-    """The reference of a served model: of all that could have been done, the engine that never gets examples."""
+def _engines(choice: ChoiceRecord, references: dict[str, str]) -> list[str]:
+    """A served model's engines that need proof; of all that could have been done, the reference never gets examples."""
     with_examples = {action["engine"] for action in choice.actions if action["with_examples"]}
-    alone = [action["engine"] for action in choice.actions if action["engine"] not in with_examples]
-    return {choice.model: alone[-1]} if alone else {}
+    names = dict.fromkeys(action["engine"] for action in choice.actions)
+    alone = [name for name in names if name not in with_examples]
+    if alone:
+        references.setdefault(choice.model, alone[-1])
+    return [name for name in names if name != references.get(choice.model)]
 
 
-def _outcomes(store: Store) -> dict[tuple[str, str], list[OutcomeRecord]]:
-    found: dict[tuple[str, str], list[OutcomeRecord]] = {}
-    for outcome in store.outcomes.after(max(0, store.outcomes.last_id() - _OUTCOMES), _OUTCOMES):
-        found.setdefault((outcome.tenant, outcome.request_id), []).append(outcome)
+def _regions(
+    store: Store, small: Mapping[str, Sequence[str]], max_loss: float
+) -> dict[tuple[str, str, str], list[RegionSummary]]:
+    """What is proven by tenant, model and scope: the state that every worker comes to from the same outcomes."""
+    gates = {model: Gate(engines, max_loss) for model, engines in small.items() if engines}
+    ProofFollower(store.outcomes, store.decisions.choices, gates, read_at_start=_OUTCOMES).tell_new()
+    found: dict[tuple[str, str, str], list[RegionSummary]] = {}
+    for model, gate in gates.items():
+        for region in gate.summary():
+            found.setdefault((region.tenant, model, region.scope), []).append(region)
     return found
+
+
+def _comparing_usd(store: Store, models: Iterable[str]) -> dict[tuple[str, str], float]:
+    """By tenant and model, what it cost to compare a request."""
+    begin = max(0, store.outcomes.last_id() - _OUTCOMES)
+    costs: dict[tuple[str, str], dict[str, float]] = {}
+    for model in models:
+        for outcome in store.outcomes.after(begin, _OUTCOMES, model=model):
+            by_request = costs.setdefault((outcome.tenant, model), {})
+            by_request[outcome.request_id] = by_request.get(outcome.request_id, 0.0) + outcome.cost_usd
+    return {slot: sum(each.values()) / len(each) for slot, each in costs.items()}
 
 
 def _scope(store: Store, row: RequestRecord, choice: ChoiceRecord | None) -> str:
@@ -194,14 +227,17 @@ def _pooled(groups: Sequence[_Group]) -> list[_Group]:
     return kept
 
 
-def _told(group: _Group, requests: int, cost_usd: float, max_loss: float) -> dict[str, Any]:
-    standings = [_standing(action, found) for action, found in sorted(group.qualities.items())]
-    hopeless = bool(standings) and all(each["high"] < 1.0 - max_loss for each in standings)
+def _told(
+    group: _Group,
+    requests: int,
+    cost_usd: float,
+    regions: Sequence[RegionSummary],
+    comparing_usd: float,
+) -> dict[str, Any]:
+    more = [each.expected_more for each in regions if not each.open and each.expected_more is not None]
     reasons = Counter(group.reasons)
-    if hopeless:
-        for code in _STATE_REASONS:
-            if reasons[code]:
-                reasons[NOT_GOOD_ENOUGH] += reasons.pop(code)
+    if shadowed := reasons.pop("shadow", 0):
+        reasons[_of_shadow(group, regions, min(more, default=None), comparing_usd)] += shadowed
     return {
         "tenant": group.tenant,
         "model": group.model,
@@ -213,6 +249,7 @@ def _told(group: _Group, requests: int, cost_usd: float, max_loss: float) -> dic
         "cost_share": group.cost_usd / cost_usd if cost_usd else None,
         "hits": group.hits,
         "offloaded": group.offloaded,
+        "expected_more": min(more, default=None),
         "reasons": [
             {
                 "reason": code,
@@ -222,22 +259,31 @@ def _told(group: _Group, requests: int, cost_usd: float, max_loss: float) -> dic
                 "takes": told(code).takes,
             }
             for code, count in reasons.most_common()
-            if count
         ],
-        "standings": standings,
+        "standings": [
+            {
+                "engine": each.action.engine,
+                "with_examples": each.action.with_examples,
+                "region": each.region,
+                "open": each.open,
+                "compared": each.compared,
+                "low": each.lower,
+                "high": each.upper,
+                "expected_more": each.expected_more,
+            }
+            for each in regions
+        ],
     }
 
 
-def _standing(action: tuple[str, bool], qualities: Sequence[float]) -> dict[str, Any]:
-    """How good an engine's answers were, with and without examples, as far as outcomes tell."""
-    mean = sum(qualities) / len(qualities)
-    interval = widened(Interval(mean, mean), mean, len(qualities), (0.0, 1.0), _LEVEL)
-    engine, with_examples = action
-    return {
-        "engine": engine,
-        "with_examples": with_examples,
-        "compared": len(qualities),
-        "quality": mean,
-        "low": interval.low,
-        "high": interval.high,
-    }
+def _of_shadow(
+    group: _Group, regions: Sequence[RegionSummary], more: int | None, comparing_usd: float
+) -> str:
+    """Why requests are still answered by the reference although they are compared. `comparing_usd`: of one of them."""
+    if regions and not any(each.open for each in regions) and more is None:
+        return NOT_GOOD_ENOUGH
+    span_s = max(group.ended_s - group.begun_s, 1.0)
+    in_a_month = max(group.requests * min(1.0, _MONTH_S / span_s), _JUST_BEGUN)
+    can_save_usd = in_a_month * group.cost_usd / group.requests
+    too_dear = more is not None and group.cost_usd and more * comparing_usd > can_save_usd
+    return PROOF_TOO_DEAR if too_dear else "shadow"

@@ -23,6 +23,7 @@ from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, asked_again, most_tokens
 from learning.outcomes.verdicts import Judge, VerdictRequest
+from router.digest import carries_tools
 from router.plan import Attempt
 from store.records import OutcomeRecord
 
@@ -148,7 +149,7 @@ class Comparison:
         answers = [
             Compared(
                 sample.served,
-                served.text(),
+                served.said(),
                 usage.prompt_tokens if usage else 0,
                 usage.completion_tokens if usage else 0,
                 sample.latency_s,
@@ -225,6 +226,7 @@ class Comparison:
             most_tokens=most_tokens(asked.fields),
             bill=bill,
             purpose="answer",
+            tools=carries_tools(asked),
         )
         # The client would have let it speak on: what was cut by us is not what it would have got.
         cut = said.finish_reason == "length" and our_bound

@@ -196,9 +196,9 @@ class Judging:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):
             return "busy"
-        settled = await asyncio.to_thread(settles, served.text(), taken.near)
+        settled = await asyncio.to_thread(settles, served.said(), taken.near)
         # The others' answers are not known yet: they are taken to be as long as this one.
-        pairs = [] if settled else [(served.text(), served.text())] * len(taken.to_ask)
+        pairs = [] if settled else [(served.said(), served.said())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
         answers = self._comparison.most_for_answers(taken)
         likely = self._accounts.likely(taken.tenant, taken.unit, answers)
@@ -235,7 +235,7 @@ class Judging:
         """What the request costs at the reference."""
         usage = served.usage() or Usage(
             estimated_tokens(taken.asked.chat.body.decode("utf-8", "replace")),
-            estimated_tokens(served.text()),
+            estimated_tokens(served.said()),
         )
         price = price_in(taken.unit, self._engines[taken.reference].info.price)
         return price.cost_usd(usage.prompt_tokens, usage.completion_tokens)

@@ -12,12 +12,13 @@ from engines.chat import ChatRequest
 from engines.finished import Assembled, Body
 from learning.outcomes.account import Unit
 from router.asked import Asked
-from router.digest import carries_tools, is_plain_text
+from router.digest import carries_tools, is_plain_text, only_text
 from router.finished import Finished
 from router.plan import Action, Attempt, Plan
 
-_NEVER_WITH = ("tools", "functions", "audio", "web_search_options")
+_NEVER_WITH = ("audio", "web_search_options")
 _ENDED_BY_ITSELF = ("stop", "length")
+_ENDED_IN_CALLS = ("stop", "tool_calls", "function_call")
 _NOT_ASKED_AGAIN = frozenset(
     {"stream", "stream_options", "store", "metadata", "user", "safety_identifier", "service_tier"}
 )
@@ -97,22 +98,28 @@ def why_not(
     if attempt.engine == engines[-1] and attempt.examples:
         # The standard is the reference's answer to the request as it came, and this is none.
         return "nothing_to_compare"
-    return _not_plain(finished.asked.chat)
+    routed = finished.plan is not None and finished.plan.proof is not None
+    return _not_plain(finished.asked.chat, with_tools=routed)
 
 
 def _size_bytes(asked: Asked, body: Body) -> int:
     return len(asked.chat.body) + body.size_bytes
 
 
-def _not_plain(chat: ChatRequest) -> str | None:
+def _not_plain(chat: ChatRequest, *, with_tools: bool) -> str | None:
+    """`with_tools`: the model's requests with tools are routed, so its answers to them are compared."""
     fields = chat.fields
-    if carries_tools(chat) or any(fields.get(name) is not None for name in _NEVER_WITH):
+    if (carries_tools(chat) and not with_tools) or any(fields.get(name) is not None for name in _NEVER_WITH):
         return "tools"
     if fields.get("n", 1) not in (None, 1):
         return "several_choices"
-    if fields.get("modalities") not in (None, ["text"]) or not is_plain_text(chat.messages):
+    if fields.get("modalities") not in (None, ["text"]) or not _is_text(chat):
         return "not_plain_text"
     return None
+
+
+def _is_text(chat: ChatRequest) -> bool:
+    return only_text(chat.messages) if carries_tools(chat) else is_plain_text(chat.messages)
 
 
 def sample(
@@ -224,8 +231,9 @@ def served_answer(body: Body) -> Assembled | None:
     """The answer the client got, as one object, if it can be compared: whole, one text, and ended by itself or its client's
     bound. May take milliseconds for a long one: off the event loop."""
     assembled = body.assembled()
-    if assembled is None or not assembled.whole or assembled.calls_tools() or len(assembled.choices()) != 1:
+    if assembled is None or not assembled.whole or len(assembled.choices()) != 1:
         return None
-    if assembled.finish_reason() not in _ENDED_BY_ITSELF or not assembled.text().strip():
+    ended = _ENDED_IN_CALLS if assembled.calls_tools() else _ENDED_BY_ITSELF
+    if assembled.finish_reason() not in ended or not assembled.said().strip():
         return None
     return assembled

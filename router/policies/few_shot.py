@@ -100,6 +100,9 @@ class FewShot:
         text, vector, stages = question.digest.text, question.vector, question.stages_s
         if question.refused or vector is None:
             return self._to_large(question.refused, text=text, stages=stages, bypassed=question.bypassed)
+        if question.without_examples and self._gate is None:
+            # The rule has nothing but examples to go by.
+            return self._to_large("tools", text=text, vector=vector, stages=stages)
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self.knobs.retrieve_deadline_s):
@@ -135,9 +138,11 @@ class FewShot:
 
     def _weigh(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Found:
         """Looks up what there is to decide on. Blocks: for the executor."""
-        near = self._retriever.nearest(
-            ask.tenant, question.scope, vector, self._questions.comparable(question)
-        )
+        near: list[Candidate] = []
+        if not question.without_examples:
+            near = self._retriever.nearest(
+                ask.tenant, question.scope, vector, self._questions.comparable(question)
+            )
         near_enough = familiar(near, question.text, theta=self.knobs.theta, same_names=self.knobs.same_names)
         chosen = self._within_budget(near_enough, ask)
         proof = None

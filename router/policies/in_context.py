@@ -198,10 +198,11 @@ class InContext:
     ) -> Plan:
         """Everything after the embedding. Blocks: for the executor."""
         decision = self._begin(ask, question, vector)
-        with decision.stage("nearest"):
-            decision.near = self._retriever.nearest(
-                ask.tenant, question.scope, vector, self._questions.comparable(question)
-            )
+        if not question.without_examples:
+            with decision.stage("nearest"):
+                decision.near = self._retriever.nearest(
+                    ask.tenant, question.scope, vector, self._questions.comparable(question)
+                )
         with decision.stage("score"):
             self._score(decision)
         chosen = _ChosenExamples()

@@ -46,6 +46,8 @@ class EmbeddedQuestion:
     """What of it was embedded."""
     scope: str = ""
     """Where examples for it are looked for."""
+    without_examples: bool = False
+    """It carries tools, and is routed without any."""
     vector: Vector | None = None
     stages_s: dict[str, float] = field(default_factory=dict)
     bypassed: tuple[str, ...] = ()
@@ -102,12 +104,14 @@ class QuestionEmbedder:
             return EmbeddedQuestion("no_question")
         text = cut(whole, self._max_characters)
         asked_under = scope(ask.chat, named=ask.named_scope, end_user=ask.end_user)
-        if carries_tools(ask.chat) and self._with_tools == "route":
-            # No answer with tools is an example: under this scope none is found, and evidence is of such requests alone.
+        routed = carries_tools(ask.chat) and self._with_tools == "route"
+        if routed:
+            # What is proven of a small engine with these tools rests on requests with them.
             asked_under = scope_with_tools(ask.chat, asked_under)
-        if self._templates is None:
-            return EmbeddedQuestion("", text, Digest(text), asked_under)
-        return EmbeddedQuestion("", text, self._templates.asked(ask.tenant, asked_under, whole), asked_under)
+        digest = Digest(text)
+        if self._templates is not None:
+            digest = self._templates.asked(ask.tenant, asked_under, whole)
+        return EmbeddedQuestion("", text, digest, asked_under, routed)
 
     def comparable(self, asked: EmbeddedQuestion) -> Callable[[Example], bool]:
         """Tells of an example whether its similarity to the request means anything."""

@@ -83,9 +83,14 @@ def _scope(store: Store, row: dict[str, Any]) -> list[str]:
         lines.append(f"  {each['requests']:>6} ({100 * each['share']:.0f} %): {each['says']}")
         if each["takes"]:
             lines.append(f"         it would take: {each['takes']}")
+    if row["expected_more"]:
+        lines.append(
+            f"  about {row['expected_more']} more comparisons are expected before a smaller engine may answer"
+        )
     lines += [
-        f"  {each['engine']} {'with' if each['with_examples'] else 'without'} examples: quality {each['quality']:.3f} "
-        f"({each['low']:.3f} to {each['high']:.3f}) in {each['compared']} comparisons"
+        f"  {each['engine']} {'with' if each['with_examples'] else 'without'} examples, region {each['region']}: quality "
+        f"{each['low']:.3f} to {each['high']:.3f} after {each['compared']} comparisons"
+        f"{': it may answer' if each['open'] else ''}"
         for each in row["standings"]
     ]
     return lines

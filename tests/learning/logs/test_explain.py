@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,15 @@ def note(store: Store, number: int, *, scope: str = "", **changes: Any) -> str:
             {"engine": engine, "with_examples": given}
             for engine, given in (("small", False), ("small", True), ("large", False))
         )
-        choice = choice_record(number, request_id=row.id, tenant="a1", model="m", actions=actions)
+        choice = choice_record(
+            number,
+            request_id=row.id,
+            tenant="a1",
+            model="m",
+            actions=actions,
+            scope=scope,
+            noted={"small/without": 0.5, "small/with": 0.5},
+        )
         store.decisions.choices.record(choice).result(60)
         store.examples.add(
             NewExample(
@@ -84,28 +91,40 @@ def test_offloaded_requests_and_hits_need_no_reason(store: Store) -> None:
     assert all(scope["reasons"] == [] for scope in told["scopes"])
 
 
+def compared(store: Store, number: int, quality: float, cost_usd: float = 0.0) -> None:
+    """A request in shadow, and what comparing it came to."""
+    id = note(store, number, scope="s", reason="shadow")
+    outcome = OutcomeRecord(
+        id, "a1", 1.0, "judge", "judge/small/without", "small", (), False, quality, cost_usd=cost_usd
+    )
+    store.outcomes.note(outcome).result(60)
+
+
 def test_a_shadow_whose_comparisons_all_failed_is_not_good_enough(store: Store) -> None:
-    for number in range(30):
-        id = note(store, number, scope="s", reason="shadow")
-        outcome = OutcomeRecord(id, "a1", 1.0, "judge", "judge/small/without", "small", (), False, 0.0)
-        store.outcomes.note(outcome).result(60)
+    for number in range(60):
+        compared(store, number, 0.0)
     [scope] = explained(store, limit=99)["scopes"]
-    assert scope["reasons"][0]["reason"] == "not_good_enough"
-    assert scope["standings"] == [
-        {
-            "engine": "small",
-            "with_examples": False,
-            "compared": 30,
-            "quality": 0.0,
-            "low": 0.0,
-            "high": scope["standings"][0]["high"],
-        }
-    ]
-    assert scope["standings"][0]["high"] < 0.3
+    assert scope["reasons"][0]["reason"] == "not_good_enough" and scope["expected_more"] is None
 
 
-def test_a_shadow_that_may_still_open_is_under_way(store: Store) -> None:
-    id = note(store, 1, scope="s", reason="shadow")
-    outcome = OutcomeRecord(id, "a1", 1.0, "judge", "judge/small/without", "small", (), False, 1.0)
-    store.outcomes.note(replace(outcome, request_id=id)).result(60)
-    assert explained(store, limit=9)["scopes"][0]["reasons"][0]["reason"] == "shadow"
+def test_a_shadow_that_may_still_open_says_how_many_comparisons_it_expects(store: Store) -> None:
+    for number in range(5):
+        compared(store, number, 1.0)
+    [scope] = explained(store, limit=99)["scopes"]
+    assert scope["reasons"][0]["reason"] == "shadow" and scope["expected_more"] > 0
+    standing = next(each for each in scope["standings"] if not each["with_examples"])
+    assert standing["compared"] == 5 and not standing["open"] and standing["low"] < 0.95
+
+
+def test_a_proven_engine_is_said_to_be_allowed_to_answer(store: Store) -> None:
+    for number in range(400):
+        compared(store, number, 1.0)
+    [scope] = explained(store, limit=999)["scopes"]
+    assert any(each["open"] and each["low"] > 0.95 for each in scope["standings"])
+
+
+def test_comparisons_that_cost_more_than_they_can_save_are_named(store: Store) -> None:
+    for number in range(5):
+        compared(store, number, 1.0, cost_usd=50.0)
+    [scope] = explained(store, limit=99)["scopes"]
+    assert scope["reasons"][0]["reason"] == "proof_too_dear"

@@ -150,7 +150,7 @@ def right(body: dict[str, Any]) -> str:
 
 
 def test_a_good_small_engine_is_proven_and_then_offloaded_to(tmp_path: Path) -> None:
-    with chat_server(right) as (url, asked):
+    with chat_server(right) as (url, _):
         told, said = replayed(tmp_path, labels(300), "--small", f"{url}=s", "--budget-usd", "5", *PRICES)
     total = told["total"]
     assert total["offloaded"] > 50 and total["quality"] == 1.0
