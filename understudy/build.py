@@ -382,13 +382,12 @@ class Gateway:
         return policies
 
     def _make_gates(self, memory: Memory) -> dict[str, Gate]:
-        proving = {name: model for name, model in self._config.models.items() if model.proves}
-        if not proving:
-            return {}
         from learning.proof.follower import ProofFollower
         from understudy.setup.proof import gates
 
-        made = gates(proving)
+        made = gates(self._config.models)
+        if not made:
+            return made
         follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)
         self.parts.add(follower, start=follower.start, stop=follower.stop)
         return made

@@ -38,8 +38,10 @@ class ProofFollower:
         *,
         read_at_start: int = _READ_AT_START,
         look_every_s: float = _LOOK_EVERY_S,
+        says: bool = True,
     ) -> None:
-        """`gates` by served model."""
+        """`gates` by served model. `says`: whether what opens and closes is written to the log."""
+        self._says = says
         self._outcomes = outcomes
         self._choices = choices
         self._gates = dict(gates)
@@ -97,7 +99,8 @@ class ProofFollower:
             for outcome in found:
                 self._places[model] = outcome.id
                 for opening in self._counted(gate, outcome):
-                    _say(model, opening, live=live)
+                    if self._says:
+                        _say(model, opening, live=live)
             if len(found) < _AT_ONCE:
                 # Nothing up to here is this model's: it need not be looked through again.
                 self._places[model] = max(self._places[model], last)

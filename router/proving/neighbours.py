@@ -13,12 +13,12 @@ from store.records import Vector
 
 _KEPT = 2_000
 """Latest outcomes that count; older ones say less of an engine as it is now."""
-_NEAREST = 40
+_NEAREST = 100
 _BY_MEAN = 2.0
 """Weight of the mean of all outcomes among those of the nearest."""
-_FAILED = 2
-"""Outcomes of quality 0 that are assumed beside those known."""
-_SIMILARITY_WEIGHT, _AGREEMENT_WEIGHT = 8.0, 4.0
+_ASSUMED = 50
+"""Outcomes of the quality that a request's examples suggest, assumed beside those known."""
+_SIMILARITY_WEIGHT, _AGREEMENT_WEIGHT = 40.0, 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +59,28 @@ class Outcomes:
         self._count += 1
 
     def expected(self, vector: Vector, near: Near) -> float:
-        """The expected quality: of the nearest outcomes and a little of all, as if two more had failed; at first 0."""
+        """The expected quality: of the nearest outcomes and a little of all; of few outcomes, what examples suggest."""
         count = min(self._count, _KEPT)
         if not count or self._points is None or self._points.shape[1] != len(vector) + 2:
-            return 0.0
+            return _suggested(near)
         point = _point(vector, near)
         points, qualities = self._points[:count], self._qualities[:count]
         # The vectors have length 1, so this orders as the squared distance between points does.
         distances = -2 * (points @ point) + np.square(points[:, -2:]).sum(axis=1)
         nearest = np.argpartition(distances, _NEAREST - 1)[:_NEAREST] if count > _NEAREST else slice(None)
-        chosen, all_in_all = qualities[nearest], qualities.sum() / (count + _FAILED)
+        chosen, all_in_all = qualities[nearest], qualities.sum() + _ASSUMED * _suggested(near)
+        all_in_all /= count + _ASSUMED
         others = _NEAREST + _BY_MEAN - len(chosen)
         return float((chosen.sum() + others * all_in_all) / (_NEAREST + _BY_MEAN))
 
     def clear(self) -> None:
         """Forget all."""
         self._count = 0
+
+
+def _suggested(near: Near) -> float:
+    """Much where a near example's answer is that of the others too; without examples nothing is suggested."""
+    return near.agreement * (1 + near.similarity) / 2
 
 
 def _point(vector: Vector, near: Near) -> npt.NDArray[np.float32]:

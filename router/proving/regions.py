@@ -19,13 +19,15 @@ from store.records import Vector
 BANDS = (0.0, 0.9, 0.96)
 """Least predicted quality of each band."""
 _WHOLE_ALPHA = 0.5
-"""Share of alpha for the undivided scope; the bands share the rest."""
+"""Share of alpha for the undivided scope."""
+_BAND_ALPHAS = (0.05, 0.1, 0.35)
+"""Shares of the bands: most for the best, which is where proof is to be had."""
 _PROBE_SHARE = 0.02
-_LEAST_SHARE, _UNCLEAR_SHARE = 0.25, 0.25
+_LEAST_SHARE, _UNCLEAR_SHARE = 0.2, 0.05
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
 _CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.3, 0.1, 30
-_DIVIDE_AFTER = 150
+_DIVIDE_AFTER = 80
 """Comparisons after which the scope is divided where it is not expected to be proven as a whole."""
 _GIVE_UP_AFTER = 50
 _ANEW_AFTER = 100
@@ -138,8 +140,10 @@ class Regions:
         self.whole = Region("all", threshold, alpha * _WHOLE_ALPHA)
         self.divided = False
         """Whether bands decide in place of the whole."""
-        each = alpha * (1 - _WHOLE_ALPHA) / len(BANDS)
-        self.bands = tuple(Region(f"from {least:g}", threshold, each) for least in BANDS)
+        self.bands = tuple(
+            Region(f"from {least:g}", threshold, alpha * share)
+            for least, share in zip(BANDS, _BAND_ALPHAS, strict=True)
+        )
         self._outcomes = Outcomes()
 
     def __iter__(self) -> Iterator[Region]:

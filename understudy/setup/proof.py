@@ -9,10 +9,11 @@ from understudy.settings.models import ModelSettings
 
 
 def gates(models: Mapping[str, ModelSettings]) -> dict[str, Gate]:
-    """One per served model; few_shot never asks engines between the first and the last."""
+    """One per served model that needs proof; few_shot never asks engines between the first and the last."""
     return {
         name: Gate(
             model.engines[:1] if model.policy == "few_shot" else model.engines[:-1], max_loss=model.max_loss
         )
         for name, model in models.items()
+        if model.proves
     }

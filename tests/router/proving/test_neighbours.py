@@ -21,7 +21,7 @@ def test_without_outcomes_nothing_good_is_predicted() -> None:
 
 def test_near_requests_count_and_far_ones_do_not() -> None:
     outcomes = Outcomes()
-    for _ in range(60):
+    for _ in range(200):
         outcomes.add(EAST, Near(), 1.0)
         outcomes.add(NORTH, Near(), 0.0)
     assert outcomes.expected(EAST, Near()) > 0.95
@@ -30,7 +30,7 @@ def test_near_requests_count_and_far_ones_do_not() -> None:
 
 def test_how_near_and_how_agreed_the_examples_were_counts_too() -> None:
     outcomes = Outcomes()
-    for _ in range(60):
+    for _ in range(200):
         outcomes.add(EAST, Near(0.95, 1.0), 1.0)
         outcomes.add(EAST, Near(0.8, 0.4), 0.0)
     assert outcomes.expected(EAST, Near(0.94, 1.0)) > 0.95
