@@ -179,9 +179,9 @@ class Accounts:
         paid.for_small += for_small
 
     def likely(self, tenant: str, unit: Unit, most: float) -> float:
-        """What to set aside for answers that can cost `most`: once some are known, twice the dearest of them is enough.
+        """What to set aside for answers that may cost `most`: once some are known, twice the dearest of them is enough.
 
-        Else a bound on the tokens, far from what short answers take, would leave much of an account unused.
+        Else much of a small account would be left unused. What is spent beyond is booked all the same.
         """
         paid = self._paid.get((tenant, unit))
         known = paid is not None and paid.comparisons >= _KNOWN_AFTER

@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
@@ -136,7 +136,7 @@ class Judging:
         ):
             return None
         if self._accounts.refused(finished.arrival.tenant, unit):
-            self._say("over_budget", finished.arrival.tenant)
+            self._held_back("over_budget", finished.arrival.tenant)
             return None
         return sample(
             finished,
@@ -156,15 +156,15 @@ class Judging:
         more = [each.expected_more for each in proof.standings if each.expected_more is not None]
         if not more or self._accounts.worth(tenant, unit, min(more)):
             return proof.share
-        self._say("not_worth", tenant, comparisons=min(more))
+        self._held_back("not_worth", tenant, comparisons=min(more))
         return min(proof.share, _RARE)
 
-    def _say(self, why: str, tenant: str, **more: int) -> None:
-        """Count that comparisons are held back; in the log once per tenant."""
+    def _held_back(self, why: Literal["over_budget", "not_worth"], tenant: str, **more: int) -> None:
+        """Count that a comparison is held back; in the log once per tenant."""
         self._metrics.held_back.labels(why).inc()
         if (why, tenant) not in self._said and len(self._said) < _MOST_SAID:
             self._said.add((why, tenant))
-            log.warning(f"judging_{why}", tenant=tenant, **more)
+            log.warning("judging_held_back", reason=why, tenant=tenant, **more)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as workers:
@@ -200,13 +200,13 @@ class Judging:
         # The others' answers are not known yet: they are taken to be as long as this one.
         pairs = [] if settled else [(served.text(), served.text())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
-        answers = self._comparison.most_for_answers(taken)
+        answers = self._comparison.likely_for_answers(taken, served.text())
         likely = self._accounts.likely(taken.tenant, taken.unit, answers)
         purse = await self._accounts.reserve(
             taken.tenant, taken.unit, likely + verdicts, self._own_price(taken, served)
         )
         if purse is None:
-            self._say("over_budget", taken.tenant)
+            self._held_back("over_budget", taken.tenant)
             return "over_budget"
 
         async def afford(most: float) -> bool:
