@@ -56,9 +56,19 @@ class Served:
     unit: Unit
 
 
-def price_in(unit: Unit, price: Price) -> Price:
-    """A price in the unit that costs are counted in."""
-    return A_TOKEN if unit == "tokens" else price
+SMALL_TOKEN = 1.0
+"""A small engine's token where nothing has a price, in tokens of the reference: as dear, since nobody knows better."""
+
+
+def price_in(unit: Unit, price: Price, *, small: bool = False) -> Price:
+    """An engine's price in the unit that costs are counted in. `small`: it is neither the reference nor a judge."""
+    if unit == "usd":
+        return price
+    return (
+        Price(A_TOKEN.input_usd_per_mtok * SMALL_TOKEN, A_TOKEN.output_usd_per_mtok * SMALL_TOKEN)
+        if small
+        else A_TOKEN
+    )
 
 
 class Window(NamedTuple):

@@ -122,7 +122,9 @@ class Comparison:
         total, long = 0.0, _LONGER_TOKENS + _TIMES_AS_LONG * estimated_tokens(served)
         for way, _ in sample.to_ask:
             asked, _ = asked_again(sample.asked.chat, way, self._limits.max_tokens)
-            price = price_in(sample.unit, self._engines[way.engine].info.price)
+            price = price_in(
+                sample.unit, self._engines[way.engine].info.price, small=way.engine != sample.reference
+            )
             total += most_usd(price, len(asked.body), min(long, most_tokens(asked.fields)))
         return total
 

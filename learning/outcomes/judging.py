@@ -22,7 +22,7 @@ from engines.asking import Bill, NotAnswered
 from engines.chat import Usage, estimated_tokens
 from engines.engine import Engine
 from engines.finished import Assembled
-from learning.outcomes.account import Accounts, Purse, Unit, price_in
+from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
 from learning.outcomes.comparison import Comparison, TooDear, example_qualities
 from learning.outcomes.equal import settles
 from learning.outcomes.judging_limits import JudgingLimits
@@ -222,7 +222,7 @@ class Judging:
             self._settle(taken, purse, bill)
 
     def _settle(self, taken: Sample, purse: Purse, bill: Bill) -> None:
-        paid: Mapping[tuple[str, str], float] = bill.tokens if taken.unit == "tokens" else bill.items
+        paid = _paid(taken, bill)
         spent = sum(paid.values())
         answers = {engine: amount for (engine, purpose), amount in paid.items() if purpose == "answer"}
         small = sum(amount for engine, amount in answers.items() if engine != taken.reference)
@@ -286,6 +286,17 @@ class Judging:
     def _pressed(self, engine: Engine) -> bool:
         load = engine.load()
         return not load.open or load.utilisation > self._limits.pause_above
+
+
+def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:
+    """The bill in the unit that the sample is counted in."""
+    if taken.unit == "usd":
+        return bill.items
+    return {
+        (engine, purpose): tokens
+        * (SMALL_TOKEN if purpose == "answer" and engine != taken.reference else 1.0)
+        for (engine, purpose), tokens in bill.tokens.items()
+    }
 
 
 def _report_failure(written: Future[Any]) -> None:
