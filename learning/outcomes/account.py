@@ -56,9 +56,19 @@ class Served:
     unit: Unit
 
 
-def price_in(unit: Unit, price: Price) -> Price:
-    """A price in the unit that costs are counted in."""
-    return A_TOKEN if unit == "tokens" else price
+SMALL_TOKEN = 1.0
+"""A small engine's token where nothing has a price, in tokens of the reference: as dear, since nobody knows better."""
+
+
+def price_in(unit: Unit, price: Price, *, small: bool = False) -> Price:
+    """An engine's price in the unit that costs are counted in. `small`: it is neither the reference nor a judge."""
+    if unit == "usd":
+        return price
+    return (
+        Price(A_TOKEN.input_usd_per_mtok * SMALL_TOKEN, A_TOKEN.output_usd_per_mtok * SMALL_TOKEN)
+        if small
+        else A_TOKEN
+    )
 
 
 class Window(NamedTuple):
@@ -179,9 +189,9 @@ class Accounts:
         paid.for_small += for_small
 
     def likely(self, tenant: str, unit: Unit, most: float) -> float:
-        """What to set aside for answers that can cost `most`: once some are known, twice the dearest of them is enough.
+        """What to set aside for answers that may cost `most`: once some are known, twice the dearest of them is enough.
 
-        Else a bound on the tokens, far from what short answers take, would leave much of an account unused.
+        Else much of a small account would be left unused. What is spent beyond is booked all the same.
         """
         paid = self._paid.get((tenant, unit))
         known = paid is not None and paid.comparisons >= _KNOWN_AFTER

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engines.asking import Bill, NotAnswered, ask, most_usd
-from engines.chat import ChatRequest, message_text
+from engines.chat import ChatRequest, estimated_tokens, message_text
 from engines.engine import Engine
 from engines.finished import Assembled
 from learning.outcomes.account import price_in
@@ -30,6 +30,7 @@ from store.records import OutcomeRecord
 _PROMPT_BYTES = 3000
 """Instructions and markers of one prompt for the judge, generously."""
 _TURN_BYTES = 64
+_LONGER_TOKENS, _TIMES_AS_LONG = 256, 4
 _BAD_BELOW = 0.5
 """Quality below which an answer counts as bad, as in store.examples.contributors."""
 EQUALITY = "equality"
@@ -117,17 +118,19 @@ class Comparison:
         """The engine that judges the sample, should it come to that."""
         return self._engines[self._judge_name or sample.reference]
 
-    def most_for_answers(self, sample: Sample) -> float:
-        """What asking the others can cost at most, in the sample's unit, tokens counted on the high side."""
-        total = 0.0
+    def likely_for_answers(self, sample: Sample, served: str) -> float:
+        """What asking the others costs at most unless they are far longer than the `served` answer; in the sample's unit."""
+        total, long = 0.0, _LONGER_TOKENS + _TIMES_AS_LONG * estimated_tokens(served)
         for way, _ in sample.to_ask:
             asked, _ = asked_again(sample.asked.chat, way, self._limits.max_tokens)
-            price = price_in(sample.unit, self._engines[way.engine].info.price)
-            total += most_usd(price, len(asked.body), most_tokens(asked.fields))
+            price = price_in(
+                sample.unit, self._engines[way.engine].info.price, small=way.engine != sample.reference
+            )
+            total += most_usd(price, len(asked.body), min(long, most_tokens(asked.fields)))
         return total
 
     def most_for_verdicts(self, sample: Sample, pairs: Sequence[tuple[str, str]]) -> float:
-        """The same of judging so many pairs of answers."""
+        """What judging so many pairs of answers can cost at most, in the sample's unit."""
         judge, shown = self._judge(sample), 4 * self._limits.characters
         price = price_in(sample.unit, judge.engine.info.price)
         texts = [message_text(m.get("content")) for m in sample.asked.chat.messages]

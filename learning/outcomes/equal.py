@@ -18,6 +18,8 @@ _LONGEST = 8000
 _LABEL_WORDS = 5
 _SHORT_UNIT = 3
 """Letters of a unit above which it is a word of the language."""
+_NOT_YET_A_SENTENCE = 2
+"""Words with a full stop behind them that may still be a label."""
 _LEAF_WORDS = 3
 """Words of a string in JSON above which it counts as free text."""
 _NEAR_AT_LEAST = 6
@@ -81,7 +83,8 @@ def settles(reference: str, near: Sequence[str] = ()) -> bool:
     if number is not None:
         return len(number[2]) <= _SHORT_UNIT
     label = _plain(text)
-    if not _short(label):
+    sentence = text.endswith((".", "!", "?")) and len(label.split()) > _NOT_YET_A_SENTENCE
+    if sentence or not _short(label):
         return False
     if "_" in label.strip("_") and len(label.split()) == 1:
         return True

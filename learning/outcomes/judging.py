@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
@@ -22,7 +22,7 @@ from engines.asking import Bill, NotAnswered
 from engines.chat import Usage, estimated_tokens
 from engines.engine import Engine
 from engines.finished import Assembled
-from learning.outcomes.account import Accounts, Purse, Unit, price_in
+from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
 from learning.outcomes.comparison import Comparison, TooDear, example_qualities
 from learning.outcomes.equal import settles
 from learning.outcomes.judging_limits import JudgingLimits
@@ -136,7 +136,7 @@ class Judging:
         ):
             return None
         if self._accounts.refused(finished.arrival.tenant, unit):
-            self._say("over_budget", finished.arrival.tenant)
+            self._held_back("over_budget", finished.arrival.tenant)
             return None
         return sample(
             finished,
@@ -156,15 +156,15 @@ class Judging:
         more = [each.expected_more for each in proof.standings if each.expected_more is not None]
         if not more or self._accounts.worth(tenant, unit, min(more)):
             return proof.share
-        self._say("not_worth", tenant, comparisons=min(more))
+        self._held_back("not_worth", tenant, comparisons=min(more))
         return min(proof.share, _RARE)
 
-    def _say(self, why: str, tenant: str, **more: int) -> None:
-        """Count that comparisons are held back; in the log once per tenant."""
+    def _held_back(self, why: Literal["over_budget", "not_worth"], tenant: str, **more: int) -> None:
+        """Count that a comparison is held back; in the log once per tenant."""
         self._metrics.held_back.labels(why).inc()
         if (why, tenant) not in self._said and len(self._said) < _MOST_SAID:
             self._said.add((why, tenant))
-            log.warning(f"judging_{why}", tenant=tenant, **more)
+            log.warning("judging_held_back", reason=why, tenant=tenant, **more)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as workers:
@@ -200,13 +200,13 @@ class Judging:
         # The others' answers are not known yet: they are taken to be as long as this one.
         pairs = [] if settled else [(served.said(), served.said())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
-        answers = self._comparison.most_for_answers(taken)
+        answers = self._comparison.likely_for_answers(taken, served.text())
         likely = self._accounts.likely(taken.tenant, taken.unit, answers)
         purse = await self._accounts.reserve(
             taken.tenant, taken.unit, likely + verdicts, self._own_price(taken, served)
         )
         if purse is None:
-            self._say("over_budget", taken.tenant)
+            self._held_back("over_budget", taken.tenant)
             return "over_budget"
 
         async def afford(most: float) -> bool:
@@ -222,7 +222,7 @@ class Judging:
             self._settle(taken, purse, bill)
 
     def _settle(self, taken: Sample, purse: Purse, bill: Bill) -> None:
-        paid: Mapping[tuple[str, str], float] = bill.tokens if taken.unit == "tokens" else bill.items
+        paid = _paid(taken, bill)
         spent = sum(paid.values())
         answers = {engine: amount for (engine, purpose), amount in paid.items() if purpose == "answer"}
         small = sum(amount for engine, amount in answers.items() if engine != taken.reference)
@@ -286,6 +286,17 @@ class Judging:
     def _pressed(self, engine: Engine) -> bool:
         load = engine.load()
         return not load.open or load.utilisation > self._limits.pause_above
+
+
+def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:
+    """The bill in the unit that the sample is counted in."""
+    if taken.unit == "usd":
+        return bill.items
+    return {
+        (engine, purpose): tokens
+        * (SMALL_TOKEN if purpose == "answer" and engine != taken.reference else 1.0)
+        for (engine, purpose), tokens in bill.tokens.items()
+    }
 
 
 def _report_failure(written: Future[Any]) -> None:

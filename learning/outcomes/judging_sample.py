@@ -14,7 +14,7 @@ from learning.outcomes.account import Unit
 from router.asked import Asked
 from router.digest import carries_tools, is_plain_text, only_text
 from router.finished import Finished
-from router.plan import Action, Attempt, Plan
+from router.plan import Attempt, Plan
 
 _NEVER_WITH = ("audio", "web_search_options")
 _ENDED_BY_ITSELF = ("stop", "length")
@@ -23,8 +23,6 @@ _NOT_ASKED_AGAIN = frozenset(
     {"stream", "stream_options", "store", "metadata", "user", "safety_identifier", "service_tier"}
 )
 """Fields of a request that are about its delivery, its keeping or its person, not about what to say."""
-
-_PROBE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +145,7 @@ def sample(
         possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
         drawn = _drawn(possible, others if coin < share else 0, share, rng)
     elif plan is not None and plan.shadow:
-        chances = _shadow(plan, examples=examples)
-        drawn = [(way, probability * chance) for way, chance in chances if rng.random() < chance]
+        drawn = [(way, probability) for way in plan.shadow if examples or not way.examples]
     else:
         possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
         drawn = _drawn(possible, max(1, others), probability, rng)
@@ -172,20 +169,6 @@ def _drawn(
 ) -> list[tuple[Attempt, float]]:
     drawn = rng.sample(possible, min(count, len(possible)))
     return [(way, probability * len(drawn) / len(possible)) for way in drawn]
-
-
-def _shadow(plan: Plan, *, examples: bool) -> list[tuple[Attempt, float]]:
-    """How the small engines would be asked, and the chance that each is, once a request is sampled.
-
-    A way that is not expected to be proven is asked only now and then beside one that is.
-    """
-    standings = plan.proof.standings if plan.proof is not None else ()
-    hopeless = {each.action for each in standings if not each.open and each.expected_more is None}
-    ways = [way for way in plan.shadow if examples or not way.examples]
-    chances = [_PROBE if Action(way.engine, bool(way.examples)) in hopeless else 1.0 for way in ways]
-    if all(chance < 1.0 for chance in chances):
-        chances = [1.0 for _ in ways]
-    return list(zip(ways, chances, strict=True))
 
 
 def ways_beside(plan: Plan | None, engines: Sequence[str], served: Attempt) -> list[Attempt]:

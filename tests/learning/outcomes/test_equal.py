@@ -144,6 +144,7 @@ def test_a_short_answer_is_a_label_where_similar_requests_have_few_answers_in_co
     assert settles("Yes.", near) and settles("no", near)
     assert not settles("maybe", near), "never seen"
     assert not settles("yes", near[:5]), "too few to tell"
+    assert not settles("That is so.", ["That is so."] * 9), "a sentence"
     assert not settles("yes", [*near, *["It depends on what you would like to know about this."] * 7])
 
 
