@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from admin.computing import Computations, ReportProgress
 from learning.logs.explain import explained, label
+from learning.proof.summary import ScopeSummary
 from store import Store
 
 REQUESTS = 1_000
@@ -25,17 +26,23 @@ class Question:
     references: tuple[tuple[str, str], ...]
 
 
-def why_nots(store: Store) -> Computations[Question]:
-    """Explains in the background. The caller closes it."""
-    return Computations(functools.partial(compute, store), "why-not", fresh_s=_FRESH_S)
+def why_nots(store: Store, proven: Callable[[], Sequence[ScopeSummary]]) -> Computations[Question]:
+    """Explains in the background. The caller closes it. `proven`: what is proven of small engines."""
+    return Computations(functools.partial(compute, store, proven), "why-not", fresh_s=_FRESH_S)
 
 
-def compute(store: Store, question: Question, report: ReportProgress) -> dict[str, Any]:
+def compute(
+    store: Store,
+    proven: Callable[[], Sequence[ScopeSummary]],
+    question: Question,
+    report: ReportProgress,
+) -> dict[str, Any]:
     """The dearest scopes whose requests went to the reference. Raises what `report` raises."""
     references: Mapping[str, str] = dict(question.references)
     result = explained(
         store,
         references=references,
+        proven=proven,
         tenant=question.tenant,
         limit=REQUESTS,
         progress=lambda done, total: report("reading the log", done / max(1, total)),

@@ -31,4 +31,4 @@ def why_not(sources: Sources, tenant: str | None, names: dict[str, str]) -> Summ
 
 def shared_why_not(sources: Sources) -> Computations[Question]:
     """The computation that all overview pages share."""
-    return sources.shared("why_not", lambda: why_nots(sources.store))
+    return sources.shared("why_not", lambda: why_nots(sources.store, sources.gateway.proven))
