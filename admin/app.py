@@ -34,6 +34,7 @@ from admin.sign_in import SignIn
 from admin.sources import Sources
 from admin.static_files import StaticFiles
 from admin.summaries.what_if import shared
+from admin.summaries.why_not import shared_why_not
 from store.errors import StoreBusy, StoreError
 
 log = structlog.get_logger(__name__)
@@ -81,7 +82,9 @@ class AdminApp:
         self._rendering = Rendering(self._static, {"menu": menu})
         self._access = Access(sources.sessions, sources.store.audit, self._options.cookie)
         self._flashes = Flashes()
-        self.live = Live(lambda: (sources.store.version(), shared(sources).changes))
+        self.live = Live(
+            lambda: (sources.store.version(), shared(sources).changes, shared_why_not(sources).changes)
+        )
         self._sign_in = SignIn(
             sources.store.operators,
             sources.sessions,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from multidict import CIMultiDict
@@ -24,6 +24,9 @@ from engines.finished import from_json
 _LARGEST_BYTES = 4 * 2**20
 _BYTES_PER_TOKEN_AT_LEAST = 2
 """Bounds what a prompt may cost: English has 4 to 5 bytes per token, Chinese about 3."""
+
+A_TOKEN = Price(1e6, 1e6)
+"""A price of one for each token: to count in tokens where nothing has a price."""
 
 
 class NotAnswered(Exception):
@@ -46,20 +49,31 @@ class Bill:
     """What a sample has cost so far, in US dollars, by (engine, purpose)."""
 
     items: dict[tuple[str, str], float]
+    tokens: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Of prompts and answers together, by the same."""
 
     @property
     def usd(self) -> float:
         return sum(self.items.values())
 
-    def add(self, engine: str, purpose: str, usd: float) -> None:
+    def add(self, engine: str, purpose: str, usd: float, tokens: int = 0) -> None:
         """Book one request."""
+        self.tokens[engine, purpose] = self.tokens.get((engine, purpose), 0) + tokens
         self.items[engine, purpose] = self.items.get((engine, purpose), 0.0) + usd
 
 
 async def ask(
-    engine: Engine, chat: ChatRequest, *, most_tokens: int, bill: Bill, purpose: str, tenant: str = ""
+    engine: Engine,
+    chat: ChatRequest,
+    *,
+    most_tokens: int,
+    bill: Bill,
+    purpose: str,
+    tenant: str = "",
+    tools: bool = False,
 ) -> Said:
     """Ask and wait for the whole answer. Raises NotAnswered. `tenant`: whose cache in the engine may hold the prompt.
+    `tools`: an answer that calls tools is one, too; its text is then the calls as JSON.
 
     What it cost is booked in any case: also when waiting is cancelled or the answer breaks off, and then at the most it
     can have cost, since nobody tells.
@@ -69,6 +83,7 @@ async def ask(
     headers = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
     request = EngineRequest("POST", "/chat/completions", headers, asked.body, asked, tenant, background=True)
     cost_usd = most_usd(info.price, len(asked.body), most_tokens)
+    tokens = round(most_usd(A_TOKEN, len(asked.body), most_tokens))
     began = time.perf_counter()
     try:
         async with engine.stream(request) as reply:
@@ -78,25 +93,26 @@ async def ask(
                 if len(body) > _LARGEST_BYTES:
                     raise NotAnswered("too_large")
             if reply.status != 200:
-                cost_usd = 0.0
+                cost_usd, tokens = 0.0, 0
                 raise NotAnswered(f"status_{reply.status}")
         assembled = from_json(bytes(body))
-        if assembled is None or not assembled.whole or assembled.calls_tools():
+        if assembled is None or not assembled.whole or (assembled.calls_tools() and not tools):
             raise NotAnswered("unreadable")
         usage = assembled.usage()
         if usage is None:
             prompt = estimated_tokens(asked.body.decode())
             usage = Usage(prompt, estimated_tokens(assembled.text()), estimated=True)
         cost_usd = info.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        tokens = usage.prompt_tokens + usage.completion_tokens
         latency_s = time.perf_counter() - began
-        return Said(assembled.text(), assembled.finish_reason(), usage, cost_usd, latency_s)
+        return Said(assembled.said(), assembled.finish_reason(), usage, cost_usd, latency_s)
     except (ConnectFailed, Unavailable) as error:
-        cost_usd = 0.0
+        cost_usd, tokens = 0.0, 0
         raise NotAnswered(error.code) from error
     except EngineError as error:
         raise NotAnswered(error.code) from error
     finally:
-        bill.add(info.name, purpose, cost_usd)
+        bill.add(info.name, purpose, cost_usd, tokens)
 
 
 def chat_of(fields: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> ChatRequest:

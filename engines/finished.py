@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +55,16 @@ class Assembled:
         messages = (c.get("message") for c in self.choices())
         return any(isinstance(m, dict) and (m.get("tool_calls") or m.get("function_call")) for m in messages)
 
+    def said(self) -> str:
+        """The first choice's text; where it calls tools the calls as JSON without ids, so that two can be compared."""
+        if not self.calls_tools():
+            return self.text()
+        message = self.choices()[0]["message"]
+        calls = [call.get("function") for call in message.get("tool_calls") or () if isinstance(call, dict)]
+        return json.dumps(
+            {"tool_calls": [_by_value(call) for call in [*calls, message.get("function_call")] if call]}
+        )
+
     def usage(self) -> Usage | None:
         """Tokens as the engine counted them; None where it did not say."""
         return usage_of(self.completion)
@@ -104,6 +115,14 @@ def inflated(body: bytes) -> bytes:
     if not decoder.eof or decoder.unused_data:
         raise zlib.error("not one whole stream")
     return b"".join(pieces)
+
+
+def _by_value(call: Any) -> Any:
+    """A call of a function with its arguments parsed, where they are JSON."""
+    try:
+        return {**call, "arguments": orjson.loads(call["arguments"])}
+    except (TypeError, KeyError, ValueError):
+        return call
 
 
 def usage_of(answer: dict[str, Any]) -> Usage | None:

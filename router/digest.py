@@ -115,19 +115,35 @@ def asked_under(instructions: str, question: str) -> dict[str, Any]:
 
 def is_plain_text(messages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether every message is text only: no images, audio or files, and no tool calls."""
+    return not in_tool_loop(messages) and only_text(messages)
+
+
+def only_text(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether no message has images, audio or files in it."""
     for message in messages:
-        if (
-            message.get("role") in ("tool", "function")
-            or message.get("tool_calls")
-            or message.get("function_call")
-        ):
-            return False
         content = message.get("content")
         if isinstance(content, list) and any(
             not isinstance(p, dict) or p.get("type") != "text" for p in content
         ):
             return False
     return True
+
+
+def in_tool_loop(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the conversation holds what a tool was asked or said: an error here is carried through all that follows."""
+    return any(
+        message.get("role") in ("tool", "function")
+        or message.get("tool_calls")
+        or message.get("function_call")
+        for message in messages
+    )
+
+
+def scope_with_tools(chat: ChatRequest, scope: str) -> str:
+    """The scope of requests with the same instructions as `scope` that offer the same tools: no example is of it."""
+    offered = [chat.fields.get("tools"), chat.fields.get("functions")]
+    told = json.dumps([shared_scope(scope), offered], sort_keys=True, separators=(",", ":"), default=str)
+    return of_user(_hashed(told), user_scope(scope))
 
 
 def carries_tools(chat: ChatRequest) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engines.chat import ChatRequest
+from router.proving.standing import Action as Action
+from router.proving.standing import Proof
 from store.records import Example, Vector
 
 if TYPE_CHECKING:
@@ -62,14 +64,6 @@ class Attempt:
     engine: str
     messages: Sequence[Mapping[str, Any]] | None = None
     examples: tuple[Candidate, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One way to answer: an engine, with the chosen examples or without any."""
-
-    engine: str
-    with_examples: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +155,10 @@ class Plan:
     """None for a policy that weighs no actions."""
     helped: ExampleSelection | None = None
     """None for a policy that scores no examples."""
+    proof: Proof | None = None
+    """What is proven of the smaller engines here; None where no proof is asked for."""
+    shadow: tuple[Attempt, ...] = ()
+    """How smaller engines would be asked, without and with examples: what a comparison in the background asks."""
 
 
 class Policy(Protocol):

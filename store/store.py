@@ -31,6 +31,7 @@ from store.decisions.outcomes import Outcomes
 from store.decisions.requests import RequestLog
 from store.decisions.rollups import RequestRollups
 from store.decisions.search import RequestSearch
+from store.decisions.spending import Spending
 from store.decisions.stamps import clamp_stamps
 from store.decisions.texts import RequestTextLog
 from store.errors import StoreBusy, StoreError
@@ -97,6 +98,7 @@ class Decisions:
         self.texts = RequestTextLog(db)
         """What was asked and answered, for people."""
         self.search = RequestSearch(db)
+        self.spending = Spending(db)
 
     def clamp_stamps(self, now_s: float) -> Future[int]:
         """Stamp what a clock that was ahead has stamped with `now_s`; gives how many rows: call again while it gives any."""

@@ -338,6 +338,8 @@ def commands_shown(page: Path) -> Iterator[str]:
 def is_known(words: list[str]) -> bool:
     """Whether there is such a command, with all the options that are given."""
     command: click.Command | None = program()
+    if words[:2] == ["learn", "--from"]:
+        words = ["learn", *words[2:]]
     given = {word.partition("=")[0] for word in words if word.startswith("--")}
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         below = command.get_command(click.Context(command), words[0])

@@ -30,6 +30,11 @@ _COMMANDS = {
         "evaluate",
         "What would another policy, or another dial, have given? From the log.",
     ),
+    "explain": (
+        "understudy.commands.explain",
+        "explain",
+        "Why is so little answered by a smaller engine, and what would it take?",
+    ),
     "models": ("understudy.commands.models", "models", "List, roll back, freeze and export what was learnt."),
     "map": (
         "understudy.commands.map",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
     from learning.training.metrics import LearningMetrics
+    from router.proving.gate import Gate
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
@@ -53,6 +55,9 @@ _FEEDBACK_BYTES = 256 * 1024
 """Largest body of feedback: a correction that fits an example is far smaller."""
 
 
+EnginesAs = Callable[[Mapping[str, Engine]], Mapping[str, Engine]]
+
+
 class CannotStart(Exception):
     """The gateway cannot be built as configured. The text says what to do about it."""
 
@@ -60,8 +65,10 @@ class CannotStart(Exception):
 class Gateway:
     """A built gateway: `handle` answers requests, `start` begins what works beside them, `aclose` ends all of it."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, engines_as: EnginesAs = dict) -> None:
+        """`engines_as` may put others in the place of the configured engines: the replay of a log does."""
         self._config = config
+        self._engines_as = engines_as
         self.metrics = Metrics()
         self.parts = Parts()
         self._log = RequestLog() if config.log.requests else None
@@ -85,6 +92,7 @@ class Gateway:
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
+        self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
 
     def start(self) -> None:
@@ -153,7 +161,7 @@ class Gateway:
         # No guard around the default upstream: it is passed through, not managed, and its head leaves as soon as it is here.
         passed_through: dict[str, Engine] = {UPSTREAM: self._upstream} if self._upstream else {}
         try:
-            return Registry(engines(self._config, tenants) | passed_through)
+            return Registry({**self._engines_as(engines(self._config, tenants)), **passed_through})
         except EngineMissing as error:
             raise CannotStart(str(error)) from error
 
@@ -188,12 +196,13 @@ class Gateway:
         self.parts.add(watch, start=watch.start, stop=watch.stop)
 
     def _add_judging(self) -> None:
-        memory, settings = self.memory, self._config.judging
-        if memory is None or settings is None:
+        memory, models = self.memory, self._config.models.values()
+        compares = self._config.judging or any(model.policy != "fixed" for model in models)
+        if memory is None or not compares:
             return
         from understudy.setup.outcomes import judging
 
-        made = judging(settings, self._config, memory.store, self._engines, self.metrics)
+        made = judging(self._config, memory.store, self._engines, self.metrics)
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
     def _make_load_report(self) -> LoadReporter | None:
@@ -255,6 +264,15 @@ class Gateway:
         )
 
     def _chat(self, passthrough: Passthrough | None) -> ChatCompletions:
+        return ChatCompletions(
+            self.pipeline,
+            passthrough,
+            self._keys,
+            Sizes(self._max_json_bytes(), self._kept_bytes()),
+            self._end_users(),
+        )
+
+    def _make_pipeline(self) -> Pipeline:
         settings = self._config.memory
         exact = self.memory.exact if self.memory else None
         similar = self._semantic.answers if self._semantic else None
@@ -270,7 +288,7 @@ class Gateway:
             digest=digest(upstreams),
             ignored_fields=ignored_fields(upstreams),
         )
-        pipeline = Pipeline(
+        return Pipeline(
             self._engines,
             {name: self._served(name, model) for name, model in self._config.models.items()},
             otherwise if exact and self._upstream else None,
@@ -281,13 +299,6 @@ class Gateway:
             and settings is not None
             and settings.advanced.exact_single_flight,
             ended=self.parts.finished,
-        )
-        return ChatCompletions(
-            pipeline if self._has_pipeline() else None,
-            passthrough,
-            self._keys,
-            Sizes(self._max_json_bytes(), self._kept_bytes()),
-            self._end_users(),
         )
 
     def _embeddings(self, passthrough: Passthrough) -> Handler:
@@ -369,8 +380,10 @@ class Gateway:
         if memory is None or memory.embedder is None or memory.store.indexes is None:
             return {name: _fixed(model) for name, model in self._config.models.items()}
         turns: dict[str, Apply] = {}
+        gates = self._make_gates(memory)
         policies = {
-            name: self._policy(name, model, memory, turns) for name, model in self._config.models.items()
+            name: self._policy(name, model, memory, turns, gates.get(name))
+            for name, model in self._config.models.items()
         }
         if turns:
             from learning.training.dial_follower import DialFollower
@@ -379,20 +392,40 @@ class Gateway:
             self.parts.add(dials, start=dials.start, stop=dials.stop)
         return policies
 
-    def _policy(self, name: str, settings: ModelSettings, memory: Memory, turns: dict[str, Apply]) -> Policy:
+    def _make_gates(self, memory: Memory) -> dict[str, Gate]:
+        from learning.proof.follower import ProofFollower
+        from understudy.setup.proof import gates
+
+        made = gates(self._config.models)
+        if not made:
+            return made
+        follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)
+        self.parts.add(follower, start=follower.start, stop=follower.stop)
+        return made
+
+    def _policy(
+        self,
+        name: str,
+        settings: ModelSettings,
+        memory: Memory,
+        turns: dict[str, Apply],
+        gate: Gate | None,
+    ) -> Policy:
         if settings.policy == "fixed":
             return _fixed(settings)
         if settings.policy == "few_shot":
             from understudy.setup.few_shot import few_shot
 
-            rule = few_shot(settings, self._config, memory, self._engines, self._threads)
+            rule = few_shot(settings, self._config, memory, self._engines, self._threads, gate)
             turns[name] = rule.turn
             return rule.policy
         from learning.training.metrics import LearningMetrics
         from understudy.setup.in_context import in_context
 
         metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
-        learned = in_context(name, settings, self._config, memory, self._engines, self._threads, metrics)
+        learned = in_context(
+            name, settings, self._config, memory, self._engines, self._threads, metrics, gate
+        )
         self.parts.add(learned.follower, start=learned.follower.start, stop=learned.follower.stop)
         turns[name] = learned.turn
         return learned.policy

@@ -7,6 +7,7 @@ from admin.pages.audit import AUDIT
 from admin.pages.engines import ENGINES
 from admin.pages.examples import EXAMPLE, EXAMPLES, MAP
 from admin.pages.learning import LEARNING
+from admin.pages.log_report import LOG_REPORT
 from admin.pages.overview import OVERVIEW
 from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
@@ -15,7 +16,7 @@ from admin.pages.settings import SETTINGS
 from admin.pages.tenants import TENANTS
 
 PAGES: tuple[Page, ...] = (
-    OVERVIEW,
+    *(OVERVIEW, LOG_REPORT),
     *(REQUESTS, REQUEST),
     *(EXAMPLES, MAP, EXAMPLE),
     ENGINES,

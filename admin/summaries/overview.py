@@ -11,6 +11,7 @@ from admin.sources import Sources
 from admin.summaries.attention import attention
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, quality
+from admin.summaries.why_not import why_not
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
 
 SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
@@ -71,6 +72,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
         "judging": sources.gateway.judged,
         "feedback": {"count": feedback_count, "mean": feedback_mean},
         "floors": promises,
+        "why_not": why_not(sources, tenant, names),
         "money": money,
         "latency": {
             measure: {

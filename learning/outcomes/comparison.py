@@ -1,34 +1,46 @@
-"""One sample's comparison: the other answers are asked, a judge compares each with the reference's, and records come of it.
+"""One sample's comparison: the other answers are asked, each is compared with the reference's, and records come of it.
 
-Knows no queue and no budget: what it costs is put on a bill, and whoever calls it decides what may be spent.
+Where equality settles it no judge is asked. Knows no queue and no budget: what it costs is put on a bill, and whoever calls
+it decides what may be spent.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engines.asking import Bill, NotAnswered, ask, most_usd
-from engines.chat import ChatRequest, message_text
+from engines.chat import ChatRequest, estimated_tokens, message_text
 from engines.engine import Engine
 from engines.finished import Assembled
+from learning.outcomes.account import price_in
+from learning.outcomes.equal import same, settles
 from learning.outcomes.judge import Judgement
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, asked_again, most_tokens
 from learning.outcomes.verdicts import Judge, VerdictRequest
+from router.digest import carries_tools
 from router.plan import Attempt
 from store.records import OutcomeRecord
 
 _PROMPT_BYTES = 3000
 """Instructions and markers of one prompt for the judge, generously."""
 _TURN_BYTES = 64
+_LONGER_TOKENS, _TIMES_AS_LONG = 256, 4
 _BAD_BELOW = 0.5
 """Quality below which an answer counts as bad, as in store.examples.contributors."""
-_OTHER_TOKENIZER = 1.5
-"""How many tokens of the judge's an answer may have per token of the engine that gave it."""
+EQUALITY = "equality"
+"""Stands for the judge where none was asked."""
+_AS_GOOD = Judgement(score=0.0, votes=(), unread=0, tie=True, quality=1.0, position_bias=0.0)
+_WORSE = Judgement(score=-3.0, votes=(), unread=0, tie=False, quality=0.0, position_bias=0.0)
+
+
+class TooDear(Exception):
+    """The judge that a comparison turned out to need may not be paid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +57,14 @@ class Compared:
     probability: float
     served: bool
     judgement: Judgement | None = None
+    judge: str = EQUALITY
+    cut: bool = False
+    """Our bound ended it: no judge could say what it would have become."""
 
-    def record(self, sample: Sample, judge: str, at_s: float) -> OutcomeRecord:
+    def record(self, sample: Sample, at_s: float) -> OutcomeRecord:
         """As it is kept: figures, never text."""
-        said = self.judgement
-        detail: dict[str, Any] = {"reference": True, "judge": judge}
+        said, judge = self.judgement, self.judge
+        detail: dict[str, Any] = {"reference": True}
         if said is not None:
             detail = {
                 "score": round(said.score, 4),
@@ -84,56 +99,60 @@ class Comparison:
     def __init__(
         self,
         engines: Mapping[str, Engine],
-        judge: Engine,
+        judge: str | None,
         metrics: JudgingMetrics,
         limits: JudgingLimits,
         room: Callable[[Engine], Awaitable[None]],
     ) -> None:
-        """`room` is awaited before an engine is asked: it returns once the engine has room."""
+        """`judge`: the engine that judges; None: each sample's reference. `room` is awaited before an engine is asked: it
+        returns once the engine has room."""
         self._engines = engines
-        self._judge = Judge(
-            judge,
-            votes=limits.samples,
-            tie=limits.tie,
-            verdict_tokens=limits.verdict_tokens,
-            characters=limits.characters,
-            fields=limits.judge_fields,
-        )
+        self._judge_name = judge
         self._metrics = metrics
         self._limits = limits
         self._room = room
+        self._readable: set[str] = set()
+        """Judges whose last verdicts could be read."""
 
-    def most_usd(self, sample: Sample, served: str) -> float:
-        """What comparing can cost at most, tokens estimated on the high side; `served` is the text of the served answer."""
-        limits, chat, total = self._limits, sample.asked.chat, 0.0
-        to_ask = _to_ask(sample)
-        for way, _ in to_ask:
-            asked, _ = asked_again(chat, way, limits.max_tokens)
-            price = self._engines[way.engine].info.price
-            total += most_usd(price, len(asked.body), most_tokens(asked.fields))
-        texts = [message_text(m.get("content")) for m in chat.messages]
-        # What the judge is not shown is cut away first; the other answer is not known yet, only its bound.
-        known = min(sum(map(_bytes, texts)), 4 * limits.characters) + min(
-            _bytes(served), 4 * limits.characters
-        )
-        prompt_bytes = _PROMPT_BYTES + _TURN_BYTES * len(texts) + known
-        unknown_tokens = min(int(_OTHER_TOKENIZER * limits.max_tokens), 2 * limits.characters)
-        price = self._judge.engine.info.price
-        verdict = most_usd(price, prompt_bytes, self._judge.most_tokens)
-        verdict += price.cost_usd(unknown_tokens, 0)
-        # Every answer but the reference's is judged; the served one comes on top of those that are asked.
-        return total + verdict * len(to_ask) * self._judge.requests
+    def judge_of(self, sample: Sample) -> Engine:
+        """The engine that judges the sample, should it come to that."""
+        return self._engines[self._judge_name or sample.reference]
 
-    async def compare(self, sample: Sample, served: Assembled, bill: Bill) -> list[Compared]:
-        """The reference's answer first, then those that could be judged against it; empty if none could.
+    def likely_for_answers(self, sample: Sample, served: str) -> float:
+        """What asking the others costs at most unless they are far longer than the `served` answer; in the sample's unit."""
+        total, long = 0.0, _LONGER_TOKENS + _TIMES_AS_LONG * estimated_tokens(served)
+        for way, _ in sample.to_ask:
+            asked, _ = asked_again(sample.asked.chat, way, self._limits.max_tokens)
+            price = price_in(
+                sample.unit, self._engines[way.engine].info.price, small=way.engine != sample.reference
+            )
+            total += most_usd(price, len(asked.body), min(long, most_tokens(asked.fields)))
+        return total
 
-        Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer.
+    def most_for_verdicts(self, sample: Sample, pairs: Sequence[tuple[str, str]]) -> float:
+        """What judging so many pairs of answers can cost at most, in the sample's unit."""
+        judge, shown = self._judge(sample), 4 * self._limits.characters
+        price = price_in(sample.unit, judge.engine.info.price)
+        texts = [message_text(m.get("content")) for m in sample.asked.chat.messages]
+        request = _PROMPT_BYTES + _TURN_BYTES * len(texts) + min(sum(map(_bytes, texts)), shown)
+        # What the judge is not shown is cut away.
+        sizes = [request + sum(min(_bytes(text), shown) for text in pair) for pair in pairs]
+        return judge.requests * sum(most_usd(price, size, judge.most_tokens) for size in sizes)
+
+    async def compare(
+        self, sample: Sample, served: Assembled, bill: Bill, afford: Callable[[float], Awaitable[bool]]
+    ) -> list[Compared]:
+        """The reference's answer first, then those that could be compared with it; empty if none could.
+
+        `afford` sets aside what verdicts can cost, in what the sample is paid in, and tells whether they may be asked for.
+        Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer, and
+        TooDear.
         """
         usage = served.usage()
         answers = [
             Compared(
                 sample.served,
-                served.text(),
+                served.said(),
                 usage.prompt_tokens if usage else 0,
                 usage.completion_tokens if usage else 0,
                 sample.latency_s,
@@ -142,25 +161,66 @@ class Comparison:
                 served=True,
             )
         ]
-        for way, probability in _to_ask(sample):
+        for way, probability in sample.to_ask:
             try:
-                answers.append(await self._answer(sample.asked.chat, way, probability, bill))
+                answers.append(await self._answer(sample, way, probability, bill))
             except NotAnswered:
                 if way.engine == sample.reference:
                     raise
         if len(answers) == 1:
             raise NotAnswered("no_other_answer")
         standard = next(a for a in answers if a.way.engine == sample.reference)
+        others = [answer for answer in answers if answer is not standard]
+        settled = await asyncio.to_thread(settles, standard.text, sample.near)
+        # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
+        pairs = [(answer.text, standard.text) for answer in others]
+        if not settled and not await afford(self.most_for_verdicts(sample, pairs)):
+            raise TooDear
         judged = [
-            await self._judged(sample.asked.chat, answer, standard.text, bill)
-            for answer in answers
-            if answer is not standard
+            await self._compared(sample, answer, standard.text, bill, settled=settled) for answer in others
         ]
         found = [answer for answer in judged if answer.judgement is not None]
         return [standard, *found] if found else []
 
-    async def _answer(self, chat: ChatRequest, way: Attempt, probability: float, bill: Bill) -> Compared:
-        asked, our_bound = asked_again(chat, way, self._limits.max_tokens)
+    def _judge(self, sample: Sample) -> Judge:
+        limits = self._limits
+        return Judge(
+            self.judge_of(sample),
+            votes=limits.samples,
+            tie=limits.tie,
+            verdict_tokens=limits.verdict_tokens,
+            characters=limits.characters,
+            fields=limits.judge_fields,
+        )
+
+    async def _compared(
+        self, sample: Sample, answer: Compared, reference: str, bill: Bill, *, settled: bool
+    ) -> Compared:
+        """The answer with what equality says of it, or else the judge.
+
+        Where a judge may be needed, equality counts only while its verdicts can be read: what is missing must not be just
+        the answers that are not equal.
+        """
+        judge = self._judge(sample)
+        name = judge.engine.info.name
+        nothing = not answer.text.strip()
+        if settled or nothing or name in self._readable:
+            equal = await asyncio.to_thread(same, answer.text, reference)
+            if equal or settled or nothing:
+                said = _AS_GOOD if equal else _WORSE
+                self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
+                return replace(answer, judgement=said)
+        if answer.cut:
+            return answer
+        judged = await self._judged(judge, sample.asked.chat, answer, reference, bill)
+        if judged.judgement is None:
+            self._readable.discard(name)
+        else:
+            self._readable.add(name)
+        return replace(judged, judge=name)
+
+    async def _answer(self, sample: Sample, way: Attempt, probability: float, bill: Bill) -> Compared:
+        asked, our_bound = asked_again(sample.asked.chat, way, self._limits.max_tokens)
         engine = self._engines[way.engine]
         await self._room(engine)
         said = await ask(
@@ -169,12 +229,12 @@ class Comparison:
             most_tokens=most_tokens(asked.fields),
             bill=bill,
             purpose="answer",
+            tools=carries_tools(asked),
         )
-        if said.finish_reason == "length" and our_bound:
-            # The client would have let it speak on: what was cut by us is not what it would have got.
-            raise NotAnswered("cut_short")
-        if not said.text.strip():
-            raise NotAnswered("empty")
+        # The client would have let it speak on: what was cut by us is not what it would have got.
+        cut = said.finish_reason == "length" and our_bound
+        if way.engine == sample.reference and (cut or not said.text.strip()):
+            raise NotAnswered("cut_short" if cut else "empty")
         return Compared(
             way,
             said.text,
@@ -184,15 +244,18 @@ class Comparison:
             said.cost_usd,
             probability,
             served=False,
+            cut=cut,
         )
 
-    async def _judged(self, chat: ChatRequest, answer: Compared, reference: str, bill: Bill) -> Compared:
+    async def _judged(
+        self, judge: Judge, chat: ChatRequest, answer: Compared, reference: str, bill: Bill
+    ) -> Compared:
         """The answer with its judgement against the reference's text: none unless a verdict in each order could be read."""
         cost_usd = answer.cost_usd
 
         async def verdict(request: VerdictRequest) -> int | None:
             nonlocal cost_usd
-            engine = self._judge.engine
+            engine = judge.engine
             await self._room(engine)
             try:
                 said = await ask(
@@ -206,7 +269,7 @@ class Comparison:
             self._metrics.verdicts.labels("unread" if found is None else "read").inc()
             return found
 
-        said = await self._judge.compare(verdict, chat.messages, answer.text, reference)
+        said = await judge.compare(verdict, chat.messages, answer.text, reference)
         if said is not None:
             self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
         return replace(answer, cost_usd=cost_usd, judgement=said)
@@ -214,12 +277,6 @@ class Comparison:
 
 def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
-
-
-def _to_ask(sample: Sample) -> list[tuple[Attempt, float]]:
-    """Ways of answering to be asked, each with the probability of that."""
-    others = [(way, sample.probability_of_others) for way in sample.others]
-    return others if sample.by_reference else [(Attempt(sample.reference), sample.probability), *others]
 
 
 def example_qualities(compared: Sequence[Compared]) -> list[tuple[int, float]]:

@@ -1,37 +1,45 @@
-"""Judges a sample of finished requests in the background: asks the other side, has a judge compare, notes what came of it.
+"""Compares a sample of finished requests in the background: asks the other side, compares, notes what came of it.
 
 For a small engine's answer the other side is the reference; for the reference's it is a small engine, with the examples
-that were found or without. Only a coin is tossed on the request's way out. What is sampled waits in a bounded queue, is
-asked about when the engines have room and money is left, and lives in memory only: a crash loses samples, nothing else.
+that were found and without. How often follows from what hangs on it (Plan.proof) or is configured. Only a coin is tossed on
+the request's way out. What is sampled waits in a bounded queue, is asked about when the engines have room and the tenant's
+account allows it, and lives in memory only: a crash loses samples, nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
 from engines.asking import Bill, NotAnswered
+from engines.chat import Usage, estimated_tokens
 from engines.engine import Engine
 from engines.finished import Assembled
-from learning.outcomes.comparison import Comparison, example_qualities
+from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
+from learning.outcomes.comparison import Comparison, TooDear, example_qualities
+from learning.outcomes.equal import settles
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, sample, served_answer, why_not
 from learning.outcomes.known_quality import OnOutcomes
-from learning.outcomes.spend import Spend
 from router.finished import Finished
+from router.plan import Plan
 from store.decisions.outcomes import Outcomes
 from store.examples.accounting import Ledger
 
 log = structlog.get_logger(__name__)
 
 _LOOK_AGAIN_S = 0.25
+_MOST_SAID = 1000
+_RARE = 0.01
+"""Most that is sampled where proof costs more than it can save."""
 
 
 class Judging:
@@ -41,33 +49,38 @@ class Judging:
         self,
         engines: Mapping[str, Engine],
         models: Mapping[str, Sequence[str]],
-        judge: str,
+        judge: str | None,
         outcomes: Outcomes,
         metrics: JudgingMetrics,
         limits: JudgingLimits,
+        accounts: Accounts,
         *,
         qualities: Ledger | None = None,
         known: OnOutcomes | None = None,
         opted_out_keys: Collection[str] = (),
-        spend: Spend | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`models`: served model to its engines, small to large. `judge`: the name of the engine that judges."""
+        """`models`: served model to its engines, small to large. `judge`: the name of the engine that judges; None: each
+        model's reference."""
         self._engines = engines
         self._models = {name: tuple(names) for name, names in models.items()}
-        self._judge = engines[judge]
         self._outcomes = outcomes
         self._metrics = metrics
         self._limits = limits
-        self._comparison = Comparison(engines, self._judge, metrics, self._limits, self._room)
+        self._comparison = Comparison(engines, judge, metrics, self._limits, self._room)
+        self._accounts = accounts
+        self._said: set[tuple[str, str]] = set()
         self._qualities = qualities
         self._known = known
         self._opted_out_keys = frozenset(opted_out_keys)
-        self.spend = spend or Spend(self._limits.max_usd_per_day, self._limits.max_usd_per_hour)
         self._rng = rng or random.Random()
         self._clock = clock
-        self._queue: asyncio.Queue[tuple[float, Sample]] = asyncio.Queue(self._limits.max_waiting)
+        self._queue: asyncio.PriorityQueue[tuple[float, int, float, Sample]] = asyncio.PriorityQueue(
+            self._limits.max_waiting
+        )
+        """By probability: what was wished most comes first."""
+        self._taken = itertools.count()
         self._waiting_bytes = 0
         self._running: asyncio.Task[None] | None = None
 
@@ -101,7 +114,7 @@ class Judging:
                 return
             if self._waiting_bytes + taken.size_bytes > self._limits.max_waiting_bytes:
                 raise asyncio.QueueFull
-            self._queue.put_nowait((time.monotonic(), taken))
+            self._queue.put_nowait((-taken.probability, next(self._taken), time.monotonic(), taken))
             self._waiting_bytes += taken.size_bytes
         except asyncio.QueueFull:
             self._metrics.dropped.labels("queue_full").inc()
@@ -116,9 +129,42 @@ class Judging:
         limits = self._limits
         reference_served = finished.attempt.engine == engines[-1]
         share = limits.share_reference if reference_served else limits.share_offloaded
-        if share <= 0 or why_not(finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes):
+        unit = self._accounts.unit(finished.model)
+        wished = self._wished(finished.plan, finished.arrival.tenant, unit)
+        if max(share, wished) <= 0 or why_not(
+            finished, engines, self._opted_out_keys, max_bytes=limits.max_bytes
+        ):
             return None
-        return sample(finished, engines, share=share, others=limits.others, rng=self._rng)
+        if self._accounts.refused(finished.arrival.tenant, unit):
+            self._held_back("over_budget", finished.arrival.tenant)
+            return None
+        return sample(
+            finished,
+            engines,
+            share=share,
+            wished=wished,
+            others=limits.others,
+            unit=unit,
+            rng=self._rng,
+        )
+
+    def _wished(self, plan: Plan | None, tenant: str, unit: Unit) -> float:
+        """The share that the proof wishes for; hardly any where it costs more than it can save."""
+        proof = plan.proof if plan is not None else None
+        if proof is None or proof.open_actions():
+            return proof.share if proof is not None else 0.0
+        more = [each.expected_more for each in proof.standings if each.expected_more is not None]
+        if not more or self._accounts.worth(tenant, unit, min(more)):
+            return proof.share
+        self._held_back("not_worth", tenant, comparisons=min(more))
+        return min(proof.share, _RARE)
+
+    def _held_back(self, why: Literal["over_budget", "not_worth"], tenant: str, **more: int) -> None:
+        """Count that a comparison is held back; in the log once per tenant."""
+        self._metrics.held_back.labels(why).inc()
+        if (why, tenant) not in self._said and len(self._said) < _MOST_SAID:
+            self._said.add((why, tenant))
+            log.warning("judging_held_back", reason=why, tenant=tenant, **more)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as workers:
@@ -127,10 +173,12 @@ class Judging:
 
     async def _work(self) -> None:
         while True:
-            since, taken = await self._queue.get()
+            _, _, since, taken = await self._queue.get()
             self._waiting_bytes -= taken.size_bytes
             try:
                 result = await self._judged(taken, since)
+            except TooDear:
+                result = "over_budget"
             except NotAnswered as error:
                 result = "unanswered"
                 log.debug("judging_unanswered", request=taken.request_id, reason=str(error))
@@ -148,26 +196,62 @@ class Judging:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):
             return "busy"
-        most = self._comparison.most_usd(taken, served.text())
-        if not self.spend.reserve(most):
+        settled = await asyncio.to_thread(settles, served.said(), taken.near)
+        # The others' answers are not known yet: they are taken to be as long as this one.
+        pairs = [] if settled else [(served.said(), served.said())] * len(taken.to_ask)
+        verdicts = self._comparison.most_for_verdicts(taken, pairs)
+        answers = self._comparison.likely_for_answers(taken, served.text())
+        likely = self._accounts.likely(taken.tenant, taken.unit, answers)
+        purse = await self._accounts.reserve(
+            taken.tenant, taken.unit, likely + verdicts, self._own_price(taken, served)
+        )
+        if purse is None:
+            self._held_back("over_budget", taken.tenant)
             return "over_budget"
+
+        async def afford(most: float) -> bool:
+            return most <= verdicts or await purse.add(most - verdicts)
+
         bill = Bill({})
         try:
             async with asyncio.timeout(self._limits.deadline_s):
-                return await self._compared(taken, served, bill)
+                return await self._compared(taken, served, bill, afford)
         except TimeoutError:
             return "late"
         finally:
-            self.spend.settle(most, bill.usd)
-            for (engine, purpose), usd in bill.items.items():
-                self._metrics.cost.labels(engine, purpose).inc(usd)
+            self._settle(taken, purse, bill)
 
-    async def _compared(self, taken: Sample, served: Assembled, bill: Bill) -> str:
-        compared = await self._comparison.compare(taken, served, bill)
+    def _settle(self, taken: Sample, purse: Purse, bill: Bill) -> None:
+        paid = _paid(taken, bill)
+        spent = sum(paid.values())
+        answers = {engine: amount for (engine, purpose), amount in paid.items() if purpose == "answer"}
+        small = sum(amount for engine, amount in answers.items() if engine != taken.reference)
+        purse.settle(spent)
+        self._accounts.note(purse, spent, sum(answers.values()), by_small=len(taken.others), for_small=small)
+        for (engine, purpose), usd in bill.items.items():
+            self._metrics.cost.labels(engine, purpose).inc(usd)
+
+    def _own_price(self, taken: Sample, served: Assembled) -> float:
+        """What the request costs at the reference."""
+        usage = served.usage() or Usage(
+            estimated_tokens(taken.asked.chat.body.decode("utf-8", "replace")),
+            estimated_tokens(served.said()),
+        )
+        price = price_in(taken.unit, self._engines[taken.reference].info.price)
+        return price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+
+    async def _compared(
+        self,
+        taken: Sample,
+        served: Assembled,
+        bill: Bill,
+        afford: Callable[[float], Awaitable[bool]],
+    ) -> str:
+        compared = await self._comparison.compare(taken, served, bill, afford)
         if not compared:
             return "unread"
-        at_s, judge = self._clock(), self._judge.info.name
-        records = [each.record(taken, judge, at_s) for each in compared]
+        at_s = self._clock()
+        records = [each.record(taken, at_s) for each in compared]
         written = self._outcomes.note_many(records)
         written.add_done_callback(_report_failure)
         if self._qualities is not None:
@@ -180,8 +264,8 @@ class Judging:
 
     async def _quiet(self, taken: Sample, until: float) -> bool:
         """Wait until neither the judge nor an engine of the sample is pressed. False where that takes too long."""
-        names = {taken.reference, taken.served.engine, *(way.engine for way in taken.others)}
-        engines = [self._judge, *(self._engines[name] for name in names)]
+        names = {taken.reference, taken.served.engine, *(way.engine for way, _ in taken.others)}
+        engines = [self._comparison.judge_of(taken), *(self._engines[name] for name in names)]
         try:
             async with asyncio.timeout(max(0.0, until - time.monotonic())):
                 while any(self._pressed(engine) for engine in engines):
@@ -202,6 +286,17 @@ class Judging:
     def _pressed(self, engine: Engine) -> bool:
         load = engine.load()
         return not load.open or load.utilisation > self._limits.pause_above
+
+
+def _paid(taken: Sample, bill: Bill) -> dict[tuple[str, str], float]:
+    """The bill in the unit that the sample is counted in."""
+    if taken.unit == "usd":
+        return bill.items
+    return {
+        (engine, purpose): tokens
+        * (SMALL_TOKEN if purpose == "answer" and engine != taken.reference else 1.0)
+        for (engine, purpose), tokens in bill.tokens.items()
+    }
 
 
 def _report_failure(written: Future[Any]) -> None:

@@ -14,17 +14,13 @@ class JudgingLimits:
     """How much is judged, how, and at what price."""
 
     share_offloaded: float
-    """Of requests that another engine than the reference answered."""
+    """Of requests that another engine than the reference answered, whatever hangs on it."""
     share_reference: float
     """Of requests that the reference answered."""
     others: int
     """Further ways of answering that are asked and judged beside the served one: counterfactuals."""
     samples: int
     """Votes per order."""
-    max_usd_per_day: float
-    """Of this process."""
-    max_usd_per_hour: float | None
-    """The same; None for no other limit than the day's."""
     max_in_flight: int
     max_tokens: int
     """Of an answer that is asked for comparison."""

@@ -1,4 +1,4 @@
-"""Series of judging. They exist only where a judge is configured; what it costs is counted apart from clients' answers."""
+"""Series of comparing answers in the background; what it costs is counted apart from clients' answers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ class JudgingMetrics:
         self.dropped = Counter(
             "understudy_judging_dropped",
             "Requests sampled for judging that were let go at once.",
+            ["reason"],
+            registry=registry,
+        )
+        self.held_back = Counter(
+            "understudy_judging_held_back",
+            "Comparisons held back because of what they cost.",
             ["reason"],
             registry=registry,
         )
@@ -64,6 +70,7 @@ class JudgingMetrics:
         self.judged.labels(*labels, judgement.result).inc()
         recent = self._recent.setdefault(labels, deque(maxlen=_RECENT))
         recent.append(judgement)
-        self._recent_of_all.append(judgement)
+        if judgement.votes:
+            self._recent_of_all.append(judgement)
         self._win_rate.labels(*labels).set(win_rate(recent) or 0.0)
         self._position_bias.set(position_bias(self._recent_of_all) or 0.0)

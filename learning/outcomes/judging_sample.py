@@ -10,13 +10,15 @@ from typing import Any
 from engines.asking import chat_of
 from engines.chat import ChatRequest
 from engines.finished import Assembled, Body
+from learning.outcomes.account import Unit
 from router.asked import Asked
-from router.digest import carries_tools, is_plain_text
+from router.digest import carries_tools, is_plain_text, only_text
 from router.finished import Finished
 from router.plan import Attempt, Plan
 
-_NEVER_WITH = ("tools", "functions", "audio", "web_search_options")
+_NEVER_WITH = ("audio", "web_search_options")
 _ENDED_BY_ITSELF = ("stop", "length")
+_ENDED_IN_CALLS = ("stop", "tool_calls", "function_call")
 _NOT_ASKED_AGAIN = frozenset(
     {"stream", "stream_options", "store", "metadata", "user", "safety_identifier", "service_tier"}
 )
@@ -33,14 +35,16 @@ class Sample:
     served: Attempt
     reference: str
     """The engine whose answer is the standard. It gave the served answer if `served.engine` is it."""
-    others: tuple[Attempt, ...]
-    """What else to ask for comparison, the reference apart."""
+    others: tuple[tuple[Attempt, float], ...]
+    """What else to ask for comparison, the reference apart; each with the probability of that."""
     probability: float
     """With which this request was sampled, given which engine served it."""
-    probability_of_others: float
-    """The same for each of `others`, who are drawn from all that could have been asked."""
     latency_s: float
     """From asking the engine to the end of its answer."""
+    near: tuple[str, ...] = ()
+    """Answers to similar requests."""
+    unit: Unit = "usd"
+    """What its cost is counted in."""
 
     @property
     def request_id(self) -> str:
@@ -61,6 +65,12 @@ class Sample:
     def by_reference(self) -> bool:
         """Whether the reference gave the served answer."""
         return self.served.engine == self.reference
+
+    @property
+    def to_ask(self) -> list[tuple[Attempt, float]]:
+        """All ways of answering to be asked, each with the probability of that."""
+        reference = [] if self.by_reference else [(Attempt(self.reference), self.probability)]
+        return [*reference, *self.others]
 
 
 def why_not(
@@ -86,51 +96,79 @@ def why_not(
     if attempt.engine == engines[-1] and attempt.examples:
         # The standard is the reference's answer to the request as it came, and this is none.
         return "nothing_to_compare"
-    return _not_plain(finished.asked.chat)
+    routed = finished.plan is not None and finished.plan.proof is not None
+    return _not_plain(finished.asked.chat, with_tools=routed)
 
 
 def _size_bytes(asked: Asked, body: Body) -> int:
     return len(asked.chat.body) + body.size_bytes
 
 
-def _not_plain(chat: ChatRequest) -> str | None:
+def _not_plain(chat: ChatRequest, *, with_tools: bool) -> str | None:
+    """`with_tools`: the model's requests with tools are routed, so its answers to them are compared."""
     fields = chat.fields
-    if carries_tools(chat) or any(fields.get(name) is not None for name in _NEVER_WITH):
+    if (carries_tools(chat) and not with_tools) or any(fields.get(name) is not None for name in _NEVER_WITH):
         return "tools"
     if fields.get("n", 1) not in (None, 1):
         return "several_choices"
-    if fields.get("modalities") not in (None, ["text"]) or not is_plain_text(chat.messages):
+    if fields.get("modalities") not in (None, ["text"]) or not _is_text(chat):
         return "not_plain_text"
     return None
 
 
+def _is_text(chat: ChatRequest) -> bool:
+    return only_text(chat.messages) if carries_tools(chat) else is_plain_text(chat.messages)
+
+
 def sample(
-    finished: Finished, engines: Sequence[str], *, share: float, others: int, rng: random.Random
+    finished: Finished,
+    engines: Sequence[str],
+    *,
+    share: float,
+    wished: float,
+    others: int,
+    unit: Unit,
+    rng: random.Random,
 ) -> Sample | None:
     """Toss the coin for a request that may be judged; None if it is not sampled.
 
-    `others`: how many further ways of answering are asked beside the served one and the reference, drawn without preference.
+    `share`: configured, whatever hangs on it; `wished`: for the proof. The larger counts. `others`: how many further ways of
+    answering the configured share asks for beside the served one and the reference, drawn without preference.
     """
-    asked, served, reference = finished.asked, finished.attempt, engines[-1]
+    asked, served, reference, plan = finished.asked, finished.attempt, engines[-1], finished.plan
     assert served is not None
-    if rng.random() >= share:
+    coin, probability = rng.random(), min(1.0, max(share, wished))
+    if coin >= probability:
         return None
-    possible = ways_beside(finished.plan, engines, served)
-    if asked.controls.max_examples == 0:
-        possible = [way for way in possible if not way.examples]
-    # Where the reference was served there is nothing to judge but another's answer.
-    wanted = max(1, others) if served.engine == reference else others
-    drawn = rng.sample(possible, min(wanted, len(possible)))
+    examples = asked.controls.max_examples != 0
+    if served.engine != reference:
+        possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
+        drawn = _drawn(possible, others if coin < share else 0, share, rng)
+    elif plan is not None and plan.shadow:
+        drawn = [(way, probability) for way in plan.shadow if examples or not way.examples]
+    else:
+        possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
+        drawn = _drawn(possible, max(1, others), probability, rng)
+    if served.engine == reference and not drawn:
+        return None
     return Sample(
         asked,
         finished.body,
         served,
         reference,
         tuple(drawn),
-        share,
-        share * len(drawn) / len(possible) if possible else share,
+        probability,
         max(0.0, finished.ended_at - finished.asked_at) if finished.asked_at else 0.0,
+        tuple(candidate.example.answer for candidate in plan.neighbours) if plan is not None else (),
+        unit,
     )
+
+
+def _drawn(
+    possible: Sequence[Attempt], count: int, probability: float, rng: random.Random
+) -> list[tuple[Attempt, float]]:
+    drawn = rng.sample(possible, min(count, len(possible)))
+    return [(way, probability * len(drawn) / len(possible)) for way in drawn]
 
 
 def ways_beside(plan: Plan | None, engines: Sequence[str], served: Attempt) -> list[Attempt]:
@@ -176,8 +214,9 @@ def served_answer(body: Body) -> Assembled | None:
     """The answer the client got, as one object, if it can be compared: whole, one text, and ended by itself or its client's
     bound. May take milliseconds for a long one: off the event loop."""
     assembled = body.assembled()
-    if assembled is None or not assembled.whole or assembled.calls_tools() or len(assembled.choices()) != 1:
+    if assembled is None or not assembled.whole or len(assembled.choices()) != 1:
         return None
-    if assembled.finish_reason() not in _ENDED_BY_ITSELF or not assembled.text().strip():
+    ended = _ENDED_IN_CALLS if assembled.calls_tools() else _ENDED_BY_ITSELF
+    if assembled.finish_reason() not in ended or not assembled.said().strip():
         return None
     return assembled

@@ -10,13 +10,25 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
-from router.digest import carries_tools, is_follow_up, is_plain_text, question, scope
+from router.digest import (
+    carries_tools,
+    is_follow_up,
+    is_plain_text,
+    only_text,
+    question,
+    scope,
+    scope_with_tools,
+)
 from router.embedding.embedder import Embedder
 from router.embedding.templates import Digest, Templates
 from router.plan import Ask
 from store.admission.cutting import cut
 from store.records import Example, Vector
+
+WithTools = Literal["off", "route", "examples"]
+"""What is done with requests that carry tools: see understudy.settings.models."""
 
 _NOTHING = Digest("")
 _LARGE_BYTES = 64 * 1024
@@ -34,6 +46,8 @@ class EmbeddedQuestion:
     """What of it was embedded."""
     scope: str = ""
     """Where examples for it are looked for."""
+    without_examples: bool = False
+    """It carries tools, and is routed without any."""
     vector: Vector | None = None
     stages_s: dict[str, float] = field(default_factory=dict)
     bypassed: tuple[str, ...] = ()
@@ -47,7 +61,7 @@ class QuestionEmbedder:
         embedder: Embedder,
         templates: Templates | None = None,
         *,
-        with_tools: bool,
+        with_tools: WithTools,
         follow_ups: bool,
         max_characters: int,
     ) -> None:
@@ -62,9 +76,10 @@ class QuestionEmbedder:
         chat = ask.chat
         if ask.anonymous:
             return EmbeddedQuestion("anonymous")
-        if not is_plain_text(chat.messages):
+        routed = carries_tools(chat) and self._with_tools == "route"
+        if not (only_text(chat.messages) if routed else is_plain_text(chat.messages)):
             return EmbeddedQuestion("not_plain_text")
-        if carries_tools(chat) and not self._with_tools:
+        if carries_tools(chat) and self._with_tools == "off":
             return EmbeddedQuestion("tools")
         if is_follow_up(chat.messages) and not self._follow_ups:
             return EmbeddedQuestion("follow_up")
@@ -89,9 +104,14 @@ class QuestionEmbedder:
             return EmbeddedQuestion("no_question")
         text = cut(whole, self._max_characters)
         asked_under = scope(ask.chat, named=ask.named_scope, end_user=ask.end_user)
-        if self._templates is None:
-            return EmbeddedQuestion("", text, Digest(text), asked_under)
-        return EmbeddedQuestion("", text, self._templates.asked(ask.tenant, asked_under, whole), asked_under)
+        routed = carries_tools(ask.chat) and self._with_tools == "route"
+        if routed:
+            # What is proven of a small engine with these tools rests on requests with them.
+            asked_under = scope_with_tools(ask.chat, asked_under)
+        digest = Digest(text)
+        if self._templates is not None:
+            digest = self._templates.asked(ask.tenant, asked_under, whole)
+        return EmbeddedQuestion("", text, digest, asked_under, routed)
 
     def comparable(self, asked: EmbeddedQuestion) -> Callable[[Example], bool]:
         """Tells of an example whether its similarity to the request means anything."""

@@ -5,6 +5,7 @@ Derived from the log by whoever shows it (`catch_up`), in its own time: a reques
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 from collections import Counter, defaultdict
@@ -98,6 +99,17 @@ class RequestRollups:
         )
         return [RequestSums(*row) for row in rows.fetchall()]
 
+    def of_tenant(self, tenant: str, since_s: float, now_s: float) -> list[RequestSums]:
+        """One tenant's sums of whole days, not by time. Takes no longer where there are many tenants."""
+        days = list(range(int(since_s) // DAY_S * DAY_S, int(now_s) + 1, DAY_S))
+        rows = self._db.read().execute(
+            f"SELECT 0, model, engine, outcome, with_examples, {_SUMMED} FROM request_rollups"  # noqa: S608
+            " WHERE span_s = ? AND start_s IN (SELECT value FROM json_each(?)) AND tenant = ?"
+            " GROUP BY model, engine, outcome, with_examples",
+            (DAY_S, json.dumps(days), tenant),
+        )
+        return [RequestSums(*row) for row in rows.fetchall()]
+
     def stages(self, span_s: int, since_s: float) -> list[StageSums]:
         """Milliseconds per stage since a time, by engine; the empty engine is an exact hit's. Of all tenants together."""
         rows = self._db.read().execute(
@@ -160,7 +172,7 @@ def forget_sums(connection: sqlite3.Connection, tenant: str, key_id: str | None 
     if key_id is not None:
         connection.execute("DELETE FROM key_rollups WHERE tenant = ? AND key_id = ?", (tenant, key_id))
         return
-    for table in ("request_rollups", "key_rollups"):
+    for table in ("request_rollups", "key_rollups", "spending"):
         connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))  # noqa: S608 - constants
 
 

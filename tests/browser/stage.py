@@ -87,12 +87,13 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
             "demo": {
                 "engines": ["small", "large"],
                 "policy": "in_context",
+                "proof": "off",
                 "few_shot": {"m": 1, "theta": 0.75},
             },
             "hostile": {"engines": ["hostile"]},
         },
         "memory": {"data_dir": str(folder / "data"), "anonymous": True, "advanced": advanced},
-        "judging": {"engine": "judge", "share_offloaded": 1, "share_reference": 0.5},
+        "judging": {"engine": "judge", "share_offloaded": 1, "advanced": {"share_reference": 0.5}},
         "learning": {"enabled": False},
         # Never by itself: a run is asked for on its page.
         "replay": {

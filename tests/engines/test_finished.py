@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.chat import Usage
-from engines.finished import from_events, from_json, usage_of
+from engines.finished import Assembled, from_events, from_json, usage_of
 from engines.sse import DONE, encode
 from gateway.replayed import as_events
 
@@ -132,3 +132,19 @@ def test_malformed_usage_is_no_usage(usage: object) -> None:
 def test_cached_tokens_are_read() -> None:
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 8}}
     assert usage_of({"usage": usage}) == Usage(9, 1, 8)
+
+
+def test_calls_of_tools_are_compared_by_what_they_call_and_with_which_values() -> None:
+    def calling(id: str, arguments: str) -> str:
+        function = {"name": "f", "arguments": arguments}
+        message = {"content": None, "tool_calls": [{"id": id, "function": function}]}
+        return Assembled(
+            {"choices": [{"message": message, "finish_reason": "tool_calls"}]}, whole=True
+        ).said()
+
+    assert calling("1", '{"a": 1}') == calling("2", '{ "a":1 }') != calling("1", '{"a": 2}')
+    assert "not JSON" in calling("1", "not JSON")
+
+
+def test_what_is_said_without_tools_is_the_text() -> None:
+    assert Assembled({"choices": [{"message": {"content": "Yes."}}]}, whole=True).said() == "Yes."

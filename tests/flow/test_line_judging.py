@@ -30,7 +30,7 @@ FACTS = 300
 SMALL, LARGE = {"output_usd_per_mtok": 1}, {"output_usd_per_mtok": 10}
 DEAR = {"input_usd_per_mtok": 1e4, "output_usd_per_mtok": 1e4}
 """A judge whose cost would show wherever it was booked by mistake."""
-EVERYTHING = {"share_offloaded": 1.0, "share_reference": 1.0, "max_usd_per_day": 1e9}
+EVERYTHING = {"share_offloaded": 1.0, "max_usd_per_day": 1e9}
 UNUSED = re.compile(r'understudy_judging_samples_total\{result="(unanswered|unread)"\}')
 
 
@@ -72,8 +72,11 @@ def configured(data: Path, engines: dict[str, Any], judging: dict[str, Any], **m
             "data_dir": str(data),
             "exact": {"enabled": False},
         },
-        "judging": {"engine": "judge"} | EVERYTHING | {"advanced": {"samples": 1}} | judging,
-        "learning": {"advanced": {"train_scorer": False}},
+        "judging": {"engine": "judge"}
+        | EVERYTHING
+        | judging
+        | {"advanced": {"samples": 1, "share_reference": 1.0} | judging.get("advanced", {})},
+        "learning": {"advanced": {"train_scorer": False, "starting_requests": 10**9}},
     }
 
 
@@ -205,9 +208,10 @@ async def promised(data: Path, max_loss: float) -> AsyncIterator[Promise]:
             "judge": {"base_url": judge.url},
         }
         # At this dial only the price counts: without a floor all of it would go to the small engine.
-        wanted = {"preference": 0.0, "max_examples": 0, "max_loss": max_loss}
-        judging = {"share_reference": 0.0, "advanced": {"samples": 1, "others": 0}}
-        config = configured(data, engines, judging, in_context=wanted, advanced={"epsilon": 0})
+        wanted = {"preference": 0.0, "max_examples": 0}
+        judging = {"advanced": {"share_reference": 0.0, "others": 0}}
+        floor = {"proof": "floor", "max_loss": max_loss}
+        config = configured(data, engines, judging, in_context=wanted, advanced={"epsilon": 0}, **floor)
         async with line(config) as gate:
             untaught = VowpalBandit(BanditSettings()).save()
             publish = store_of(gate).artifacts.publish

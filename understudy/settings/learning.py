@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from understudy.settings.group import Settings
 
@@ -18,6 +18,12 @@ class LearningAdvanced(Settings):
         24 * 14, gt=0, description="Age at which an outcome counts half: how fast the past is forgotten."
     )
     max_outcomes: int = Field(20_000, ge=100, description="Latest outcomes trained on, per tenant and model.")
+    starting_requests: int = Field(
+        200,
+        ge=0,
+        description="What comparing answers in the background may cost before anything is saved: the price of so many of a "
+        "tenant's requests.",
+    )
     train_scorer: bool = Field(
         True, description="Whether to train the scorer, too, where the train extra is installed (torch)."
     )
@@ -27,12 +33,24 @@ class LearningSettings(Settings):
     """The learner: a process beside the workers that turns outcomes into new versions of what is learnt."""
 
     enabled: bool = Field(True, description="Off: nothing is trained; what is there stays in use.")
+    spend_share: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Most of what offload has saved lately that comparing answers in the background may cost.",
+    )
     advanced: LearningAdvanced = Field(LearningAdvanced(), description="Less common settings.")
 
 
 class JudgingAdvanced(Settings):
     """Less common settings of judging."""
 
+    share_reference: float = Field(
+        0.02,
+        ge=0,
+        le=1,
+        description="Share judged of requests the reference answered: would a smaller one have done?",
+    )
     others: int = Field(
         1, ge=0, le=4, description="Further ways of answering asked and judged beside the served one."
     )
@@ -54,7 +72,7 @@ class JudgingAdvanced(Settings):
 
 
 class JudgingSettings(Settings):
-    """Judging a sample of answers by an engine (see docs/how-to/set-up-judging.md)."""
+    """An engine that judges, and a sample beside what the proof asks for (see docs/how-to/set-up-judging.md)."""
 
     engine: str = Field(description="Name of the engine that judges.")
     share_offloaded: float = Field(
@@ -63,20 +81,8 @@ class JudgingSettings(Settings):
         le=1,
         description="Share judged of requests that another engine than the reference answered.",
     )
-    share_reference: float = Field(
-        0.02,
-        ge=0,
-        le=1,
-        description="Share judged of requests the reference answered: would a smaller one have done?",
-    )
     max_usd_per_day: float = Field(5, ge=0, description="Most US dollars spent on it within a day.")
     advanced: JudgingAdvanced = Field(JudgingAdvanced(), description="Less common settings.")
-
-    @model_validator(mode="after")
-    def _judges_something(self) -> JudgingSettings:
-        if self.share_offloaded == 0 and self.share_reference == 0:
-            raise ValueError("share_offloaded and share_reference are both 0: leave `judging` out instead")
-        return self
 
 
 class FeedbackAdvanced(Settings):

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 from engines.engine import Engine
 from gateway.metrics import Metrics
+from learning.outcomes.account import Accounts, Served, SpendLimits
 from learning.outcomes.feedback_intake import FeedbackIntake
 from learning.outcomes.judging import Judging
 from learning.outcomes.judging_limits import JudgingLimits
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from store import Store
     from understudy.memory import Memory
     from understudy.settings.config import Config
+
+log = structlog.get_logger(__name__)
 
 _TAKEN_FOR_S = 7 * 86_400.0
 """How long after its request feedback is taken."""
@@ -69,29 +74,40 @@ def contributor_of(store: Store, tenant: str, request_id: str) -> str:
     return "" if texts is None else texts.contributor
 
 
-def judging(
-    settings: JudgingSettings, config: Config, store: Store, engines: Mapping[str, Engine], metrics: Metrics
-) -> Judging:
-    """A judge over an open store. Each worker judges for itself, and has its share of the money."""
-    workers, per_hour = config.listen.workers, settings.advanced.max_usd_per_hour
-    limits = knobs_of(
-        JudgingLimits,
-        settings,
-        settings.advanced,
-        max_usd_per_day=settings.max_usd_per_day / workers,
-        max_usd_per_hour=None if per_hour is None else per_hour / workers,
-    )
+def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics: Metrics) -> Judging:
+    """Comparisons in the background, over an open store. Without `judging` only those that a proof wishes for."""
+    configured = config.judging
+    settings = configured or JudgingSettings(engine="")
+    none = {} if configured else {"share_offloaded": 0.0, "share_reference": 0.0, "others": 0}
     return Judging(
         engines,
         {name: model.engines for name, model in config.models.items()},
-        settings.engine,
+        configured.engine if configured else None,
         store.outcomes,
         JudgingMetrics(metrics.registry),
-        limits,
+        knobs_of(JudgingLimits, settings, settings.advanced, **none),
+        accounts(config, store, settings),
         qualities=store.examples.ledger,
         known=known_quality(store, config),
         opted_out_keys=settings.advanced.opted_out_keys,
     )
+
+
+def accounts(config: Config, store: Store, settings: JudgingSettings) -> Accounts:
+    """What comparisons may cost, as the store tells."""
+    prices = {name: engine.price for name, engine in config.engines.items()}
+    references = {name: model.engines[-1] for name, model in config.models.items()}
+    priced = {name for name, price in prices.items() if price.input_usd_per_mtok + price.output_usd_per_mtok}
+    models = {
+        name: Served(engine, "usd" if engine in priced else "tokens") for name, engine in references.items()
+    }
+    in_tokens = [name for name, model in config.models.items() if models[name].unit == "tokens"]
+    if in_tokens:
+        log.info("judging_in_tokens", models=in_tokens)
+    learning = config.learning
+    limits = knobs_of(SpendLimits, settings, settings.advanced, learning, learning.advanced)
+    decisions = store.decisions
+    return Accounts(decisions.rollups(config.models), decisions.spending, store.jobs.replay, models, limits)
 
 
 def known_quality(store: Store, config: Config) -> KnownQuality:

@@ -20,13 +20,13 @@ from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, StreamBroken
+from learning.outcomes.account import Accounts, Served, SpendLimits
 from learning.outcomes.comparison import Compared, example_qualities
 from learning.outcomes.judge import Vote, judgement
 from learning.outcomes.judging import Judging
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import asked_again, sample, served_answer, ways_beside, why_not
-from learning.outcomes.spend import Spend
 from router.asked import Controls
 from router.finished import Finished, Outcome
 from router.plan import Attempt, Candidate, Plan
@@ -36,7 +36,10 @@ from simulation.minds import knows
 from simulation.topics import Fact
 from simulation.world import World
 from store.decisions.outcomes import Outcomes
+from store.decisions.rollups import RequestRollups
+from store.decisions.spending import Spending
 from store.examples.accounting import Ledger
+from store.jobs.replay_jobs import ReplayJobs
 from store.records import Example, OutcomeRecord
 from store.sqlite.database import Database
 from tests.finished import finished as a_finished
@@ -44,7 +47,8 @@ from tests.finished import whole
 from tests.knobs import guard_of, judging_limits
 
 ENGINES = ("small", "large")
-ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1, max_usd_per_day=100.0)
+ALWAYS = judging_limits(share_offloaded=1.0, share_reference=1.0, samples=1)
+PLENTY = SpendLimits(0.2, 10**9, 1e9, None)
 SMALL, LARGE, JUDGE = Price(0.1, 0.4), Price(2.5, 10.0), Price(5.0, 15.0)
 
 
@@ -229,9 +233,19 @@ class Stage:
         await asyncio.wait_for(self.judging.join(), 60)
         return self.noted()
 
+    def spent(self, unit: str = "usd") -> float:
+        """Spent and set aside of late, by everybody."""
+        self.db.write(lambda connection: None).result(30)
+        return Spending(self.db).spent(unit, time.time() - 3600, time.time())
+
     def noted(self) -> list[OutcomeRecord]:
         self.db.write(lambda connection: None).result(30)
         return Outcomes(self.db).after(0)
+
+
+def accounts(db: Database, spend: SpendLimits = PLENTY) -> Accounts:
+    served = {"m": Served("large", "usd"), "free": Served("large", "tokens")}
+    return Accounts(RequestRollups(db, served), Spending(db), ReplayJobs(db), served, spend)
 
 
 @asynccontextmanager
@@ -239,16 +253,19 @@ async def judging(
     db: Database,
     with_engines: Mapping[str, Engine] | None = None,
     limits: JudgingLimits = ALWAYS,
+    spend: SpendLimits = PLENTY,
+    judge: str | None = "judge",
     **more: Any,
 ) -> AsyncIterator[Stage]:
     registry = CollectorRegistry()
     made = Judging(
         with_engines or engines(),
         {"m": ENGINES},
-        "judge",
+        judge,
         Outcomes(db),
         JudgingMetrics(registry),
         limits,
+        accounts(db, spend),
         rng=more.pop("rng", random.Random(1)),
         **more,
     )
@@ -306,10 +323,11 @@ async def test_what_is_drawn_from_more_possibilities_has_its_exact_probability(d
     said = finished(question(fact), "It is so.", engine="large", plan=plan)
     rng, drawn = random.Random(5), []
     for _ in range(2000):
-        one = sample(said, ENGINES, share=0.2, others=1, rng=rng)
+        one = sample(said, ENGINES, share=0.2, wished=0.0, others=1, unit="usd", rng=rng)
         if one is not None:
-            assert (one.probability, one.probability_of_others) == (0.2, 0.1)
-            drawn.append(bool(one.others[0].examples))
+            ((other, probability),) = one.others
+            assert (one.probability, probability) == (0.2, 0.1)
+            drawn.append(bool(other.examples))
     assert 320 < len(drawn) < 480
     assert 0.4 < sum(drawn) / len(drawn) < 0.6
 
@@ -332,9 +350,8 @@ def test_examples_that_were_planned_for_another_engine_are_shown_to_this_one_too
 def test_a_client_that_forbade_examples_gets_none_in_the_background_either() -> None:
     plan = by_reference("Q?", example(unknown()))
     said = finished("Q?", "A.", engine="large", plan=plan, controls=Controls(max_examples=0))
-    one = sample(said, ENGINES, share=1.0, others=5, rng=random.Random(1))
-    assert one is not None and [w.examples for w in one.others] == [()]
-    assert one.probability_of_others == 1.0
+    one = sample(said, ENGINES, share=1.0, wished=0.0, others=5, unit="usd", rng=random.Random(1))
+    assert one is not None and [(w.examples, chance) for w, chance in one.others] == [((), 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -449,43 +466,25 @@ async def test_what_judging_cost_is_in_the_records_and_in_the_metrics_to_the_cen
         by_engine = {o.engine: o.cost_usd for o in noted}
         assert by_engine == {"large": pytest.approx(answer), "small": pytest.approx(verdicts)}
         assert answer > 0 and verdicts > 0
-        assert stage.judging.spend.spent() == (
-            pytest.approx(answer + verdicts),
-            pytest.approx(answer + verdicts),
-        )
+        assert stage.spent() == pytest.approx(answer + verdicts)
 
 
 async def test_the_spend_cap_holds_with_many_at_once_and_nobody_is_asked_beyond_it(db: Database) -> None:
     cap, judge = 0.15, Judges()
-    async with judging(db, engines(judge), replace(ALWAYS, max_usd_per_day=cap, max_in_flight=8)) as stage:
+    async with judging(
+        db, engines(judge), replace(ALWAYS, max_in_flight=8), replace(PLENTY, max_usd_per_day=cap)
+    ) as stage:
         journeys = [finished(question(unknown(i)), "It is so.", id=f"r{i}") for i in range(40)]
         noted = await stage.judge(*journeys)
-        assert 0 < stage.judging.spend.spent()[1] <= cap
+        assert 0 < stage.spent() <= cap
         refused = stage.metric("understudy_judging_samples_total", result="over_budget")
         judged = stage.metric("understudy_judging_samples_total", result="judged")
         assert refused > 0 and judged > 0 and refused + judged == 40
         asked = len(judge.asked)
         assert len({o.request_id for o in noted}) == judged
-    async with judging(db, engines(judge), replace(ALWAYS, max_usd_per_day=0.0)) as stage:
+    async with judging(db, engines(judge), spend=replace(PLENTY, max_usd_per_day=0.0)) as stage:
         await stage.judge(finished("Q?", "A."))
         assert len(judge.asked) == asked
-
-
-def test_money_counts_for_an_hour_and_for_a_day_and_what_is_set_aside_counts_at_once() -> None:
-    now = [0.0]
-    spend = Spend(3.0, 1.0, clock=lambda: now[0])
-    assert spend.reserve(0.6) and not spend.reserve(0.6)
-    spend.settle(0.6, 0.5)
-    assert spend.reserve(0.5) and not spend.reserve(0.01)
-    spend.settle(0.5, 0.5)
-    for hour in range(1, 5):
-        now[0] = hour * 3700.0
-        if spend.reserve(1.0):
-            spend.settle(1.0, 1.0)
-    assert spend.spent() == (0.0, 3.0)
-    now[0] = 86_400 + 3_000.0
-    assert spend.spent()[1] == pytest.approx(2.0)
-    assert Spend(1.0, spent_usd=0.95).reserve(0.1) is False
 
 
 async def test_a_request_that_breaks_off_is_booked_at_the_most_it_can_have_cost_and_a_refused_one_at_nothing() -> (
@@ -622,7 +621,7 @@ async def test_patience_with_a_pressed_engine_has_an_end(db: Database) -> None:
     async with judging(db, {**engines(), "judge": judge}, replace(ALWAYS, patience_s=0.01)) as stage:
         assert await stage.judge(finished("Q?", "A.")) == []
         assert stage.metric("understudy_judging_samples_total", result="busy") == 1
-        assert stage.judging.spend.spent() == (0.0, 0.0)
+        assert stage.spent() == 0.0
 
 
 async def test_a_store_that_takes_nothing_fails_the_sample_and_not_the_judging(db: Database) -> None:
@@ -632,7 +631,7 @@ async def test_a_store_that_takes_nothing_fails_the_sample_and_not_the_judging(d
         def note_many(self, outcomes: Sequence[OutcomeRecord]) -> Any:
             raise OSError("full")
 
-    made = Judging(engines(), {"m": ENGINES}, "judge", Full(), JudgingMetrics(registry), ALWAYS)
+    made = Judging(engines(), {"m": ENGINES}, "judge", Full(), JudgingMetrics(registry), ALWAYS, accounts(db))
     made.start()
     try:
         for i in range(2):

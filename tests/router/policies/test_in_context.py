@@ -406,7 +406,7 @@ ALWAYS = {"least_probability": 0.3, "label_share": 1.0, "counts": CountKnobs(exp
     ("given", "ask"),
     [
         (Given(knobs=ALWAYS), asked(forced=True)),
-        (Given(knobs=ALWAYS | {"with_tools": True}), asked(fields={"tools": [{"type": "function"}]})),
+        (Given(knobs=ALWAYS | {"with_tools": "examples"}), asked(fields={"tools": [{"type": "function"}]})),
         (Given(knobs=ALWAYS | {"opted_out_keys": ("key_1",)}), asked()),
         (Given(knobs=ALWAYS, share=0.0), asked()),
     ],
@@ -431,6 +431,25 @@ async def test_a_bandit_is_not_explored_with_either(decide: Decide) -> None:
             Given(learned=with_bandit(0.1, 0.9), chooser=careless, seed=seed), asked(forced=True)
         )
         assert plan.attempts[0].engine == LARGE and plan.probability == 1.0
+
+
+TOOLS = {"tools": [{"type": "function"}]}
+LOOP = [
+    {"role": "user", "content": "Q?"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+    {"role": "tool", "tool_call_id": "1", "content": "4"},
+]
+
+
+async def test_a_routed_request_with_tools_is_explored_but_no_later_step_of_its_loop(decide: Decide) -> None:
+    careless = chooser_knobs(least_probability=0.3, gamma_scale=0.01)
+    learned = with_bandit(0.1, 0.9)
+    given = Given(learned=learned, chooser=careless, knobs={"with_tools": "route"})
+    later = replace(asked(), chat=ChatRequest(b"", TOOLS, "m", LOOP, stream=False, include_usage=False))
+    first = [await decide(replace(given, seed=seed), asked(fields=TOOLS)) for seed in range(30)]
+    then = [await decide(replace(given, seed=seed), later) for seed in range(30)]
+    assert {plan.attempts[0].engine for plan in first} == {SMALL, LARGE}
+    assert all(plan.attempts[0].engine == LARGE and plan.probability == 1.0 for plan in then)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from engines.chat import ChatRequest
+from router.digest import user_scope
 from router.plan import Ask
 from router.policies.question import QuestionEmbedder
 from store.records import Vector
@@ -46,7 +48,7 @@ async def test_what_likeness_cannot_decide_is_refused_before_it_costs_anything(
     asked: Ask, reason: str
 ) -> None:
     embedder = Embedder()
-    looked = await QuestionEmbedder(embedder, with_tools=False, follow_ups=False, max_characters=100).embed(
+    looked = await QuestionEmbedder(embedder, with_tools="off", follow_ups=False, max_characters=100).embed(
         asked
     )
     assert (looked.refused, looked.vector) == (reason, None)
@@ -54,16 +56,52 @@ async def test_what_likeness_cannot_decide_is_refused_before_it_costs_anything(
 
 
 async def test_tools_are_looked_at_where_they_are_allowed() -> None:
-    looked = await QuestionEmbedder(Embedder(), with_tools=True, follow_ups=False, max_characters=100).embed(
-        ask(said("2+2?"), tools=[{}])
-    )
+    looked = await QuestionEmbedder(
+        Embedder(), with_tools="examples", follow_ups=False, max_characters=100
+    ).embed(ask(said("2+2?"), tools=[{}]))
     assert not looked.refused
     assert looked.text == "2+2?"
 
 
+ROUTED = {"with_tools": "route", "follow_ups": False, "max_characters": 100}
+LOOP = [
+    {"role": "user", "content": "2+2?"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+    {"role": "tool", "tool_call_id": "1", "content": "4"},
+]
+
+
+async def test_routed_requests_with_tools_have_a_scope_of_their_own_in_which_no_example_is() -> None:
+    embedder = QuestionEmbedder(Embedder(), **ROUTED)  # type: ignore[arg-type]
+    plain, one, other, loop = [
+        await embedder.embed(each)
+        for each in (
+            ask(said("2+2?")),
+            ask(said("2+2?"), tools=[{"name": "a"}]),
+            ask(said("2+2?"), tools=[{"name": "b"}]),
+            ask(LOOP, tools=[{"name": "a"}]),
+        )
+    ]
+    assert not (plain.refused or one.refused or other.refused or loop.refused)
+    assert len({plain.scope, one.scope, other.scope}) == 3
+    assert (loop.scope, loop.text) == (one.scope, "2+2?"), "a tool's result is a step of the same task"
+
+
+async def test_an_end_users_routed_requests_stay_in_their_scope() -> None:
+    asked = replace(ask(said("2+2?"), tools=[{"name": "a"}]), end_user="u1")
+    found = await QuestionEmbedder(Embedder(), **ROUTED).embed(asked)  # type: ignore[arg-type]
+    assert user_scope(found.scope) == "u1"
+
+
+async def test_images_beside_tools_are_not_routed() -> None:
+    asked = ask([{"role": "user", "content": [{"type": "image_url"}]}], tools=[{"name": "a"}])
+    found = await QuestionEmbedder(Embedder(), **ROUTED).embed(asked)  # type: ignore[arg-type]
+    assert found.refused == "not_plain_text"
+
+
 async def test_a_broken_embedder_is_named_and_gone_without() -> None:
     looked = await QuestionEmbedder(
-        Embedder(RuntimeError("no")), with_tools=False, follow_ups=False, max_characters=100
+        Embedder(RuntimeError("no")), with_tools="off", follow_ups=False, max_characters=100
     ).embed(ask(said("Q")))
     assert (looked.refused, looked.bypassed) == ("no_embedding", ("embed:RuntimeError",))
     assert "embed" in looked.stages_s
@@ -71,7 +109,7 @@ async def test_a_broken_embedder_is_named_and_gone_without() -> None:
 
 async def test_a_long_question_is_cut_before_it_is_embedded() -> None:
     embedder = Embedder()
-    await QuestionEmbedder(embedder, with_tools=False, follow_ups=False, max_characters=100).embed(
+    await QuestionEmbedder(embedder, with_tools="off", follow_ups=False, max_characters=100).embed(
         ask(said("x" * 5000))
     )
     assert [len(t) for t in embedder.texts] == [100]

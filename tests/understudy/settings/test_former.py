@@ -116,3 +116,14 @@ def test_an_unknown_name_is_answered_with_the_nearest(data: dict[str, Any], mean
     with pytest.raises(ConfigError) as error:
         parse_config({"upstream": {"base_url": "http://x"}} | data)
     assert meant in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("was", "now"), [("false", "off"), ("off", "off"), ("true", "examples"), ("route", "route")]
+)
+def test_with_tools_was_a_boolean_and_says_the_same_as_before(was: str, now: str) -> None:
+    text = f"""
+    engines: {{a: {{base_url: http://127.0.0.1:9/v1}}}}
+    models: {{m: {{engines: [a], advanced: {{with_tools: {was}}}}}}}
+    """
+    assert parse_config(yaml.safe_load(text)).models["m"].advanced.with_tools == now

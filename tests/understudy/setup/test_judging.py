@@ -1,19 +1,19 @@
-"""What is configured is what is judged with, and several workers together spend no more than one would."""
+"""What is configured is what comparisons are made and paid with, and all workers together spend no more than one would."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from engines.engine import Engine
-from gateway.metrics import Metrics
-from learning.outcomes.judging import Judging
 from store import Store
-from tests.learning.outcomes.test_judging import Broken
+from understudy.settings.config import Config
 from understudy.settings.file import parse_config
-from understudy.setup.outcomes import judging
+from understudy.settings.learning import JudgingSettings
+from understudy.setup.outcomes import accounts
 
 
 @pytest.fixture
@@ -23,30 +23,35 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def made(store: Store, workers: int, **advanced: float) -> Judging:
-    config = parse_config(
+def configured(store: Store, price: dict[str, float], **more: Any) -> Config:
+    return parse_config(
         {
-            "listen": {"workers": workers},
+            "listen": {"workers": 4},
             "engines": {
                 "small": {"kind": "simulated", "role": "understudy"},
-                "large": {"kind": "simulated", "role": "lead"},
-                "judge": {"kind": "simulated", "role": "judge"},
+                "large": {"kind": "simulated", "role": "lead", "price": price},
             },
             "models": {"m": {"engines": ["small", "large"]}},
             "memory": {"data_dir": str(store.folder)},
-            "judging": {"engine": "judge", "advanced": advanced},
+            **more,
         }
     )
-    assert config.judging is not None
-    engines: dict[str, Engine] = {name: Broken(name, None) for name in config.engines}
-    return judging(config.judging, config, store, engines, Metrics())
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_all_workers_together_stay_within_the_money(store: Store, workers: int) -> None:
-    each = [made(store, workers, max_usd_per_hour=2) for _ in range(workers)]
-    reserved = 0.0
-    for one in each:
-        while one.spend.reserve(0.5):
-            reserved += 0.5
-    assert reserved == 2.0
+async def test_all_workers_together_stay_within_the_money(store: Store, workers: int) -> None:
+    judging = {"engine": "large", "advanced": {"max_usd_per_hour": 2}}
+    learning = {"spend_share": 0.1, "advanced": {"starting_requests": 10**6}}
+    config = configured(store, {"output_usd_per_mtok": 10}, judging=judging, learning=learning)
+    assert config.judging is not None
+    each = [accounts(config, store, config.judging) for _ in range(workers)]
+    assert each[0].limits.spend_share == 0.1 and each[0].limits.max_usd_per_day == 5
+    reserved = [await one.reserve("t", "usd", 0.5, 1.0) is not None for one in each * 8]
+    assert sum(reserved) == 4
+
+
+async def test_a_reference_without_a_price_is_counted_in_tokens_and_this_is_said(store: Store) -> None:
+    with capture_logs() as logs:
+        made = accounts(configured(store, {}), store, JudgingSettings(engine="large"))
+    assert made.unit("m") == "tokens"
+    assert [(log["event"], log["models"]) for log in logs] == [("judging_in_tokens", ["m"])]

@@ -1,0 +1,238 @@
+"""What a replayed log comes to: per task scope and in all, how much was answered how, at which quality, and what it saved.
+
+Intervals are bootstrapped over requests. They speak of this log's kind of traffic, not of another's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from learning.evaluation.intervals import Interval, Ratio, bootstrap, widened
+from learning.logs.reasons import told
+
+Way = Literal["exact", "semantic", "offloaded", "reference", "failed"]
+LEVEL = 0.95
+REPORT = "log-replay.json"
+"""The report's name in a data folder, where the admin pages look for it."""
+VERSION = 1
+"""Of a report's form."""
+_SCOPES = 20
+_REASONS = 4
+_EXPLAINED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one request of the log."""
+
+    model: str
+    scope: str
+    way: Way
+    reason: str
+    reference_usd: float
+    """What the recorded answer costs by the reference's price."""
+    cost_usd: float = 0.0
+    """What its answer cost now."""
+    familiar: bool = False
+    """Whether enough earlier requests are like it: then a smaller engine could be shown their answers."""
+    small_usd: float = 0.0
+    """What the small engine would cost for it, with examples, at the recorded answer's length."""
+    quality: float | None = None
+    """Of an offloaded answer against the recorded one, 0 to 1; None where nothing compared them."""
+    weight: float = 1.0
+    """How many offloaded answers it stands for: only a sample is judged."""
+    comparisons: int = 0
+    comparisons_usd: float = 0.0
+    expected_more: int | None = None
+    """Comparisons that are still expected before a smaller engine may answer requests like it."""
+
+    @property
+    def saved_usd(self) -> float:
+        """Against asking the reference; less what comparing cost."""
+        from_engine = self.reference_usd - self.cost_usd if self.way != "failed" else 0.0
+        return from_engine - self.comparisons_usd
+
+
+def report(requests: Sequence[Replayed], *, priced: bool) -> dict[str, Any]:
+    """JSON: `total`, `scopes` by cost (the dearest first), and how many `other_scopes` are summed up in `others`.
+
+    `priced`: whether the reference has a price; without one nothing is said of money.
+    """
+    scopes: dict[tuple[str, str], list[Replayed]] = {}
+    for one in requests:
+        scopes.setdefault((one.model, one.scope), []).append(one)
+    ordered = sorted(
+        scopes.values(), key=lambda group: (-sum(each.reference_usd for each in group), -len(group))
+    )
+    rest = [one for group in ordered[_SCOPES:] for one in group]
+    return {
+        "version": VERSION,
+        "level": LEVEL,
+        "priced": priced,
+        "total": _row(requests),
+        "scopes": [
+            {"model": group[0].model, "scope": group[0].scope} | _row(group) for group in ordered[:_SCOPES]
+        ],
+        "other_scopes": max(0, len(ordered) - _SCOPES),
+        "others": _row(rest) if rest else None,
+    }
+
+
+def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
+    ways = Counter(one.way for one in requests)
+    count = len(requests)
+    saved, saved_in = _sum([one.saved_usd for one in requests])
+    known = [
+        (one.quality, one.weight) for one in requests if one.way == "offloaded" and one.quality is not None
+    ]
+    quality, quality_in = _mean(known)
+    why_not = Counter(one.reason for one in requests if one.way == "reference")
+    familiar = [one for one in requests if one.way == "reference" and one.familiar]
+    more = [one.expected_more for one in requests if one.expected_more is not None]
+    return {
+        "requests": count,
+        "exact": ways["exact"],
+        "exact_share": ways["exact"] / count if count else None,
+        "similar": ways["semantic"],
+        "offloaded": ways["offloaded"],
+        "offloaded_share": ways["offloaded"] / count if count else None,
+        "failed": ways["failed"],
+        "quality": quality,
+        "quality_low": quality_in.low if quality_in else None,
+        "quality_high": quality_in.high if quality_in else None,
+        "compared": len(known),
+        "reference_usd": sum(one.reference_usd for one in requests),
+        "paid_usd": sum(one.cost_usd for one in requests),
+        "comparisons": sum(one.comparisons for one in requests),
+        "comparisons_usd": sum(one.comparisons_usd for one in requests),
+        "saved_usd": saved,
+        "saved_low_usd": saved_in.low,
+        "saved_high_usd": saved_in.high,
+        "familiar": len(familiar),
+        "familiar_would_cost_usd": sum(one.small_usd for one in familiar),
+        "familiar_could_save_usd": sum(max(0.0, one.reference_usd - one.small_usd) for one in familiar),
+        "expected_more": more[-1] if more else None,
+        "why_not": [
+            {"reason": code, "requests": n, "says": told(code).says, "takes": told(code).takes}
+            for code, n in why_not.most_common(_REASONS)
+        ],
+    }
+
+
+def _sum(values: Sequence[float]) -> tuple[float, Interval]:
+    count = len(values)
+    if not count:
+        return 0.0, Interval(0.0, 0.0)
+    each = np.array(values, dtype=np.float64)
+    [(mean, interval)] = bootstrap([Ratio(each, np.ones(count))], level=LEVEL)
+    low, high = min(values), max(values)
+    if high > low:
+        dispersion = float(each.var() / max(1e-300, (mean - low) * (high - mean)))
+        interval = widened(interval, mean, count, (low, high), LEVEL, dispersion=dispersion)
+    return mean * count, Interval(interval.low * count, interval.high * count)
+
+
+def _mean(weighed: Sequence[tuple[float, float]]) -> tuple[float | None, Interval | None]:
+    """Of (quality, weight)."""
+    if not weighed:
+        return None, None
+    quality, weight = np.array(weighed, dtype=np.float64).T
+    [(mean, interval)] = bootstrap([Ratio(quality * weight, weight)], level=LEVEL)
+    samples = float(weight.sum() ** 2 / (weight**2).sum())
+    return mean, widened(interval, mean, samples, (0.0, 1.0), LEVEL)
+
+
+def table(result: dict[str, Any], names: dict[str, str]) -> str:
+    """For a terminal. `names`: what to call a scope, such as the beginning of its system prompt."""
+    priced = result["priced"]
+    rows = [(_named(row, names), row) for row in result["scopes"]]
+    if result["others"]:
+        rows.append((f"{result['other_scopes']} other scopes", result["others"]))
+    rows.append(("in all", result["total"]))
+    head = ["", "requests", "repeats", "offloaded", "quality of those", "familiar", "compared"]
+    cells = [head + (["saved USD"] if priced else [])]
+    for name, row in rows:
+        told_saved = [f"{row['saved_usd']:.4f} ({row['saved_low_usd']:.4f} to {row['saved_high_usd']:.4f})"]
+        cells.append(
+            [
+                name,
+                str(row["requests"]),
+                _percent(row["exact_share"]),
+                _percent(row["offloaded_share"]),
+                _quality(row),
+                str(row["familiar"]),
+                f"{row['comparisons']}" + (f" (${row['comparisons_usd']:.4f})" if row["comparisons"] else ""),
+                *(told_saved if priced else []),
+            ]
+        )
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    out = [
+        "  ".join(
+            _aligned(cell, width, first=not i)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    ]
+    for name, row in rows[:_EXPLAINED] if len(rows) > 2 else rows[:1]:
+        if row["why_not"]:
+            out += ["", f"{name}: why not more"]
+            for why in row["why_not"]:
+                out.append(
+                    f"  {why['requests']:>6}  {why['says']}"
+                    + (f"; it takes: {why['takes']}" if why["takes"] else "")
+                )
+            if row["expected_more"]:
+                out.append(f"          about {row['expected_more']} more comparisons are expected")
+    return "\n".join(out)
+
+
+def _named(row: dict[str, Any], names: dict[str, str]) -> str:
+    name = names.get(row["scope"]) or row["scope"][:8] or "no scope"
+    return f"{row['model'][:24]}: {name[:36]}"
+
+
+def _quality(row: dict[str, Any]) -> str:
+    if row["quality"] is None:
+        return "not measured" if row["offloaded"] else "–"
+    return f"{row['quality']:.3f} ({row['quality_low']:.3f} to {row['quality_high']:.3f}, {row['compared']})"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def _aligned(cell: str, width: int, *, first: bool) -> str:
+    return cell.ljust(width) if first else cell.rjust(width)
+
+
+def cautions(result: dict[str, Any]) -> list[str]:
+    """What the figures do not say, as lines of text."""
+    total = result["total"]
+    said = [""]
+    if result["left_out"]:
+        count = sum(result["left_out"].values())
+        why = "; ".join(f"{n}: {reason}" for reason, n in list(result["left_out"].items())[:3])
+        said.append(f"{count} lines of the log cannot be replayed, and count nowhere: {why}")
+    if result["older"]:
+        said.append(f"{result['older']} older requests were left out (--limit)")
+    if not result["priced"]:
+        said.append("no price of the reference is known: name prices to see money")
+    if not result["budget_usd"]:
+        said.append("no engine was asked (--budget-usd is 0): nothing is offloaded, and quality is not known")
+    elif result["not_asked"]:
+        said.append(
+            f"the budget of ${result['budget_usd']:g} was spent: {result['not_asked']} times no engine was asked"
+        )
+    if total["familiar"]:
+        said.append(
+            f"{total['familiar']} requests that the reference answered are like earlier ones: asking the small engine for "
+            f"them costs about ${total['familiar_would_cost_usd']:.4f}"
+            + (f", and saves ${total['familiar_could_save_usd']:.4f} at most" if result["priced"] else "")
+        )
+    said.append(f"intervals: {100 * result['level']:.0f} %, bootstrapped over requests of this log")
+    return said

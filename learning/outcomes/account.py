@@ -1,0 +1,279 @@
+"""What comparing in the background may cost a tenant: a share of what offload has saved lately, and a starting allowance.
+
+Everything is read from the store, and reserved in it before it is spent: restarts and workers make no difference. Where the
+reference has no price, tokens are counted instead: one is as dear as another, whoever's it is, and an offloaded request
+saves as many as one of the reference's takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import structlog
+
+from engines.asking import A_TOKEN
+from engines.engine import Price
+from store.decisions.rollups import DAY_S, HOUR_S, RequestRollups
+from store.decisions.spending import Cap, Spending
+from store.jobs.replay_jobs import ReplayJobs
+
+log = structlog.get_logger(__name__)
+
+Unit = Literal["usd", "tokens"]
+
+_LATELY_S, _EVER_S = 30 * DAY_S, 399 * DAY_S
+"""Two windows: what was saved long ago pays for nothing today, and the allowance is not given anew every month."""
+_READ_EVERY_S = 3.0
+_MOST_TENANTS = 10_000
+"""Held in memory; beyond it what was read is forgotten."""
+_KNOWN_AFTER = 5
+"""Comparisons after which their mean cost is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendLimits:
+    """How much may be spent."""
+
+    spend_share: float
+    """Of what offload has saved lately."""
+    starting_requests: int
+    """Allowance on top, once: the price of so many of the tenant's requests at the reference."""
+    max_usd_per_day: float
+    """By all tenants together; likewise the next."""
+    max_usd_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model that is served: its reference, and what its costs are counted in."""
+
+    reference: str
+    unit: Unit
+
+
+SMALL_TOKEN = 1.0
+"""A small engine's token where nothing has a price, in tokens of the reference: as dear, since nobody knows better."""
+
+
+def price_in(unit: Unit, price: Price, *, small: bool = False) -> Price:
+    """An engine's price in the unit that costs are counted in. `small`: it is neither the reference nor a judge."""
+    if unit == "usd":
+        return price
+    return (
+        Price(A_TOKEN.input_usd_per_mtok * SMALL_TOKEN, A_TOKEN.output_usd_per_mtok * SMALL_TOKEN)
+        if small
+        else A_TOKEN
+    )
+
+
+class Window(NamedTuple):
+    """A tenant's requests since a time."""
+
+    requests: int
+    price: float
+    """Mean cost of one at the reference."""
+    saved: float
+    """What they would have cost at the reference less what was paid, replay included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A tenant's requests, lately and for as long as sums are kept."""
+
+    lately: Window
+    ever: Window
+
+    @property
+    def price(self) -> float:
+        """Mean cost of one of the tenant's requests at the reference; 0 where nobody knows."""
+        return self.lately.price or self.ever.price
+
+
+@dataclass(slots=True)
+class _Paid:
+    """What comparisons of one tenant have cost this process."""
+
+    comparisons: int = 0
+    amount: float = 0.0
+    most_for_answers: float = 0.0
+    """Of one comparison."""
+    by_small: int = 0
+    """Answers of small engines."""
+    for_small: float = 0.0
+
+
+class Accounts:
+    """The accounts of all tenants."""
+
+    def __init__(
+        self,
+        rollups: RequestRollups,
+        spending: Spending,
+        replay: ReplayJobs,
+        models: Mapping[str, Served],
+        limits: SpendLimits,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._rollups = rollups
+        self._spending = spending
+        self._replay = replay
+        self._models = dict(models)
+        self.limits = limits
+        self._clock = clock
+        self._known: dict[tuple[str, Unit], tuple[float, Account]] = {}
+        self._refused: dict[tuple[str, Unit], float] = {}
+        self._paid: dict[tuple[str, Unit], _Paid] = {}
+
+    def unit(self, model: str) -> Unit:
+        """What costs of a served model are counted in."""
+        return self._models[model].unit
+
+    def read(self, tenant: str, unit: Unit) -> Account:
+        """The tenant's account, at most some seconds old. Blocks."""
+        now = time.monotonic()
+        read_at, account = self._known.get((tenant, unit), (0.0, None))
+        if account is None or now > read_at + _READ_EVERY_S:
+            self._rollups.catch_up()
+            account = Account(*(self._window(tenant, unit, span_s) for span_s in (_LATELY_S, _EVER_S)))
+            if len(self._known) >= _MOST_TENANTS:
+                self._known.clear()
+                self._refused.clear()
+            self._known[tenant, unit] = now, account
+        return account
+
+    async def reserve(self, tenant: str, unit: Unit, amount: float, own_price: float) -> Purse | None:
+        """A purse with that amount, or None where a limit would not hold.
+
+        `own_price`: of the request at hand at the reference, while none of the tenant's is known.
+        """
+        purse = Purse(self, tenant, unit, own_price, self._clock())
+        return purse if await purse.add(amount) else None
+
+    async def _reserve(self, purse: Purse, amount: float) -> bool:
+        account = await asyncio.to_thread(self.read, purse.tenant, purse.unit)
+        caps = self._caps(account, purse)
+        reserving = self._spending.reserve(purse.tenant, purse.unit, amount, purse.at_s, caps)
+        reserved = await asyncio.wrap_future(reserving)
+        if not reserved:
+            self._refused[purse.tenant, purse.unit] = time.monotonic()
+        return reserved
+
+    def refused(self, tenant: str, unit: Unit) -> bool:
+        """Whether a limit did not hold just now."""
+        at = self._refused.get((tenant, unit))
+        return at is not None and time.monotonic() < at + _READ_EVERY_S
+
+    def left(self, tenant: str, unit: Unit) -> float:
+        """How much the tenant may still spend. Blocks."""
+        now = self._clock()
+        caps = self._caps(self.read(tenant, unit), Purse(self, tenant, unit, 0.0, now))
+        return min(cap.most - self._spending.spent(unit, cap.since_s, now, cap.tenant) for cap in caps)
+
+    def note(
+        self, purse: Purse, spent: float, for_answers: float, *, by_small: int, for_small: float
+    ) -> None:
+        """What a comparison has cost in all, for its answers, and for so many answers of small engines among them."""
+        if len(self._paid) >= _MOST_TENANTS:
+            self._paid.clear()
+        paid = self._paid.setdefault((purse.tenant, purse.unit), _Paid())
+        paid.comparisons += 1
+        paid.amount += spent
+        paid.most_for_answers = max(paid.most_for_answers, for_answers)
+        paid.by_small += by_small
+        paid.for_small += for_small
+
+    def likely(self, tenant: str, unit: Unit, most: float) -> float:
+        """What to set aside for answers that may cost `most`: once some are known, twice the dearest of them is enough.
+
+        Else much of a small account would be left unused. What is spent beyond is booked all the same.
+        """
+        paid = self._paid.get((tenant, unit))
+        known = paid is not None and paid.comparisons >= _KNOWN_AFTER
+        return min(most, 2 * paid.most_for_answers) if paid is not None and known else most
+
+    def worth(self, tenant: str, unit: Unit, more: int) -> bool:
+        """Whether so many further comparisons cost no more than a month's requests can save; so while that is unknown."""
+        paid, (_, account) = self._paid.get((tenant, unit)), self._known.get((tenant, unit), (0.0, None))
+        if account is None or not account.price or paid is None or paid.comparisons < _KNOWN_AFTER:
+            return True
+        by_small = paid.for_small / paid.by_small if paid.by_small and unit == "usd" else 0.0
+        # A tenant who has just begun is taken to go on.
+        requests = max(account.lately.requests, self.limits.starting_requests)
+        can_save = requests * max(0.0, account.price - by_small)
+        return more * paid.amount / paid.comparisons <= can_save
+
+    def _caps(self, account: Account, purse: Purse) -> list[Cap]:
+        limits, at_s = self.limits, purse.at_s
+        allowance = limits.starting_requests * (account.price or purse.own_price)
+        caps = []
+        for span_s, window in ((_LATELY_S, account.lately), (_EVER_S, account.ever)):
+            # What offload has lost counts in full.
+            of_saved = limits.spend_share * window.saved if window.saved > 0 else window.saved
+            caps.append(Cap(at_s - span_s, allowance + of_saved, purse.tenant))
+        if purse.unit == "usd":
+            caps.append(Cap(at_s - DAY_S, limits.max_usd_per_day))
+            if limits.max_usd_per_hour is not None:
+                caps.append(Cap(at_s - HOUR_S, limits.max_usd_per_hour))
+        return caps
+
+    def _window(self, tenant: str, unit: Unit, span_s: float) -> Window:
+        now = self._clock()
+        rows = [
+            (row, row.engine == served.reference)
+            for row in self._rollups.of_tenant(tenant, now - span_s, now)
+            if row.outcome == "answered" and (served := self._models.get(row.model)) and served.unit == unit
+        ]
+        if unit == "tokens":
+            requests = sum(row.requests for row, _ in rows)
+            by_reference = sum(row.requests for row, reference in rows if reference)
+            tokens = sum(row.prompt_tokens + row.completion_tokens for row, reference in rows if reference)
+            price = tokens / by_reference if by_reference else 0.0
+            return Window(requests, price, price * (requests - by_reference))
+        reckoned = sum(row.requests - row.unreckoned for row, _ in rows)
+        price = sum(row.reference_cost_usd for row, _ in rows) / reckoned if reckoned else 0.0
+        saved = sum(
+            row.reference_cost_usd - row.cost_usd + row.unreckoned_usd
+            for row, reference in rows
+            if not reference
+        )
+        replayed = self._replay.spend(since_s=now - span_s, tenant=tenant)
+        return Window(reckoned, price, saved - sum(line.spent.most_usd for line in replayed))
+
+
+@dataclass(slots=True)
+class Purse:
+    """What is set aside for one comparison."""
+
+    accounts: Accounts
+    tenant: str
+    unit: Unit
+    own_price: float
+    at_s: float
+    reserved: float = 0.0
+
+    async def add(self, amount: float) -> bool:
+        """Set more aside; False, and nothing is, where a limit would not hold."""
+        if not await self.accounts._reserve(self, amount):
+            return False
+        self.reserved += amount
+        return True
+
+    def settle(self, spent: float) -> None:
+        """Book what was spent, and give the rest back. What cannot be written stays reserved."""
+        try:
+            settled = self.accounts._spending.settle(self.tenant, self.unit, self.reserved, spent, self.at_s)
+            settled.add_done_callback(_report_failure)
+        except Exception as error:
+            log.error("store_failed", kind="spending", error=error)
+
+
+def _report_failure(written: Future[Any]) -> None:
+    error = written.exception() if not written.cancelled() else None
+    if error is not None:
+        log.error("store_failed", kind="spending", error=error)

@@ -1,0 +1,56 @@
+"""What is proven of the smaller engines where a request stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One way to answer: an engine, with the chosen examples or without any."""
+
+    engine: str
+    with_examples: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is proven of one action in the region of one request."""
+
+    action: Action
+    open: bool
+    """Whether it is proven, so that it may answer clients."""
+    lower: float
+    """Anytime-valid lower bound of its mean quality against the reference, 0 to 1."""
+    upper: float
+    """Anytime-valid upper bound of the same mean."""
+    compared: int
+    """Comparisons the bounds rest on."""
+    expected_more: int | None
+    """Comparisons still expected until it opens; None: it is not expected to."""
+    region: str = "all"
+    """Of the request's scope: all of it, or a band of the predicted quality."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is proven for one request (Plan.proof)."""
+
+    region: str
+    """Short name of the region, the same in every worker."""
+    standings: tuple[Standing, ...]
+    share: float
+    """Wished probability, 0 to 1, of comparing this request in the background."""
+
+    scope: str = ""
+    """The scope that the region belongs to."""
+    wished: tuple[Action, ...] = ()
+    """The actions to compare if this request is compared, drawn so that each region gets its own share."""
+    noted: Mapping[str, float] = field(default_factory=dict)
+    """What was predicted of each action that may be compared, and from what: kept with the decision, so that an outcome
+    counts for the region that the request was in before it was known."""
+
+    def open_actions(self) -> tuple[Action, ...]:
+        """The proven actions."""
+        return tuple(standing.action for standing in self.standings if standing.open)

@@ -1,0 +1,283 @@
+"""Comparisons that a proof wishes for: who is asked and how often, what equality tells, and what may be spent on them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from engines.chat import ChatRequest
+from engines.engine import Engine, EngineInfo, EngineRequest, Price
+from learning.outcomes import account
+from learning.outcomes.account import Purse
+from learning.outcomes.judging_sample import Sample, sample
+from router.asked import Controls
+from router.finished import Finished
+from router.plan import Action, Attempt, Candidate, Plan
+from router.proving.standing import Proof, Standing
+from simulation.engine import SimulatedEngine
+from store.decisions.requests import RequestLog
+from store.records import Example
+from store.sqlite.database import Database
+from tests.knobs import guard_of, judging_limits
+from tests.learning.outcomes.test_judging import (
+    ENGINES,
+    LARGE,
+    PLENTY,
+    SMALL,
+    Judges,
+    example,
+    finished,
+    judging,
+    unknown,
+    world,
+)
+from tests.store.rows import request_record
+
+NOTHING_CONFIGURED = judging_limits(share_offloaded=0.0, share_reference=0.0, others=0, samples=1)
+WITHOUT, WITH = Action("small", False), Action("small", True)
+
+
+class Says(SimulatedEngine):
+    """An engine that says what it is told to, and remembers what it was asked."""
+
+    def __init__(self, name: str, price: Price, says: str) -> None:
+        info = EngineInfo(name, price=price)
+        super().__init__(info, role="lead", world=world(), ttft_ms=0, token_ms=0, capacity=8, pace=0)
+        self.says = says
+        self.asked: list[ChatRequest] = []
+
+    def stream(self, request: EngineRequest) -> Any:
+        assert request.chat is not None
+        self.asked.append(request.chat)
+        return super().stream(request)
+
+    def _text(self, messages: list[dict[str, Any]], choice: int) -> str:
+        return self.says
+
+
+def standing(action: Action, *, open: bool = False, more: int | None = 50) -> Standing:
+    return Standing(action, open, 0.5, 0.99, 10, more)
+
+
+def planned(share: float, *standings: Standing, chosen: str = "large", near: Sequence[str] = ()) -> Plan:
+    found = example(unknown())
+    shown = ({"role": "user", "content": "An example, and Q?"},)
+    shadow = (Attempt("small"), Attempt("small", shown, (found,)))
+    candidates = tuple(
+        Candidate(Example(i, i, "t", "", "Q?", answer, "large", 0.0), 0.9) for i, answer in enumerate(near)
+    )
+    attempts = (Attempt("large"),) if chosen == "large" else (shadow[1], Attempt("large"))
+    proof = Proof("r", standings or (standing(WITHOUT), standing(WITH)), share)
+    return Plan(attempts, "few_shot", "1", "shadow", neighbours=candidates, proof=proof, shadow=shadow)
+
+
+def served(said: str, plan: Plan, id: str = "r1", **more: Any) -> Finished:
+    attempt = plan.attempts[0]
+    made = finished("Q?", said, engine=attempt.engine, plan=plan, id=id, **more)
+    return replace(made, attempt=attempt)
+
+
+def with_engines(small: str, large: str = "", judge: Engine | None = None) -> dict[str, Any]:
+    return {
+        "small": guard_of(Says("small", SMALL, small)),
+        "large": guard_of(Says("large", LARGE, large)),
+        "judge": guard_of(judge or Judges()),
+    }
+
+
+def asked_of(engine: Any) -> list[ChatRequest]:
+    return engine._engine.asked  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    database = Database.open(tmp_path / "a.db")
+    yield database
+    database.close()
+
+
+def drawn(plan: Plan, times: int = 2000, share: float = 0.0, **more: Any) -> list[Sample]:
+    rng = random.Random(3)
+    wished = plan.proof.share if plan.proof else 0.0
+    found = (
+        sample(served("a", plan, **more), ENGINES, share=share, wished=wished, others=1, unit="usd", rng=rng)
+        for _ in range(times)
+    )
+    return [each for each in found if each is not None]
+
+
+async def test_where_the_reference_answered_the_small_engine_is_asked_without_and_with_the_examples(
+    db: Database,
+) -> None:
+    engines = with_engines("card_arrival")
+    async with judging(db, engines, NOTHING_CONFIGURED, judge=None) as stage:
+        noted = await stage.judge(served("card_arrival", planned(1.0)))
+    by = {o.key: o for o in noted}
+    assert set(by) == {"judge/large/without", "judge/small/without", "judge/small/with"}
+    assert all(o.quality == 1.0 and o.probability == 1.0 for o in noted)
+    assert by["judge/large/without"].served and not by["judge/small/with"].served
+    contents = [chat.messages[-1]["content"] for chat in asked_of(engines["small"])]
+    assert contents == ["Q?", "An example, and Q?"] and not asked_of(engines["large"])
+    assert json.loads(by["judge/small/with"].detail)["judge"] == "equality"
+    assert by["judge/small/with"].cost_usd > 0
+
+
+async def test_a_label_that_is_not_the_references_is_worth_nothing_and_costs_no_verdict(db: Database) -> None:
+    engines = with_engines("card_lost")
+    async with judging(db, engines, NOTHING_CONFIGURED, judge=None) as stage:
+        noted = await stage.judge(served("card_arrival", planned(1.0)))
+        assert {o.quality for o in noted if o.engine == "small"} == {0.0}
+        assert stage.metric("understudy_judged_total", engine="small", examples="with", result="loss") == 1
+    assert not asked_of(engines["large"])
+
+
+async def test_where_the_small_engine_answered_the_reference_is_asked_and_nobody_else(db: Database) -> None:
+    engines = with_engines("", "card_lost")
+    plan = planned(1.0, standing(WITHOUT), standing(WITH, open=True), chosen="small")
+    async with judging(db, engines, NOTHING_CONFIGURED, judge=None) as stage:
+        noted = await stage.judge(served("card_arrival", plan))
+    assert [(o.engine, o.served, o.quality) for o in noted] == [("large", False, 1.0), ("small", True, 0.0)]
+    assert not asked_of(engines["small"])
+
+
+async def test_without_a_proof_and_without_judging_nothing_is_sampled(db: Database) -> None:
+    async with judging(db, with_engines("a"), NOTHING_CONFIGURED, judge=None) as stage:
+        assert await stage.judge(served("a", replace(planned(1.0), proof=None))) == []
+        assert await stage.judge(served("a", planned(0.0))) == []
+
+
+async def test_what_can_be_worded_otherwise_is_judged_by_the_reference_where_no_judge_is_named(
+    db: Database,
+) -> None:
+    engines = with_engines("The capital is Paris.", "not a verdict")
+    async with judging(db, engines, NOTHING_CONFIGURED, judge=None) as stage:
+        assert await stage.judge(served("Paris.", planned(1.0))) == []
+        assert stage.metric("understudy_judging_samples_total", result="unread") == 1
+    assert len(asked_of(engines["large"])) == 4, "both orders, for each of two answers"
+
+
+async def test_a_judge_that_cannot_be_read_does_not_leave_only_what_is_equal(db: Database) -> None:
+    """Else a small engine that is right now and then would look as if it always were."""
+    engines = with_engines("Paris", judge=Judges("No comment."))
+    async with judging(db, engines, NOTHING_CONFIGURED) as stage:
+        assert await stage.judge(served("Paris.", planned(1.0))) == []
+    said = with_engines("Paris", judge=Judges("SCORE CODE: 0"))
+    async with judging(db, said, NOTHING_CONFIGURED) as stage:
+        plan = planned(1.0)
+        noted = await stage.judge(*(served("Paris.", plan, id=f"r{n}") for n in range(3)))
+        verdicts = stage.metric("understudy_judging_verdicts_total", result="read")
+    assert {o.quality for o in noted} == {1.0} and len(noted) == 9
+    assert verdicts == 2, "once it is known to answer, equality is enough"
+
+
+async def test_an_empty_answer_is_a_bad_one(db: Database) -> None:
+    async with judging(db, with_engines(" "), NOTHING_CONFIGURED) as stage:
+        noted = await stage.judge(served("The capital is Paris.", planned(1.0)))
+    assert {o.quality for o in noted if o.engine == "small"} == {0.0}
+
+
+def test_the_larger_share_counts_and_its_probability_is_noted() -> None:
+    for wished, share in ((0.3, 0.1), (0.1, 0.3)):
+        found = drawn(planned(wished), share=share)
+        assert {each.probability for each in found} == {0.3}
+        assert 500 < len(found) < 700
+        assert {chance for each in found for _, chance in each.others} == {0.3}
+
+
+def test_further_ways_are_asked_by_the_configured_share_only() -> None:
+    plan = planned(0.5, standing(WITH, open=True), chosen="small")
+    found = drawn(plan, share=0.1)
+    assert {each.probability for each in found} == {0.5}
+    others = [chance for each in found for _, chance in each.others]
+    assert set(others) == {0.1} and 130 < len(others) < 270
+
+
+def test_a_client_that_forbade_examples_gets_none_in_its_shadow() -> None:
+    found = drawn(planned(1.0), 10, controls=Controls(max_examples=0))
+    assert [[bool(way.examples) for way, _ in each.others] for each in found] == [[False]] * 10
+
+
+async def test_what_is_wished_most_is_compared_first(db: Database) -> None:
+    engines = with_engines("a_b")
+    async with judging(db, engines, replace(NOTHING_CONFIGURED, max_in_flight=1), judge=None) as stage:
+        stage.judging._rng = Always()
+        shares = (0.2, 0.9, 0.5, 0.7)
+        noted = await stage.judge(*(served("a_b", planned(s), id=f"r{s}") for s in shares))
+    assert list(dict.fromkeys(o.request_id for o in noted)) == ["r0.9", "r0.7", "r0.5", "r0.2"]
+
+
+class Always(random.Random):
+    def random(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether an account allows more is looked up for each request."""
+    monkeypatch.setattr(account, "_READ_EVERY_S", -1.0)
+
+
+@pytest.mark.usefixtures("no_pause")
+async def test_junk_spends_the_allowance_and_nothing_beyond(db: Database) -> None:
+    spend = replace(PLENTY, starting_requests=200)
+    price = LARGE.cost_usd(20, 8)
+    engines = with_engines("junk " * 30)
+    async with judging(db, engines, NOTHING_CONFIGURED, spend, judge=None) as stage:
+        with capture_logs() as logs:
+            for batch in range(30):
+                plan = planned(1.0)
+                await stage.judge(*(served("card_arrival", plan, id=f"r{batch}/{n}") for n in range(100)))
+        spent = stage.spent()
+        assert 0.5 * 200 * price < spent <= 200 * price
+        assert stage.metric("understudy_judging_held_back_total", reason="over_budget") > 0
+    assert [log.get("reason") for log in logs].count("over_budget") == 1
+    async with judging(db, engines, NOTHING_CONFIGURED, spend, judge=None) as stage:
+        await stage.judge(*(served("card_arrival", planned(1.0), id=f"x{n}") for n in range(100)))
+        assert stage.spent() == pytest.approx(spent, abs=0.02 * 200 * price), "nor after a restart"
+        assert stage.spent() <= 200 * price
+
+
+async def test_where_proof_costs_more_than_it_can_save_there_is_but_a_rare_probe_and_this_is_said(
+    db: Database,
+) -> None:
+    spend = replace(PLENTY, starting_requests=200)
+    async with judging(db, with_engines("a_b"), NOTHING_CONFIGURED, spend, judge=None) as stage:
+        row = request_record(1, tenant="t", model="m", engine="large", reference_cost_usd=1e-5)
+        RequestLog(db).record(replace(row, started_at_s=time.time())).result(60)
+        of = stage.judging._accounts
+        await asyncio.to_thread(of.read, "t", "usd")
+        for _ in range(5):
+            of.note(Purse(of, "t", "usd", 0.0, 0.0), 1e-4, 1e-5, by_small=2, for_small=1e-5)
+        with capture_logs() as logs:
+            noted = await stage.judge(*(served("a_b", planned(1.0), id=f"r{n}") for n in range(300)))
+        assert {o.probability for o in noted} <= {0.01} and len(noted) < 45
+        assert stage.metric("understudy_judging_held_back_total", reason="not_worth") == 300
+        assert [(log["event"], log["reason"], log["tenant"]) for log in logs] == [
+            ("judging_held_back", "not_worth", "t")
+        ]
+        # Where it is proven, there is something to watch.
+        plan = planned(1.0, standing(WITHOUT), standing(WITH, open=True))
+        assert len(await stage.judge(served("a_b", plan, id="watched"))) >= 3
+
+
+@pytest.mark.usefixtures("no_pause")
+async def test_the_engines_and_the_judge_need_no_price(db: Database) -> None:
+    free = {name: guard_of(Says(name, Price(), "card_lost")) for name in ("small", "large", "judge")}
+    spend = replace(PLENTY, starting_requests=200)
+    plan = planned(1.0)
+    async with judging(db, free, NOTHING_CONFIGURED, spend, judge=None) as stage:
+        stage.judging._models["free"] = ENGINES
+        for batch in range(10):
+            made = (served("card_arrival", plan, id=f"r{batch}/{n}") for n in range(50))
+            await stage.judge(*(replace(each, model="free") for each in made))
+        tokens = stage.spent("tokens")
+    assert 0.5 * 200 * 28 < tokens <= 200 * 28

@@ -1,0 +1,100 @@
+"""`understudy explain`: per task scope of the request log, why nothing or little is offloaded, and what it would take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from understudy.commands.data_folder import data_option, store_in
+from understudy.commands.giving_up import give_up
+from understudy.commands.tenant_option import tenant_named, tenant_option
+
+if TYPE_CHECKING:
+    from store import Store
+
+_SHOWN = 20
+
+
+@click.command()
+@data_option()
+@tenant_option("Whose requests; without it everybody's.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20_000, show_default=True, help="The latest so many requests."
+)
+@click.option(
+    "--max-loss",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="As models.NAME.max_loss: how much worse a smaller engine's answers may be.",
+)
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), help="Also write every figure to this file."
+)
+def explain(data: Path, tenant: str | None, limit: int, max_loss: float, json_file: Path | None) -> None:
+    """Say per task scope, the dearest first, why requests went to the reference engine. Reads the log only."""
+    from learning.logs.explain import explained
+
+    with store_in(data) as store:
+        whose = tenant_named(store.keys, tenant) if tenant else None
+        result = explained(store, tenant=whose, limit=limit, max_loss=max_loss)
+        if not result["requests"]:
+            give_up("no answered request is in the log")
+        click.echo(_text(store, result))
+    try:
+        if json_file is not None:
+            json_file.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        give_up(str(error))
+
+
+def _text(store: Store, result: dict[str, Any]) -> str:
+    count = result["requests"]
+    lines = [
+        f"{count} requests: {_percent(result['hits'], count)} answered from memory, "
+        f"{_percent(result['offloaded'], count)} offloaded; all by the reference would have cost "
+        f"${result['cost_usd']:.4f}"
+    ]
+    for row in result["scopes"][:_SHOWN]:
+        lines += ["", *_scope(store, row)]
+    if len(result["scopes"]) > _SHOWN:
+        lines += ["", f"{len(result['scopes']) - _SHOWN} cheaper scopes are in the JSON (--json FILE)"]
+    return "\n".join(lines)
+
+
+def _scope(store: Store, row: dict[str, Any]) -> list[str]:
+    from learning.logs.explain import label
+
+    named = label(store, row["tenant"], row["scope"]) or (
+        f"{row['scopes']} scopes of {row['requests']} requests"
+        if row["scopes"] > 1
+        else row["scope"] or "scope not logged"
+    )
+    cost = "" if row["cost_share"] is None else f", {100 * row['cost_share']:.0f} % of the cost"
+    lines = [
+        f"{row['model']}: {named}",
+        f"  {row['requests']} requests ({100 * row['request_share']:.0f} %{cost}), "
+        f"{row['hits']} from memory, {row['offloaded']} offloaded",
+    ]
+    for each in row["reasons"]:
+        lines.append(f"  {each['requests']:>6} ({100 * each['share']:.0f} %): {each['says']}")
+        if each["takes"]:
+            lines.append(f"         it would take: {each['takes']}")
+    if row["expected_more"]:
+        lines.append(
+            f"  about {row['expected_more']} more comparisons are expected before a smaller engine may answer"
+        )
+    lines += [
+        f"  {each['engine']} {'with' if each['with_examples'] else 'without'} examples, region {each['region']}: quality "
+        f"{each['low']:.3f} to {each['high']:.3f} after {each['compared']} comparisons"
+        f"{': it may answer' if each['open'] else ''}"
+        for each in row["standings"]
+    ]
+    return lines
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %"
