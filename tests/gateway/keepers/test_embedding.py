@@ -26,7 +26,9 @@ class Slow:
         self.go_on = threading.Event()
         self.kept: list[bytes] = []
 
-    def put(self, key: bytes, tenant: str, answer: ExactAnswer, *, request_id: str) -> Future[bool]:
+    def put(
+        self, key: bytes, tenant: str, answer: ExactAnswer, *, request_id: str, contributor: str
+    ) -> Future[bool]:
         assert self.go_on.wait(30)
         self.kept.append(key)
         done: Future[bool] = Future()
