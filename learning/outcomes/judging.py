@@ -196,7 +196,14 @@ class Judging:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):
             return "busy"
+        judge = self._comparison.judge_of(taken)
         settled = await asyncio.to_thread(settles, served.text(), taken.near)
+        needed = ([] if taken.by_reference else [self._engines[taken.reference]]) + (
+            [] if settled else [judge]
+        )
+        if any(map(self._comparison.refuses, needed)):
+            # Nobody else is asked in vain, let alone paid.
+            return "unanswered"
         # The others' answers are not known yet: they are taken to be as long as this one.
         pairs = [] if settled else [(served.text(), served.text())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
