@@ -37,7 +37,7 @@ _LEFT_ALONE_S = 600.0
 _PROMPT_BYTES = 3000
 """Instructions and markers of one prompt for the judge, generously."""
 _TURN_BYTES = 64
-_LONGER_TOKENS, _TIMES_AS_LONG = 256, 4
+_LONGER_TOKENS, _TIMES_AS_LONG = 64, 4
 _BAD_BELOW = 0.5
 """Quality below which an answer counts as bad, as in store.examples.contributors."""
 EQUALITY = "equality"

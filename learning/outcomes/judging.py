@@ -198,9 +198,8 @@ class Judging:
             return "busy"
         judge = self._comparison.judge_of(taken)
         settled = await asyncio.to_thread(settles, served.text(), taken.near)
-        needed = ([] if taken.by_reference else [self._engines[taken.reference]]) + (
-            [] if settled else [judge]
-        )
+        reference = self._engines[taken.reference]
+        needed = ([] if taken.by_reference else [reference]) + ([] if settled else [judge])
         if any(map(self._comparison.refuses, needed)):
             # Nobody else is asked in vain, let alone paid.
             return "unanswered"
@@ -208,9 +207,8 @@ class Judging:
         pairs = [] if settled else [(served.text(), served.text())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
         answers = self._comparison.likely_for_answers(taken, served.text())
-        likely = self._accounts.likely(taken.tenant, taken.unit, answers)
         purse = await self._accounts.reserve(
-            taken.tenant, taken.unit, likely + verdicts, self._own_price(taken, served)
+            taken.tenant, taken.unit, answers + verdicts, self._own_price(taken, served)
         )
         if purse is None:
             self._held_back("over_budget", taken.tenant)
@@ -231,10 +229,13 @@ class Judging:
     def _settle(self, taken: Sample, purse: Purse, bill: Bill) -> None:
         paid = _paid(taken, bill)
         spent = sum(paid.values())
-        answers = {engine: amount for (engine, purpose), amount in paid.items() if purpose == "answer"}
-        small = sum(amount for engine, amount in answers.items() if engine != taken.reference)
+        small = sum(
+            amount
+            for (engine, purpose), amount in paid.items()
+            if purpose == "answer" and engine != taken.reference
+        )
         purse.settle(spent)
-        self._accounts.note(purse, spent, sum(answers.values()), by_small=len(taken.others), for_small=small)
+        self._accounts.note(purse, spent, len(taken.others), small)
         for (engine, purpose), usd in bill.items.items():
             self._metrics.cost.labels(engine, purpose).inc(usd)
 
