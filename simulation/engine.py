@@ -14,6 +14,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from multidict import CIMultiDict
@@ -22,7 +23,7 @@ from engines.chat import estimated_tokens, message_text
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from simulation.generator import variations
 from simulation.judge import verdict
-from simulation.minds import Role, reply
+from simulation.minds import TURNED_BAD, Role, reply
 from simulation.world import World, seeded
 
 FINGERPRINT = "simulated"
@@ -64,10 +65,12 @@ class SimulatedEngine:
         seed: int = 7,
         prefill_ms_per_ktok: float = 0.0,
         jitter: float = 0.15,
+        turns_bad_at: Path | None = None,
     ) -> None:
         """`ttft_ms` and `token_ms`: time to first token and per further token; a prompt adds `prefill_ms_per_ktok` per
         thousand of its tokens. `capacity`: concurrent answers; further requests queue in order of arrival. `jitter`: delays
-        vary by up to this share, by request. Raises ValueError.
+        vary by up to this share, by request. `turns_bad_at`: once this file is there, an understudy gets nearly everything
+        wrong. Raises ValueError.
         """
         if capacity < 1:
             raise ValueError(f"engine {info.name}: capacity must be at least 1, not {capacity}")
@@ -85,6 +88,7 @@ class SimulatedEngine:
         self._seed = seed
         self._prefill_ms_per_ktok = prefill_ms_per_ktok
         self._jitter = jitter
+        self._turns_bad_at = turns_bad_at
         self._slots = asyncio.Semaphore(capacity)
         self._in_flight = 0
         self._queued = 0
@@ -191,7 +195,9 @@ class SimulatedEngine:
             return verdict(self._world, self._seed, messages, choice)
         if self._role == "generator":
             return variations(self._world, self._seed, messages, choice)
-        return reply(self._world, self._role, self._seed, messages, choice)
+        bad = self._turns_bad_at is not None and self._turns_bad_at.exists()
+        mind = TURNED_BAD if bad and self._role == "understudy" else None
+        return reply(self._world, self._role, self._seed, messages, choice, mind)
 
     async def _events(
         self, fields: dict[str, Any], said: list[_Choice], prompt_tokens: int, per_token_s: float

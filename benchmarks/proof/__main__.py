@@ -3,18 +3,23 @@
 Streams of recorded requests with scripted engines (benchmarks/proof/streams.py): junk, a mimic of the nearest example, a
 good one (right with probability 0.98), and a good one that turns to junk half-way. Every stream is played in 20 orders
 through the product's gate, in process. A violation is an order in which the quality lost, averaged over the requests so
-far, ever exceeds `max_loss`. Long answers need a judge: it is simulated here, and always right.
+far, ever exceeds `max_loss`. With --sockets one order goes through `understudy serve --small --large`. Long answers need
+a judge: it is simulated here, and always right.
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.options import options, write
 from benchmarks.proof.replayed import MAX_LOSS, Run, replayed
+from benchmarks.proof.sockets import SocketRun, over_sockets
 from benchmarks.proof.streams import ENGINES, STREAMS
 from benchmarks.recorded import NoData
 from benchmarks.tables import markdown
@@ -28,11 +33,48 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=5000, help="requests per stream [%(default)s]")
     parser.add_argument("--streams", nargs="*", choices=STREAMS, default=list(STREAMS))
     parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--sockets", action="store_true", help="one order each, through a running gateway")
     args = parser.parse_args()
+    if args.sockets:
+        _sockets(args)
+        return
     runs: list[Run] = []
     for name in args.streams:
         runs += _played(name, args.engines, args.data, args.cache, args.seeds, args.requests)
     print(markdown(_HEAD, [_row(group) for group in _grouped(runs)]))
+    write([asdict(run) for run in runs], args.json)
+
+
+def _sockets(args: argparse.Namespace) -> None:
+    runs: list[SocketRun] = []
+    for name in args.streams:
+        try:
+            recorded = STREAMS[name](args.data)
+        except NoData as missing:
+            print(missing)
+            continue
+        for engine in args.engines:
+            runs.append(asyncio.run(over_sockets(recorded, engine, 0, args.requests)))
+            print(runs[-1], file=sys.stderr, flush=True)
+    head = ("stream", "engine", "lost at most", "offloaded", "last tenth", "first at", "compared", "seconds")
+    print(
+        markdown(
+            head,
+            [
+                (
+                    run.stream,
+                    run.engine,
+                    f"{run.most_lost:.2%}",
+                    f"{run.offloaded:.1%}",
+                    f"{run.offloaded_late:.1%}",
+                    "never" if run.first is None else run.first,
+                    run.compared,
+                    f"{run.seconds:.0f}",
+                )
+                for run in runs
+            ],
+        )
+    )
     write([asdict(run) for run in runs], args.json)
 
 

@@ -100,8 +100,6 @@ class _Paid:
 
     comparisons: int = 0
     amount: float = 0.0
-    most_for_answers: float = 0.0
-    """Of one comparison."""
     by_small: int = 0
     """Answers of small engines."""
     for_small: float = 0.0
@@ -175,27 +173,15 @@ class Accounts:
         caps = self._caps(self.read(tenant, unit), Purse(self, tenant, unit, 0.0, now))
         return min(cap.most - self._spending.spent(unit, cap.since_s, now, cap.tenant) for cap in caps)
 
-    def note(
-        self, purse: Purse, spent: float, for_answers: float, *, by_small: int, for_small: float
-    ) -> None:
-        """What a comparison has cost in all, for its answers, and for so many answers of small engines among them."""
+    def note(self, purse: Purse, spent: float, by_small: int, for_small: float) -> None:
+        """What a comparison has cost in all, and for so many answers of small engines."""
         if len(self._paid) >= _MOST_TENANTS:
             self._paid.clear()
         paid = self._paid.setdefault((purse.tenant, purse.unit), _Paid())
         paid.comparisons += 1
         paid.amount += spent
-        paid.most_for_answers = max(paid.most_for_answers, for_answers)
         paid.by_small += by_small
         paid.for_small += for_small
-
-    def likely(self, tenant: str, unit: Unit, most: float) -> float:
-        """What to set aside for answers that may cost `most`: once some are known, twice the dearest of them is enough.
-
-        Else much of a small account would be left unused. What is spent beyond is booked all the same.
-        """
-        paid = self._paid.get((tenant, unit))
-        known = paid is not None and paid.comparisons >= _KNOWN_AFTER
-        return min(most, 2 * paid.most_for_answers) if paid is not None and known else most
 
     def worth(self, tenant: str, unit: Unit, more: int) -> bool:
         """Whether so many further comparisons cost no more than a month's requests can save; so while that is unknown."""

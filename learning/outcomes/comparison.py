@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engines.asking import Bill, NotAnswered, ask, most_usd
+import structlog
+
+from engines.asking import Bill, NotAnswered, Said, ask, most_usd
 from engines.chat import ChatRequest, estimated_tokens, message_text
 from engines.engine import Engine
 from engines.finished import Assembled
@@ -27,10 +30,15 @@ from router.digest import carries_tools
 from router.plan import Attempt
 from store.records import OutcomeRecord
 
+log = structlog.get_logger(__name__)
+
+_NO_KEY = "no_key"
+_REFUSALS = frozenset({"status_401", "status_403", _NO_KEY})
+_LEFT_ALONE_S = 600.0
 _PROMPT_BYTES = 3000
 """Instructions and markers of one prompt for the judge, generously."""
 _TURN_BYTES = 64
-_LONGER_TOKENS, _TIMES_AS_LONG = 256, 4
+_LONGER_TOKENS, _TIMES_AS_LONG = 64, 4
 _BAD_BELOW = 0.5
 """Quality below which an answer counts as bad, as in store.examples.contributors."""
 EQUALITY = "equality"
@@ -113,6 +121,12 @@ class Comparison:
         self._room = room
         self._readable: set[str] = set()
         """Judges whose last verdicts could be read."""
+        self._refused: dict[str, float] = {}
+
+    def refuses(self, engine: Engine) -> bool:
+        """Whether the engine refused lately to be asked without a client's key."""
+        at = self._refused.get(engine.info.name)
+        return at is not None and time.monotonic() < at + _LEFT_ALONE_S
 
     def judge_of(self, sample: Sample) -> Engine:
         """The engine that judges the sample, should it come to that."""
@@ -222,15 +236,7 @@ class Comparison:
     async def _answer(self, sample: Sample, way: Attempt, probability: float, bill: Bill) -> Compared:
         asked, our_bound = asked_again(sample.asked.chat, way, self._limits.max_tokens)
         engine = self._engines[way.engine]
-        await self._room(engine)
-        said = await ask(
-            engine,
-            asked,
-            most_tokens=most_tokens(asked.fields),
-            bill=bill,
-            purpose="answer",
-            tools=carries_tools(asked),
-        )
+        said = await self._asked(engine, asked, most_tokens(asked.fields), bill, "answer")
         # The client would have let it speak on: what was cut by us is not what it would have got.
         cut = said.finish_reason == "length" and our_bound
         if way.engine == sample.reference and (cut or not said.text.strip()):
@@ -247,6 +253,29 @@ class Comparison:
             cut=cut,
         )
 
+    async def _asked(
+        self, engine: Engine, chat: ChatRequest, most_tokens: int, bill: Bill, purpose: str
+    ) -> Said:
+        """Ask once the engine has room. One that wants a key of its own is left alone for a while."""
+        if self.refuses(engine):
+            raise NotAnswered(_NO_KEY)
+        await self._room(engine)
+        try:
+            return await ask(
+                engine,
+                chat,
+                most_tokens=most_tokens,
+                bill=bill,
+                purpose=purpose,
+                tools=carries_tools(chat),
+            )
+        except NotAnswered as error:
+            if str(error) in _REFUSALS:
+                if engine.info.name not in self._refused:
+                    log.warning("judging_without_key", engine=engine.info.name)
+                self._refused[engine.info.name] = time.monotonic()
+            raise
+
     async def _judged(
         self, judge: Judge, chat: ChatRequest, answer: Compared, reference: str, bill: Bill
     ) -> Compared:
@@ -255,12 +284,8 @@ class Comparison:
 
         async def verdict(request: VerdictRequest) -> int | None:
             nonlocal cost_usd
-            engine = judge.engine
-            await self._room(engine)
             try:
-                said = await ask(
-                    engine, request.chat, most_tokens=request.most_tokens, bill=bill, purpose="verdict"
-                )
+                said = await self._asked(judge.engine, request.chat, request.most_tokens, bill, "verdict")
             except NotAnswered:
                 self._metrics.verdicts.labels("unanswered").inc()
                 return None

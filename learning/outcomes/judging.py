@@ -196,14 +196,19 @@ class Judging:
             return "unreadable"
         if not await self._quiet(taken, since + self._limits.patience_s):
             return "busy"
+        judge = self._comparison.judge_of(taken)
         settled = await asyncio.to_thread(settles, served.said(), taken.near)
+        reference = self._engines[taken.reference]
+        needed = ([] if taken.by_reference else [reference]) + ([] if settled else [judge])
+        if any(map(self._comparison.refuses, needed)):
+            # Nobody else is asked in vain, let alone paid.
+            return "unanswered"
         # The others' answers are not known yet: they are taken to be as long as this one.
         pairs = [] if settled else [(served.said(), served.said())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
-        answers = self._comparison.likely_for_answers(taken, served.text())
-        likely = self._accounts.likely(taken.tenant, taken.unit, answers)
+        answers = self._comparison.likely_for_answers(taken, served.said())
         purse = await self._accounts.reserve(
-            taken.tenant, taken.unit, likely + verdicts, self._own_price(taken, served)
+            taken.tenant, taken.unit, answers + verdicts, self._own_price(taken, served)
         )
         if purse is None:
             self._held_back("over_budget", taken.tenant)
@@ -224,10 +229,13 @@ class Judging:
     def _settle(self, taken: Sample, purse: Purse, bill: Bill) -> None:
         paid = _paid(taken, bill)
         spent = sum(paid.values())
-        answers = {engine: amount for (engine, purpose), amount in paid.items() if purpose == "answer"}
-        small = sum(amount for engine, amount in answers.items() if engine != taken.reference)
+        small = sum(
+            amount
+            for (engine, purpose), amount in paid.items()
+            if purpose == "answer" and engine != taken.reference
+        )
         purse.settle(spent)
-        self._accounts.note(purse, spent, sum(answers.values()), by_small=len(taken.others), for_small=small)
+        self._accounts.note(purse, spent, len(taken.others), small)
         for (engine, purpose), usd in bill.items.items():
             self._metrics.cost.labels(engine, purpose).inc(usd)
 

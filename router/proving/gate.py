@@ -21,6 +21,7 @@ from store.records import Vector
 ALPHA = 0.05
 _MOST_SCOPES = 200
 """Per served model, those with the latest outcomes; each holds a few megabytes at most."""
+_BESIDE = 0.1
 _SIMILARITY, _AGREEMENT = "similarity", "agreement"
 
 
@@ -86,11 +87,14 @@ class Gate:
         shown = near(examples)
         with self._lock:
             state = self._scopes.get((tenant, scope), self._unknown)
-            weighed = [
-                _weighed(action, regions, vector, shown)
-                for action, regions in state.actions.items()
-                if examples or not action.with_examples
-            ]
+            weighed = []
+            beside = 1.0
+            for action, regions in state.actions.items():
+                if examples or not action.with_examples:
+                    weighed.append(_weighed(action, regions, vector, shown, beside))
+                if regions.promising:
+                    # One at a time, the cheapest first: with it proven, the others need no proof.
+                    beside = _BESIDE
         opened = [each for each in weighed if each.region.open]
         # Where several are proven the first decides: the others were proven on requests that it does not decide.
         decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
@@ -154,7 +158,7 @@ class Gate:
             ]
 
     def _new_scope(self, number: int) -> _Scope:
-        actions = [Action(engine, with_examples) for engine in self.small for with_examples in (True, False)]
+        actions = [Action(engine, with_examples) for engine in self.small for with_examples in (False, True)]
         alpha = ALPHA * spent(number) / len(actions)
         return _Scope({action: Regions(1 - self.max_loss, alpha) for action in actions})
 
@@ -176,9 +180,11 @@ class _Weighed:
     share: float
 
 
-def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near) -> _Weighed:
+def _weighed(action: Action, regions: Regions, vector: Vector, shown: Near, beside: float) -> _Weighed:
+    """`beside`: share of the comparisons it is left, while another action is being proven for the whole scope."""
     predicted = regions.predicted(vector, _of(action, shown))
-    return _Weighed(action, regions.of(predicted), predicted, regions.share(predicted))
+    region, share = regions.of(predicted), regions.share(predicted)
+    return _Weighed(action, region, predicted, share if region.open else share * beside)
 
 
 def key(action: Action) -> str:

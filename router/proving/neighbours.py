@@ -11,7 +11,7 @@ import numpy.typing as npt
 from router.plan import Candidate
 from store.records import Vector
 
-_KEPT = 2_000
+_KEPT = 1_000
 """Latest outcomes that count; older ones say less of an engine as it is now."""
 _NEAREST = 100
 _BY_MEAN = 2.0

@@ -18,15 +18,17 @@ from store.records import Vector
 
 BANDS = (0.0, 0.9, 0.96)
 """Least predicted quality of each band."""
-_WHOLE_ALPHA = 0.5
+_WHOLE_ALPHA = 0.6
 """Share of alpha for the undivided scope."""
-_BAND_ALPHAS = (0.05, 0.1, 0.35)
+_BAND_ALPHAS = (0.04, 0.08, 0.28)
 """Shares of the bands: most for the best, which is where proof is to be had."""
 _PROBE_SHARE = 0.02
 _LEAST_SHARE, _UNCLEAR_SHARE = 0.2, 0.05
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
 _CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.3, 0.1, 30
+_BEFORE_LONG = 500
+"""Comparisons still expected up to which one action is proven at a time."""
 _DIVIDE_AFTER = 80
 """Comparisons after which the scope is divided where it is not expected to be proven as a whole."""
 _GIVE_UP_AFTER = 50
@@ -148,6 +150,12 @@ class Regions:
 
     def __iter__(self) -> Iterator[Region]:
         return iter(self.bands if self.divided else (self.whole,))
+
+    @property
+    def promising(self) -> bool:
+        """Whether the whole is expected to be proven before long."""
+        more = self.whole.expected_more
+        return not self.divided and not self.whole.open and more is not None and more <= _BEFORE_LONG
 
     def predicted(self, vector: Vector, near: Near) -> float:
         """The expected quality of the action for a request."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 MODEL = "demo"
 """The model name that clients of the demo ask for."""
 KEY = "demo"
 """The API key that the demo's clients send: whoever sends it shares what they left in memory."""
-SMALL, LARGE = "small", "large"
-PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00)}
-"""US dollars per million tokens in and out, of the order of what hosted models of the two classes cost."""
+SMALL, LARGE, JUDGE = "small", "large", "judge"
+PRICES = {SMALL: (0.15, 0.60), LARGE: (2.50, 10.00), JUDGE: (0.0, 0.0)}
+"""US dollars per million tokens in and out, of the order of what hosted models of the two classes cost. The judge is taken
+to run on a machine that is there anyway: answers of a dozen words would not pay for one."""
+MAX_LOSS = 0.15
+"""A minute of traffic is too short to prove less."""
 THETA, M, MAX_EXAMPLES, SAME_NAMES = 0.77, 1, 5, True
 """The policy's knobs, chosen by the sweep in docs/explanation/simulated-world.md."""
 
@@ -41,6 +44,10 @@ class DemoSettings:
     feedback_share: float = 0.0
     """Share of answers that get a score by `POST /v1/feedback`. Above 0 the gateway learns from them (policy in_context);
     at 0 it follows the few_shot policy throughout."""
+    proof: Literal["on", "off"] = "on"
+    """Whether the small engine answers only where comparisons proved it; off: by the rule alone, whatever its answers are."""
+    drift: bool = False
+    """Whether the small engine turns bad half-way."""
     admin_port: int | None = None
     """Where the admin pages are served, 0 for a free port; None serves none."""
 
@@ -60,10 +67,15 @@ def memory_folder(folder: Path) -> Path:
     return folder / "memory"
 
 
+def turns_bad_at(folder: Path) -> Path:
+    """The file whose coming makes the small engine of a demo in this folder bad."""
+    return folder / "small-turned-bad"
+
+
 def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
     """The configuration file of the demo's gateway, as data."""
 
-    def engine(name: str, role: str, **pace: float) -> dict[str, Any]:
+    def engine(name: str, role: str, **more: Any) -> dict[str, Any]:
         price = dict(zip(("input_usd_per_mtok", "output_usd_per_mtok"), PRICES[name], strict=True))
         return {
             "kind": "simulated",
@@ -73,10 +85,12 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
             "pace": settings.pace,
             "price": price,
             "context_tokens": 16_000,
-            **pace,
+            **more,
         }
 
     few_shot = {"theta": THETA, "m": M, "max_examples": MAX_EXAMPLES, "same_names": SAME_NAMES}
+    # The simulated judge is noisy: more votes make it steadier.
+    judging = {"engine": JUDGE, "advanced": {"samples": 4, "max_in_flight": 32}}
     policy = "in_context" if settings.learns else "few_shot"
     # The usual deadline suits a server. A laptop busy with the demo's other half would often be late, and a late embedding
     # is bypassed; where the numbers must repeat, it must never be.
@@ -84,12 +98,25 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
     return {
         "listen": {"host": "127.0.0.1", "port": settings.port, "grace_s": 2},
         "engines": {
-            SMALL: engine(SMALL, "understudy", ttft_ms=90, token_ms=5, capacity=64),
+            SMALL: engine(
+                SMALL,
+                "understudy",
+                ttft_ms=90,
+                token_ms=5,
+                capacity=64,
+                turns_bad_at=str(turns_bad_at(data_dir)),
+            ),
             LARGE: engine(LARGE, "lead", ttft_ms=350, token_ms=18, capacity=96),
+            JUDGE: engine(JUDGE, "judge", ttft_ms=50, token_ms=1, capacity=128),
         },
         "models": {
-            # A minute of traffic is too short for a proof.
-            MODEL: {"engines": [SMALL, LARGE], "policy": policy, "few_shot": few_shot, "proof": "off"}
+            MODEL: {
+                "engines": [SMALL, LARGE],
+                "policy": policy,
+                "few_shot": few_shot,
+                "proof": settings.proof,
+                "max_loss": MAX_LOSS,
+            }
         },
         "memory": {
             "data_dir": str(memory_folder(data_dir)),
@@ -99,8 +126,9 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
                 "retrieve_deadline_ms": deadline_ms,
             },
         },
-        # A minute has to show what takes a day elsewhere.
-        "learning": {"advanced": {"every_s": 2, "min_new_outcomes": 50}},
+        # A minute has to show what takes days elsewhere.
+        "learning": {"advanced": {"every_s": 2, "min_new_outcomes": 50, "starting_requests": 20_000}},
+        **({"judging": judging} if settings.proof == "on" else {}),
         "feedback": {"advanced": {"per_minute": 100_000}},
         "log": {"requests": False},
         "admin": {"enabled": settings.admin_port is not None, "port": settings.admin_port or 0},

@@ -22,7 +22,7 @@ from router.policies.few_shot import FewShot
 from router.prompt import with_examples
 from router.proving.standing import Proof, Standing
 from store.records import OutcomeRecord
-from tests.flow.line import Asked, Line, line, upstream
+from tests.flow.line import Asked, Line, completion, line, upstream
 from tests.flow.test_line_judging import metrics_of, store_of
 from tests.patience import PATIENCE_S
 
@@ -145,3 +145,30 @@ async def test_junk_spends_the_starting_allowance_and_nothing_beyond(
             assert {o.quality for o in found if o.engine == "small"} == {0.0}
             assert 0.4 * most < spent <= most, "nor after a restart"
         assert held_back > 20
+
+
+async def test_an_engine_that_wants_the_clients_key_is_not_asked_again_and_again_without_one(
+    tmp_path: Path,
+) -> None:
+    async def script(request: web.Request, asked: Asked) -> web.StreamResponse:
+        if "Authorization" not in asked.headers:
+            return web.json_response({"error": {"message": "no key", "type": "x", "code": None}}, status=401)
+        return web.json_response(completion("Your card is on its way, and will be there within a few days."))
+
+    async with upstream() as small, upstream() as large:
+        large.script, small.says = script, "It should be with you soon. Do you need it earlier than that?"
+        config = two(tmp_path, small.url, large.url)
+        del config["engines"]["large"]["api_key"]
+        config["upstream"] = {"base_url": large.url}
+        config["engines"]["large"]["advanced"] = {"forwards_client_key": True}
+        config["learning"] = {"advanced": {"starting_requests": 10**6}}
+        async with line(config) as gate:
+            for number in range(10):
+                headers = {"Authorization": "Bearer sk-client"}
+                got = await gate.chat(f"Where is card no. {number}?", headers=headers)
+                assert got.status == 200
+                found = await compared(gate)
+            series = await metrics_of(gate)
+        without_key = [asked for asked in large.asked if "Authorization" not in asked.headers]
+    assert not found and series['understudy_judging_samples_total{result="unanswered"}'] >= 9
+    assert len(without_key) == 1 and len(small.asked) <= 2

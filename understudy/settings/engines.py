@@ -201,6 +201,9 @@ class SimulatedEngineSettings(EngineSettings):
     token_ms: float = Field(5, ge=0, description="Time per further token, in milliseconds.")
     capacity: int = Field(16, ge=1, description="Requests served at once; more queue.")
     pace: float = Field(1, ge=0, description="Multiplies all its times; 0 answers at once.")
+    turns_bad_at: Path | None = Field(
+        None, description="Once this file is there, an understudy gets nearly everything wrong; null: never."
+    )
 
 
 def checked_url(url: str) -> str:

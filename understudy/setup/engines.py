@@ -111,6 +111,7 @@ def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config) ->
         token_ms=settings.token_ms,
         capacity=settings.capacity,
         pace=settings.pace,
+        turns_bad_at=settings.turns_bad_at,
     )
 
 

@@ -132,11 +132,6 @@ async def test_proof_that_costs_more_than_a_months_requests_can_save_is_not_wort
     assert of.worth("a1", "usd", 10**6), "as long as nobody knows what a comparison costs"
     await asyncio.to_thread(of.read, "a1", "usd")
     for _ in range(5):
-        of.note(Purse(of, "a1", "usd", 0.0, 0.0), 0.1, 0.02, by_small=2, for_small=0.004)
-    assert (of.likely("a1", "usd", 1.0), of.likely("a1", "usd", 0.03), of.likely("b2", "usd", 1.0)) == (
-        0.04,
-        0.03,
-        1.0,
-    )
+        of.note(Purse(of, "a1", "usd", 0.0, 0.0), 0.1, 2, 0.004)
     # A hundred requests, of which each can save 0.8 cents.
     assert of.worth("a1", "usd", 7) and not of.worth("a1", "usd", 9)

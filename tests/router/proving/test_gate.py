@@ -33,7 +33,16 @@ def compare(made: Gate, action: Action, quality: float, times: int = 1, scope: s
 def test_at_first_nothing_is_open_and_every_request_is_wished_to_be_compared() -> None:
     proof = asked(gate())
     assert proof.open_actions() == () and proof.share == 1.0
-    assert set(proof.wished) == {ALONE, HELPED} == {standing.action for standing in proof.standings}
+    assert {standing.action for standing in proof.standings} == {ALONE, HELPED} and ALONE in proof.wished
+
+
+def test_one_action_is_proven_at_a_time_the_cheapest_first() -> None:
+    made = gate()
+    wished = [asked(made).wished for _ in range(400)]
+    assert 10 < sum(HELPED in each for each in wished) < 90
+    compare(made, ALONE, 0.0, 20)
+    wished = [asked(made).wished for _ in range(50)]
+    assert all(HELPED in each for each in wished), "with examples it may yet be good enough"
 
 
 def test_without_examples_only_the_engine_as_it_is_can_be_proven() -> None:

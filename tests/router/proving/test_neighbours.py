@@ -45,7 +45,7 @@ def test_few_outcomes_predict_little() -> None:
 
 def test_old_outcomes_are_forgotten() -> None:
     outcomes = Outcomes()
-    for quality in [0.0] * 2000 + [1.0] * 2000:
+    for quality in [0.0] * 1000 + [1.0] * 1000:
         outcomes.add(EAST, Near(), quality)
     assert outcomes.expected(EAST, Near()) > 0.95
 
