@@ -32,7 +32,14 @@ import click
     type=click.FloatRange(0, 1),
     default=0.1,
     show_default=True,
-    help="Share of answers that are scored, and learnt from; 0 follows the few_shot policy throughout.",
+    help="Share of answers that are scored by POST /v1/feedback.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(["few_shot", "in_context"]),
+    default="few_shot",
+    show_default=True,
+    help="That of `serve --small --large`; or the one that learns.",
 )
 @click.option(
     "--proof",
@@ -58,6 +65,7 @@ def demo(
     port: int | None,
     baseline: int,
     feedback_share: float,
+    policy: Literal["few_shot", "in_context"],
     proof: Literal["on", "off"],
     drift: bool,
     admin: str,
@@ -87,6 +95,7 @@ def demo(
         port=_free_port(8080) if port is None else port,
         baseline=max(1, baseline),
         feedback_share=feedback_share,
+        policy=policy,
         proof=proof,
         drift=drift,
         admin_port=_free_port(8081) if admin == "on" else None,
