@@ -26,10 +26,10 @@ _PROBE_SHARE = 0.02
 _LEAST_SHARE, _UNCLEAR_SHARE = 0.2, 0.05
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
-_CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.3, 0.1, 30
+_CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.15, 0.1, 30
 _BEFORE_LONG = 500
 """Comparisons still expected up to which one action is proven at a time."""
-_OVERDUE, _OVERDUE_S = 10, 5.0
+_OVERDUE, _OVERDUE_S = 5, 2.0
 """Expected checks, and seconds, without an outcome, after which an open region answers nobody until there is one."""
 _DIVIDE_AFTER = 80
 """Comparisons after which the scope is divided where it is not expected to be proven as a whole."""
