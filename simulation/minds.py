@@ -47,9 +47,7 @@ class Aptitude:
     """Share of one-off requests that it answers rightly."""
 
 
-TURNED_BAD = Aptitude(
-    right_when_known=0.05, right_when_read=0.05, lucky=0.0, rule_after=(0.0,), one_off=0.05
-)
+TURNED_BAD = Aptitude(right_when_known=0.05, right_when_read=0.05, lucky=0.0, rule_after=(0.0,), one_off=0.05)
 """An understudy that a bad update broke."""
 
 

@@ -46,6 +46,10 @@ class RunningGateway:
                     return
             await asyncio.sleep(0.002)
 
+    def logged(self, event: str) -> int:
+        """How many lines of its log have this event."""
+        return sum(entry.get("event") == event for entry in _log_entries(self.log))
+
     async def bypassed(self, http: aiohttp.ClientSession) -> int:
         """How many stages of requests so far were late or failed, so that the requests continued without them."""
         async with http.get(f"{self.url}/metrics") as reply:

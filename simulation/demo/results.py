@@ -89,6 +89,31 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
+class Quarter:
+    """A quarter of the requests, in the order in which they were answered."""
+
+    small_share: float
+    """Share that the small engine answered, with examples or without."""
+    quality: float
+    quality_of_small: float | None
+    """None where it answered nobody."""
+
+
+def quarters(answers: Answers) -> tuple[Quarter, ...]:
+    """The answers in four parts of the same size; nothing for fewer than four."""
+    size = len(answers.graded) // 4
+    parts = [Answers(answers.graded[at * size : (at + 1) * size]) for at in range(4)] if size else []
+    return tuple(
+        Quarter(
+            part.share("offloaded", "small"),
+            summary(part.graded).quality,
+            summary(small).quality if (small := part.of("offloaded", "small")) else None,
+        )
+        for part in parts
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """What the demo measured."""
 
@@ -108,6 +133,12 @@ class Results:
     """The same sample, sent to the small engine without examples."""
     offloaded_without_examples: Summary
     """A sample of the offloaded requests, sent to the small engine without examples."""
+    quarters: tuple[Quarter, ...] = ()
+    """How it went on, in four parts."""
+    opened: int = 0
+    """How often comparisons opened a region of requests to the small engine."""
+    closed: int = 0
+    """How often they closed one again."""
 
     @property
     def offloaded_share(self) -> float:

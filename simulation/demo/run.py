@@ -6,8 +6,9 @@ import asyncio
 import json
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -15,9 +16,17 @@ import aiohttp
 from simulation.demo.admin_access import AdminAccess, admin_access, create_account
 from simulation.demo.client import AfterEach, Client
 from simulation.demo.gateway_process import RunningGateway, running_gateway
-from simulation.demo.results import Answers, Results, summary
+from simulation.demo.results import Answers, Results, quarters, summary
 from simulation.demo.screen import Screen
-from simulation.demo.settings import KEY, LARGE, SMALL, DemoSettings, gateway_config, memory_folder
+from simulation.demo.settings import (
+    KEY,
+    LARGE,
+    SMALL,
+    DemoSettings,
+    gateway_config,
+    memory_folder,
+    turns_bad_at,
+)
 from simulation.stream import Ask, Stream
 from simulation.world import World, seeded
 
@@ -87,16 +96,42 @@ async def measure(settings: DemoSettings, gateway: RunningGateway, screen: Scree
     ):
         client = Client(openai, world, settings)
         with screen.live(answers):
-            await _send_and_show(client, asks, answers, screen, lambda: gateway.settled(http))
+            turn_bad = _turning_bad(gateway, screen) if settings.drift else None
+            await _send_and_show(client, asks, answers, screen, lambda: gateway.settled(http), turn_bad)
         bypassed = await gateway.bypassed(http)
-        return await _compared(settings, client, asks, answers, screen, bypassed)
+        results = await _compared(settings, client, asks, answers, screen, bypassed)
+    return replace(
+        results,
+        quarters=quarters(answers),
+        opened=gateway.logged("offload_opened"),
+        closed=gateway.logged("offload_closed"),
+    )
+
+
+def _turning_bad(gateway: RunningGateway, screen: Screen) -> Callable[[], None]:
+    def turn_bad() -> None:
+        turns_bad_at(gateway.log.parent).touch()
+        screen.step("From now on the small engine gets nearly everything wrong.")
+
+    return turn_bad
 
 
 async def _send_and_show(
-    client: Client, asks: Sequence[Ask], answers: Answers, screen: Screen, settled: AfterEach
+    client: Client,
+    asks: Sequence[Ask],
+    answers: Answers,
+    screen: Screen,
+    settled: AfterEach,
+    half_way: Callable[[], None] | None,
 ) -> None:
+    """Send all requests. `half_way` is called once, when half of them are answered."""
+
     async def refresh() -> None:
+        wanted = half_way
         while True:
+            if wanted is not None and len(answers.graded) >= len(asks) // 2:
+                wanted()
+                wanted = None
             screen.refresh(answers)
             await asyncio.sleep(_REFRESH_EVERY_S)
 

@@ -87,6 +87,7 @@ class Screen:
             f"engine answered (exact repeats excluded). Quality: {100 * r.quality_gap:.1f} points behind always-large. "
             f"Cost: {r.cost_ratio:.0%} of always-large. Mean latency: {r.latency_ratio:.0%} of always-large."
         )
+        self._proof(results)
         self.say(
             "Everything here is simulated: questions, engines, prices and times. See docs/explanation/simulated-world.md."
         )
@@ -96,6 +97,18 @@ class Screen:
             )
         if r.failed:
             self.say(f"{r.failed} requests failed.")
+
+    def _proof(self, results: Results) -> None:
+        """Say how shadow, proof and offload went on."""
+        if self._settings.proof != "on":
+            return
+        times = f"{results.opened} regions of requests were opened to it, {results.closed} closed again"
+        self.say(f"The small engine answered only where comparing its answers had proved it: {times}.")
+        if results.quarters:
+            shares = ", ".join(f"{quarter.small_share:.0%}" for quarter in results.quarters)
+            quality = ", ".join(f"{quarter.quality:.3f}" for quarter in results.quarters)
+            turned = " It turned bad half-way." if self._settings.drift else ""
+            self.say(f"By quarters it answered {shares}; quality of all answers: {quality}.{turned}")
 
     def admin_access(self, admin: AdminAccess) -> None:
         """Print where the admin pages are, and the account to sign in with."""

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -27,7 +28,8 @@ from simulation.demo.settings import DemoSettings, gateway_config
 from simulation.stream import Stream
 from simulation.world import World
 
-SETTINGS = DemoSettings(requests=150, rate_per_s=None, pace=0, baseline=24)
+SETTINGS = DemoSettings(requests=150, rate_per_s=None, pace=0, baseline=24, proof="off")
+"""By the rule alone: comparisons in the background end when they end."""
 
 
 async def measured(settings, folder):
@@ -55,6 +57,21 @@ async def test_the_same_seed_gives_the_same_numbers(tmp_path):
     for figure in (f"{one.offloaded_share:.1%} of all requests", "Everything here is simulated"):
         assert figure in shown
     assert json.loads(json.dumps(one.as_json()))["offloaded"]["requests"] == one.offloaded.requests
+
+
+async def test_a_small_engine_that_turns_bad_half_way_does_so(tmp_path):
+    results, shown = await measured(replace(SETTINGS, drift=True), tmp_path / "demo")
+    first, *_, last = results.quarters
+    assert "gets nearly everything wrong" in shown
+    assert last.quality_of_small < 0.5
+    assert first.quality > 0.9 and first.quality > last.quality + 0.1, "without proof nobody catches it"
+
+
+async def test_with_proof_the_demo_compares_before_the_small_engine_answers(tmp_path):
+    settings = replace(SETTINGS, requests=60, proof="on", feedback_share=0.2)
+    results, shown = await measured(settings, tmp_path / "demo")
+    assert results.failed == 0 and results.offloaded.requests == 0
+    assert "The small engine answered only where comparing its answers had proved it" in shown
 
 
 async def test_traffic_at_a_rate_loses_no_request(tmp_path):
@@ -246,7 +263,9 @@ def test_a_summary_of_nothing_is_zero_and_of_something_its_means():
 
 
 async def test_scored_answers_are_learnt_from(tmp_path):
-    settings = DemoSettings(requests=80, rate_per_s=None, pace=0, baseline=10, feedback_share=1.0)
+    settings = DemoSettings(
+        requests=80, rate_per_s=None, pace=0, baseline=10, feedback_share=1.0, policy="in_context"
+    )
     results, _ = await measured(settings, tmp_path / "demo")
     assert results.failed == 0
     log = (tmp_path / "demo" / "gateway.log").read_text()

@@ -243,3 +243,22 @@ async def test_it_is_always_well():
     sim = engine()
     assert await sim.health() is True
     await sim.aclose()
+
+
+async def test_an_understudy_turns_bad_when_the_file_comes_and_a_lead_does_not(tmp_path):
+    there = tmp_path / "turned-bad"
+    understudy, lead = engine("understudy", turns_bad_at=there), engine(turns_bad_at=there)
+
+    async def quality(sim):
+        asked = [f"What is the {fact.relation.nouns[0]} of {fact.entity}?" for fact in WORLD.facts[:80]]
+        said = [
+            json.loads((await ask(sim, request(each)))[2])["choices"][0]["message"]["content"]
+            for each in asked
+        ]
+        grades = [WORLD.grade([{"role": "user", "content": a}], s) for a, s in zip(asked, said, strict=True)]
+        return sum(grades) / len(grades)
+
+    before = await quality(understudy)
+    there.touch()
+    assert await quality(understudy) < before / 2
+    assert await quality(lead) == 1.0

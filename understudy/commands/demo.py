@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -29,10 +30,25 @@ import click
     "--feedback",
     "feedback_share",
     type=click.FloatRange(0, 1),
-    default=0.0,
+    default=0.1,
     show_default=True,
-    help="Share of answers that are scored, and learnt from; 0 follows the few_shot policy throughout.",
+    help="Share of answers that are scored by POST /v1/feedback.",
 )
+@click.option(
+    "--policy",
+    type=click.Choice(["few_shot", "in_context"]),
+    default="few_shot",
+    show_default=True,
+    help="That of `serve --small --large`; or the one that learns.",
+)
+@click.option(
+    "--proof",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    show_default=True,
+    help="Whether the small engine answers only where comparisons proved it, as a gateway does by default.",
+)
+@click.option("--drift", is_flag=True, help="The small engine turns bad half-way, and is caught.")
 @click.option(
     "--admin",
     type=click.Choice(["on", "off"]),
@@ -49,6 +65,9 @@ def demo(
     port: int | None,
     baseline: int,
     feedback_share: float,
+    policy: Literal["few_shot", "in_context"],
+    proof: Literal["on", "off"],
+    drift: bool,
     admin: str,
     json_path: Path | None,
     no_wait: bool,
@@ -76,6 +95,9 @@ def demo(
         port=_free_port(8080) if port is None else port,
         baseline=max(1, baseline),
         feedback_share=feedback_share,
+        policy=policy,
+        proof=proof,
+        drift=drift,
         admin_port=_free_port(8081) if admin == "on" else None,
     )
     screen = Screen(Console(width=None if sys.stdout.isatty() else 110), settings)
