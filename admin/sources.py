@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from admin.actions import OperatorActions
+from learning.proof.summary import ScopeSummary
 from store import Store
 from store.decisions.rollups import RequestRollups
 from store.jobs.replay_records import ReplayBudget
@@ -96,6 +97,8 @@ class GatewayInfo:
     replay: ReplayFacts = field(default_factory=ReplayFacts)
     judged: bool = False
     """Whether a judge is configured: without one quality is known from feedback only."""
+    proven: Callable[[], Sequence[ScopeSummary]] = field(default=lambda: ())
+    """What is proven of small engines, per scope."""
     actions: OperatorActions = field(default_factory=OperatorActions)
 
 

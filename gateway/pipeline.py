@@ -305,6 +305,8 @@ class Pipeline:
             so_far.began(reply, way, self._engines[way.engine].info.price)
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
+            if plan.reason == "shadow":
+                reply.headers["x-understudy-reason"] = plan.reason
             tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(
                 reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
@@ -465,7 +467,9 @@ def _replayed(hit: ExactAnswer, asked: Asked) -> tuple[CIMultiDict[str], bytes]:
 def _forced(plan: Plan, engine: str) -> Plan:
     """The plan of a client that names its engine: that one only, with the examples the policy found for it."""
     chosen = next((attempt for attempt in plan.attempts if attempt.engine == engine), Attempt(engine))
-    return replace(plan, attempts=(chosen,), reason="forced", probability=1.0, choice=None)
+    return replace(
+        plan, attempts=(chosen,), reason="forced", probability=1.0, choice=None, proof=None, shadow=()
+    )
 
 
 def _explain(headers: CIMultiDict[str], journey: Journey, *, engine: str, examples: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -339,6 +339,10 @@ class ChoiceRecord:
     cost_usd: float
     total_ms: float
     first_chunk_ms: float | None
+    scope: str = ""
+    """Of its instructions, where a proof was asked for."""
+    noted: Mapping[str, float] = field(default_factory=dict)
+    """What the proof noted (router.proving.standing.Proof)."""
 
 
 Source = Literal["user", "judge", "implicit", "label"]

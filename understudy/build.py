@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
     from learning.training.dial_follower import Apply
     from learning.training.metrics import LearningMetrics
+    from router.proving.gate import Gate
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
@@ -359,8 +360,10 @@ class Gateway:
         if memory is None or memory.embedder is None or memory.store.indexes is None:
             return {name: _fixed(model) for name, model in self._config.models.items()}
         turns: dict[str, Apply] = {}
+        gates = self._make_gates(memory)
         policies = {
-            name: self._policy(name, model, memory, turns) for name, model in self._config.models.items()
+            name: self._policy(name, model, memory, turns, gates.get(name))
+            for name, model in self._config.models.items()
         }
         if turns:
             from learning.training.dial_follower import DialFollower
@@ -369,20 +372,40 @@ class Gateway:
             self.parts.add(dials, start=dials.start, stop=dials.stop)
         return policies
 
-    def _policy(self, name: str, settings: ModelSettings, memory: Memory, turns: dict[str, Apply]) -> Policy:
+    def _make_gates(self, memory: Memory) -> dict[str, Gate]:
+        from learning.proof.follower import ProofFollower
+        from understudy.setup.proof import gates
+
+        made = gates(self._config.models)
+        if not made:
+            return made
+        follower = ProofFollower(memory.store.outcomes, memory.store.decisions.choices, made)
+        self.parts.add(follower, start=follower.start, stop=follower.stop)
+        return made
+
+    def _policy(
+        self,
+        name: str,
+        settings: ModelSettings,
+        memory: Memory,
+        turns: dict[str, Apply],
+        gate: Gate | None,
+    ) -> Policy:
         if settings.policy == "fixed":
             return _fixed(settings)
         if settings.policy == "few_shot":
             from understudy.setup.few_shot import few_shot
 
-            rule = few_shot(settings, self._config, memory, self._engines, self._threads)
+            rule = few_shot(settings, self._config, memory, self._engines, self._threads, gate)
             turns[name] = rule.turn
             return rule.policy
         from learning.training.metrics import LearningMetrics
         from understudy.setup.in_context import in_context
 
         metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
-        learned = in_context(name, settings, self._config, memory, self._engines, self._threads, metrics)
+        learned = in_context(
+            name, settings, self._config, memory, self._engines, self._threads, metrics, gate
+        )
         self.parts.add(learned.follower, start=learned.follower.start, stop=learned.follower.stop)
         turns[name] = learned.turn
         return learned.policy

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from admin.page import ActionFailed, Asked, Done, Summary
 from admin.sources import Sources
+from learning.proof.summary import ScopeSummary, state_of
 from store.learned.artifacts import KINDS, ArtifactBroken
 from store.records import ArtifactRecord
 
@@ -39,6 +41,9 @@ def learning(sources: Sources, asked: Asked) -> Summary:
             key=lambda one: one[1],
         ),
         "more": max(0, len(slots) - _MOST_SLOTS),
+        "proof": [
+            _proof(scope, names) for scope in sources.gateway.proven() if not tenant or scope.tenant == whose
+        ][:_MOST_SLOTS],
         "learnt_from": [
             {"tenant": of, "tenant_name": names.get(of) or of, "model": model, "outcomes": count}
             for (of, model), count in sorted(outcomes.items(), key=lambda one: -one[1])[:_MOST_SLOTS]
@@ -113,6 +118,31 @@ def _slot(asked: Asked) -> tuple[str, str, str]:
         asked.text("tenant", longest=64),
         asked.text("model", longest=200),
     )
+
+
+def _proof(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:
+    return {
+        "tenant": scope.tenant,
+        "tenant_name": names.get(scope.tenant) or scope.tenant,
+        "model": scope.model,
+        "scope": scope.scope[:8],
+        "requests": scope.requests,
+        "offloaded": scope.offloaded,
+        "regions": [
+            {
+                "region": region.region,
+                "engine": region.action.engine,
+                "examples": region.action.with_examples,
+                "open": region.open,
+                "state": state_of(region),
+                "lower": region.lower,
+                "upper": region.upper,
+                "compared": region.compared,
+                "expected_more": region.expected_more,
+            }
+            for region in scope.regions
+        ],
+    }
 
 
 def _version(record: ArtifactRecord) -> Summary:

@@ -48,7 +48,7 @@ CONFIG: dict[str, Any] = {
             "price": {"input_usd_per_mtok": 2.5, "output_usd_per_mtok": 10},
         },
     },
-    "models": {"gpt-4o": {"engines": ["small", "large"], "policy": "in_context"}},
+    "models": {"gpt-4o": {"engines": ["small", "large"], "policy": "in_context", "proof": "off"}},
     "judging": {"engine": "large"},
 }
 

@@ -35,7 +35,7 @@ def configuration(mock: Server, data: Path, texts: dict[str, Any]) -> dict[str, 
             "small": {"base_url": base, "model": "bench-small"},
             "large": {"base_url": base, "model": "bench"},
         },
-        "models": {"bench": {"engines": ["small", "large"], "policy": "few_shot"}},
+        "models": {"bench": {"engines": ["small", "large"], "policy": "few_shot", "proof": "off"}},
         "memory": {"data_dir": str(data), "request_texts": texts},
     }
 

@@ -73,7 +73,7 @@ def config(folder: Path, model_cache: Path, world: World, **replay: Any) -> Conf
                 "judge": engine("judge", "large"),
                 "writer": engine("generator", "large"),
             },
-            "models": {"m": {"engines": ["small", "large"], "policy": "few_shot"}},
+            "models": {"m": {"engines": ["small", "large"], "policy": "few_shot", "proof": "off"}},
             "memory": {
                 "data_dir": str(folder),
                 "advanced": {"embedding_cache_dir": str(model_cache), "embedding_deadline_ms": 60_000},

@@ -79,7 +79,7 @@ class Measured:
 
 def models() -> dict[str, Any]:
     """The served models of this study. Only `teacher` fills the bank."""
-    both = {"engines": ["small", "large"], "remember": False}
+    both = {"engines": ["small", "large"], "remember": False, "proof": "off"}
     nearest = {"theta": -1.0, "m": 1}
     return {
         "teacher": both | {"policy": "fixed", "remember": True},

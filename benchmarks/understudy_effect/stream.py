@@ -38,7 +38,7 @@ _NOTHING_TRIED = _PATIENT | {"epsilon": 0, "key_share": 0, "label_share": 0}
 
 def policies() -> dict[str, dict[str, Any]]:
     """A served model's settings per policy; what they do not name is as a user gets it by default."""
-    both = {"engines": ["small", "large"]}
+    both = {"engines": ["small", "large"], "proof": "off"}
     return {
         LARGE: both | {"policy": "fixed"},
         SMALL: {"engines": ["small"], "policy": "fixed", "remember": False},

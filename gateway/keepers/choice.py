@@ -82,6 +82,8 @@ class ChoiceKeeper:
             cost_usd=finished.cost_usd,
             total_ms=round(finished.total_s * 1000, 3),
             first_chunk_ms=None if first_s is None else round(first_s * 1000, 3),
+            scope=plan.proof.scope if plan.proof is not None else "",
+            noted=plan.proof.noted if plan.proof is not None else {},
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -69,6 +69,8 @@ class Situation:
     """False in tool loops, for forced engines and for keys out of budget: the best action then has probability 1."""
     offload_cap: float = 1.0
     """Largest total probability of all engines but the reference, 0..1, as the quality floor allows."""
+    allowed: Collection[Action] | None = None
+    """Proven actions: beside the reference only these may be drawn; None allows all."""
     familiarity: float | None = None
     """0..1, if the caller knows it; None takes the bandit's, or without a bandit request.nearest."""
     completion_tokens: int | None = None
@@ -132,7 +134,7 @@ class Chooser:
         with_load = self._rewards(dial, qualities, priced, largest, loaded=True)
         without_load = self._rewards(dial, qualities, priced, largest, loaded=False)
 
-        allowed = _allowed(priced)
+        allowed = _allowed(priced, situation.allowed)
         is_reference = [p.is_reference for p in priced]
         draw = rng.random()
 
@@ -321,10 +323,11 @@ def _per_token(state: EngineState) -> float:
     return state.price.both_usd_per_mtok
 
 
-def _allowed(priced: Sequence[_Priced]) -> list[bool]:
-    """Per action, whether its engine is healthy; all True where none is."""
-    healthy = [p.state.healthy for p in priced]
-    return healthy if any(healthy) else [True] * len(priced)
+def _allowed(priced: Sequence[_Priced], proven: Collection[Action] | None) -> list[bool]:
+    """Per action, whether it may be drawn: the reference's and those proven, as long as one of these engines is healthy."""
+    possible = [p.is_reference or proven is None or p.action in proven for p in priced]
+    healthy = [ok and p.state.healthy for p, ok in zip(priced, possible, strict=True)]
+    return healthy if any(healthy) else possible
 
 
 def _option(p: _Priced, largest: _Largest) -> Option:

@@ -1,7 +1,8 @@
 """Few-shot distillation by novelty (LOGIC): sends a familiar request to the small engine with past answers as examples.
 
-A request is familiar if at least m past answers lie within similarity theta. The policy needs no training, so a fresh
-installation runs it, and it is the baseline that a learned router must beat.
+Without a gate a request is familiar if at least m past answers lie within similarity theta: the baseline that a learned
+router must beat. With one, what is proven decides (docs/explanation/proof.md): the small engine answers where comparisons
+have shown it to be as good as the reference, with examples or without.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from router.digest import shared_scope
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
 from router.plan import Ask, Attempt, Candidate, Plan
 from router.policies.nearest_examples import familiar, that_fit
+from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder
 from router.prompt import tokens_needed, with_examples
+from router.proving.gate import Gate
+from router.proving.standing import Proof
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
@@ -43,6 +48,17 @@ class Knobs:
     max_characters: int = EMBEDDED_CHARACTERS
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a decision is made on."""
+
+    near: list[Candidate]
+    chosen: tuple[Candidate, ...]
+    """Examples that would be sent."""
+    proof: Proof | None
+    novel: bool
+
+
 class FewShot:
     """Implements router.plan.Policy. `engines` run from small to large; requests go to the first or the last."""
 
@@ -59,10 +75,12 @@ class FewShot:
         *,
         context_tokens: Callable[[], int | None] = lambda: None,
         templates: Templates | None = None,
+        gate: Gate | None = None,
     ) -> None:
         """`context_tokens` returns the small engine's context window as far as it is known; examples must fit beside the
-        request and its answer.
+        request and its answer. `gate`: None where a familiar request needs no proof.
         """
+        self._gate = gate
         self._small, self._large = engines[0], engines[-1]
         self._questions = QuestionEmbedder(
             embedder,
@@ -85,8 +103,8 @@ class FewShot:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self.knobs.retrieve_deadline_s):
-                near, near_enough = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, self._near_and_familiar, ask.tenant, question, vector
+                found = await asyncio.get_running_loop().run_in_executor(
+                    self._executor, self._weigh, ask, question, vector
                 )
         except Exception as error:
             skipped = (f"nearest:{type(error).__name__}",)
@@ -96,31 +114,54 @@ class FewShot:
         finally:
             stages["nearest"] = time.perf_counter() - began
         began = time.perf_counter()
-        chosen = self._within_budget(near_enough, ask)
+        reason, with_them = self._decided(found)
+        with_examples_found = self._with_examples(ask, found.chosen)
         stages["combine"] = time.perf_counter() - began
-        # Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
-        novel = sum(1 + c.example.merged for c in near_enough) < self.knobs.m
-        if novel or not chosen:
-            reason = "novel" if novel else "no_example_fits"
-            return self._to_large(reason, text=text, vector=vector, near=near, stages=stages)
-        messages = with_examples(ask.chat.messages, chosen)
+        to_large = reason not in ("familiar", "proven")
+        small = with_examples_found if with_them else Attempt(self._small)
+        attempts = (Attempt(self._large), Attempt(self._small)) if to_large else (small, Attempt(self._large))
         return Plan(
-            (Attempt(self._small, messages, chosen), Attempt(self._large)),
+            attempts,
             self.name,
             self.version,
-            "familiar",
+            reason,
             embedded_text=text,
             vector=vector,
-            neighbours=tuple(near),
+            neighbours=tuple(found.near),
             stages_s=stages,
+            proof=found.proof,
+            shadow=shadow(found.proof, with_examples_found),
         )
 
-    def _near_and_familiar(
-        self, tenant: str, question: EmbeddedQuestion, vector: Vector
-    ) -> tuple[list[Candidate], list[Candidate]]:
-        """Candidates, and those of them that count as near. Blocks: for the executor."""
-        near = self._retriever.nearest(tenant, question.scope, vector, self._questions.comparable(question))
-        return near, familiar(near, question.text, theta=self.knobs.theta, same_names=self.knobs.same_names)
+    def _weigh(self, ask: Ask, question: EmbeddedQuestion, vector: Vector) -> _Found:
+        """Looks up what there is to decide on. Blocks: for the executor."""
+        near = self._retriever.nearest(
+            ask.tenant, question.scope, vector, self._questions.comparable(question)
+        )
+        near_enough = familiar(near, question.text, theta=self.knobs.theta, same_names=self.knobs.same_names)
+        chosen = self._within_budget(near_enough, ask)
+        proof = None
+        if self._gate is not None:
+            proof = self._gate.proof(ask.tenant, shared_scope(question.scope), vector, chosen)
+        # Pairs that were merged into one example (store.examples.twins) still count as that many past answers.
+        novel = sum(1 + c.example.merged for c in near_enough) < self.knobs.m
+        return _Found(near, chosen, proof, novel=novel)
+
+    @staticmethod
+    def _decided(found: _Found) -> tuple[str, bool]:
+        """Why which engine answers, and whether the small one gets examples."""
+        if found.proof is not None:
+            opened = found.proof.open_actions()
+            return ("proven", opened[0].with_examples) if opened else ("shadow", False)
+        if found.novel:
+            return "novel", False
+        return ("familiar", True) if found.chosen else ("no_example_fits", False)
+
+    def _with_examples(self, ask: Ask, chosen: tuple[Candidate, ...]) -> Attempt:
+        """The small engine with these examples, or as it is where there are none."""
+        if not chosen:
+            return Attempt(self._small)
+        return Attempt(self._small, with_examples(ask.chat.messages, chosen), chosen)
 
     def _within_budget(self, nearest_first: list[Candidate], ask: Ask) -> tuple[Candidate, ...]:
         knobs = self.knobs
@@ -136,7 +177,6 @@ class FewShot:
         *,
         text: str = "",
         vector: Vector | None = None,
-        near: list[Candidate] | None = None,
         stages: dict[str, float] | None = None,
         bypassed: tuple[str, ...] = (),
     ) -> Plan:
@@ -147,7 +187,6 @@ class FewShot:
             reason,
             embedded_text=text,
             vector=vector,
-            neighbours=tuple(near or ()),
             stages_s=stages or {},
             bypassed=bypassed,
         )

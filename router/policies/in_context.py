@@ -22,7 +22,7 @@ from router.choosing.features import Examples, Request, spread
 from router.choosing.label_exploration import Explored, explored
 from router.choosing.load import EngineState, engine_state
 from router.choosing.rule_choice import choice_by_rule
-from router.digest import carries_tools
+from router.digest import carries_tools, shared_scope
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
@@ -36,8 +36,11 @@ from router.examples.help_rates import HelpRates
 from router.examples.scorer import Scorer, Scores
 from router.plan import Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.nearest_examples import familiar, that_fit
+from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder
 from router.prompt import example_tokens, tokens_needed, with_examples
+from router.proving.gate import Gate
+from router.proving.standing import Proof
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.records import Vector
 
@@ -102,6 +105,8 @@ class _Decision:
     near: list[Candidate] = field(default_factory=list)
     """Nearest first; with scores if there is a scorer."""
     scores: Scores | None = None
+    proof: Proof | None = None
+    """What is proven of the small engines with and without the chosen examples; None where no proof is asked for."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -145,10 +150,12 @@ class InContext:
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
         templates: Templates | None = None,
+        gate: Gate | None = None,
     ) -> None:
         """`models_of` returns what to decide a tenant's requests with, at once: a model that is still loading is left out.
         `hot` maps a tenant to the positions of the examples that the smallest engine keeps warm (see HotExamples); it
-        must not raise."""
+        must not raise. `gate`: None where small engines may answer without proof."""
+        self._gate = gate
         self._engines = tuple(engines)
         self._names = tuple(engine.info.name for engine in engines)
         self._questions = QuestionEmbedder(
@@ -200,6 +207,10 @@ class InContext:
         chosen = _ChosenExamples()
         with decision.stage("combine"):
             chosen = self._combine(decision)
+        if self._gate is not None:
+            with decision.stage("prove"):
+                scope = shared_scope(question.scope)
+                decision.proof = self._gate.proof(ask.tenant, scope, vector, chosen.examples)
         with decision.stage("choose"):
             return self._choose(decision, chosen, states)
         return self._to_reference("undecided", question, decision.bypassed, decision)
@@ -319,6 +330,8 @@ class InContext:
         if choice.explored or (to_other and chosen.selection is not None and chosen.selection.explored):
             # The reference is asked without examples, so a changed selection is no exploration there.
             self._budget.spent(ask.key_id or ask.tenant, self._clock())
+        if situation.allowed is not None and not situation.allowed:
+            reason = "shadow"
         reason = "quality_floor" if choice.floored else "explored" if choice.explored else reason
         return Plan(
             self._attempts(taken.action, decision, chosen),
@@ -333,6 +346,8 @@ class InContext:
             bypassed=tuple(decision.bypassed),
             choice=choice,
             helped=chosen.selection,
+            proof=decision.proof,
+            shadow=shadow(decision.proof, self._attempt("", decision, chosen)),
         )
 
     def _by_bandit(self, decision: _Decision, situation: Situation, bandit: Bandit) -> Choice | None:
@@ -354,13 +369,19 @@ class InContext:
         reason = "novel" if novel else "familiar" if helped else "no_example_helps"
         to_small = reason == "familiar"
         pick = Action(self._names[0], bool(chosen.examples)) if to_small else Action(self._names[-1], False)
+        if situation.allowed is not None:
+            reason = "proven"
+            pick = next(iter(situation.allowed), Action(self._names[-1], False))
         weighed = self._chooser.choose(situation, None, self._rng)
         healthy = {state.name: state.healthy for state in situation.engines}
         choice = choice_by_rule(
             weighed,
             pick,
             reference=self._names[-1],
-            available=[healthy[each.action.engine] for each in weighed.weighed],
+            available=[
+                healthy[each.action.engine] and _may_be_taken(each.action, situation, self._names[-1])
+                for each in weighed.weighed
+            ],
             least_probability=self.knobs.least_probability if decision.may_explore else 0.0,
             offload_cap=situation.offload_cap,
             rng=self._rng,
@@ -396,20 +417,34 @@ class InContext:
             preference=preference,
             may_explore=decision.may_explore,
             offload_cap=decision.models.offload_cap,
+            allowed=self._allowed(decision.proof),
         )
+
+    def _allowed(self, proof: Proof | None) -> tuple[Action, ...] | None:
+        """The proven actions: none where the gate could not tell, and None where no proof is asked for."""
+        if proof is not None:
+            return proof.open_actions()
+        return None if self._gate is None else ()
 
     def _attempts(self, taken: Action, decision: _Decision, chosen: _ChosenExamples) -> tuple[Attempt, ...]:
         """The chosen action, then the fallbacks: the reference first, then the others from large to small."""
-        with_them = with_examples(decision.ask.chat.messages, chosen.examples) if chosen.examples else None
-
-        def attempt(engine: str, *, examples: bool) -> Attempt:
-            return Attempt(engine, with_them, chosen.examples) if examples and with_them else Attempt(engine)
-
+        best = self._attempt(taken.engine, decision, chosen) if taken.with_examples else Attempt(taken.engine)
         others = [name for name in reversed(self._names) if name != taken.engine]
+        reference = self._names[-1]
         return (
-            attempt(taken.engine, examples=taken.with_examples),
-            *(attempt(name, examples=name != self._names[-1]) for name in others),
+            best,
+            *(
+                Attempt(name) if name == reference else self._attempt(name, decision, chosen)
+                for name in others
+            ),
         )
+
+    @staticmethod
+    def _attempt(engine: str, decision: _Decision, chosen: _ChosenExamples) -> Attempt:
+        """The engine with the chosen examples, if there are any."""
+        if not chosen.examples:
+            return Attempt(engine)
+        return Attempt(engine, with_examples(decision.ask.chat.messages, chosen.examples), chosen.examples)
 
     def _to_reference(
         self,
@@ -429,3 +464,8 @@ class InContext:
             stages_s=decision.stages_s if decision else question.stages_s,
             bypassed=tuple(bypassed),
         )
+
+
+def _may_be_taken(action: Action, situation: Situation, reference: str) -> bool:
+    """Whether an action needs no proof, or is proven."""
+    return situation.allowed is None or action.engine == reference or action in situation.allowed

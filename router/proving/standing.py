@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Standing:
     """Comparisons the bounds rest on."""
     expected_more: int | None
     """Comparisons still expected until it opens; None: it is not expected to."""
+    region: str = "all"
+    """Of the request's scope: all of it, or a band of the predicted quality."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,14 @@ class Proof:
     standings: tuple[Standing, ...]
     share: float
     """Wished probability, 0 to 1, of comparing this request in the background."""
+
+    scope: str = ""
+    """The scope that the region belongs to."""
+    wished: tuple[Action, ...] = ()
+    """The actions to compare if this request is compared, drawn so that each region gets its own share."""
+    noted: Mapping[str, float] = field(default_factory=dict)
+    """What was predicted of each action that may be compared, and from what: kept with the decision, so that an outcome
+    counts for the region that the request was in before it was known."""
 
     def open_actions(self) -> tuple[Action, ...]:
         """The proven actions."""

@@ -87,7 +87,10 @@ def gateway_config(settings: DemoSettings, data_dir: Path) -> dict[str, Any]:
             SMALL: engine(SMALL, "understudy", ttft_ms=90, token_ms=5, capacity=64),
             LARGE: engine(LARGE, "lead", ttft_ms=350, token_ms=18, capacity=96),
         },
-        "models": {MODEL: {"engines": [SMALL, LARGE], "policy": policy, "few_shot": few_shot}},
+        "models": {
+            # A minute of traffic is too short for a proof.
+            MODEL: {"engines": [SMALL, LARGE], "policy": policy, "few_shot": few_shot, "proof": "off"}
+        },
         "memory": {
             "data_dir": str(memory_folder(data_dir)),
             "advanced": {

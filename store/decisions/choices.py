@@ -147,7 +147,7 @@ _INSERT = (
 
 def _as_row(record: ChoiceRecord) -> tuple[object, ...]:
     rest = {name: getattr(record, name) for name in _AS_JSON}
-    rest["context"] = dict(record.context)
+    rest["context"], rest["noted"] = dict(record.context), dict(record.noted)
     for name, value in rest.items():
         # JSON has no NaN: it would come back as nothing at all, and teach a learner nonsense.
         if not _is_finite(value):

@@ -10,6 +10,7 @@ import pytest
 from admin.summaries.learning import learning
 from store.learned.artifacts import Artifacts
 from tests.admin.site import Site, site
+from tests.store.rows import choice_record, outcome_record
 
 assert learning, "asked for over HTTP below"
 SLOT = {"kind": "bandit", "tenant": "t1", "model": "demo"}
@@ -89,3 +90,24 @@ async def test_filters_leave_out_the_rest(pages: Site) -> None:
     ):
         slots = (await operator.get(f"/learning.json?{query}")).json["slots"]
         assert [slot["kind"] for slot in slots] == expected, query
+
+
+async def test_what_is_proven_is_shown_per_scope_with_its_bounds(pages: Site) -> None:
+    store = pages.sources.store
+    noted = {"small/with": 0.5}
+    for number in range(12):
+        choice = choice_record(number, model="demo", tenant="t1", scope="5c09e", noted=noted)
+        store.decisions.choices.record(choice).result(5)
+        store.outcomes.note(outcome_record(number, tenant="t1", source="judge", quality=1.0)).result(5)
+    viewer = await pages.person("viewer")
+    (proof,) = (await viewer.get("/learning.json")).json["proof"]
+    (region,) = proof["regions"]
+    assert (proof["model"], proof["scope"], proof["requests"], region["compared"]) == (
+        "demo",
+        "5c09e",
+        12,
+        12,
+    )
+    assert not region["open"] and region["expected_more"] > 0 and "more comparisons" in region["state"]
+    page = (await viewer.get("/learning")).text
+    assert "What is proven of small engines" in page and "5c09e" in page

@@ -58,6 +58,7 @@ async def house(folder: Path, **config: Any) -> AsyncIterator[House]:
                 "gpt-4o": {
                     "engines": ["small", "large"],
                     "policy": "in_context",
+                    "proof": "off",
                     "few_shot": {"theta": 0.8, "m": 1},
                     "advanced": still,
                 }

@@ -87,6 +87,7 @@ def config(folder: Path, hostile_url: str) -> dict[str, Any]:
             "demo": {
                 "engines": ["small", "large"],
                 "policy": "in_context",
+                "proof": "off",
                 "few_shot": {"m": 1, "theta": 0.75},
             },
             "hostile": {"engines": ["hostile"]},

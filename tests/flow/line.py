@@ -197,6 +197,9 @@ class Got:
 async def line(config: dict[str, Any]) -> AsyncIterator[Line]:
     """A gateway built from `config` on a free port."""
     config = {"log": {"requests": False}, **config}
+    if "models" in config:
+        # Most tests are about something else than proof, which takes a hundred comparisons.
+        config["models"] = {name: {"proof": "off"} | model for name, model in config["models"].items()}
     if (memory := config.get("memory")) and memory.get("examples", {}).get("enabled", True):
         # Whether something is late is for the tests of deadlines to say: on a busy machine all of it is.
         patient = {"retrieve_deadline_ms": 10_000, "embedding_deadline_ms": 10_000}

@@ -205,7 +205,9 @@ def a_gateway(upstream: Upstream, canaries: Canaries, data: Path) -> Iterator[Ga
     config = {
         "upstream": {"base_url": upstream.url, "api_key": operators[0]},
         "engines": {"small": engine(1), "large": engine(3)},
-        "models": {"m": {"engines": ["small", "large"], "policy": "few_shot", "few_shot": {"m": 1}}},
+        "models": {
+            "m": {"engines": ["small", "large"], "policy": "few_shot", "proof": "off", "few_shot": {"m": 1}}
+        },
         "memory": {"data_dir": str(data), "exact": {"enabled": True}},
         "listen": {"advanced": {"max_json_mib": 1}},
     }

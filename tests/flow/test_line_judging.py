@@ -208,9 +208,10 @@ async def promised(data: Path, max_loss: float) -> AsyncIterator[Promise]:
             "judge": {"base_url": judge.url},
         }
         # At this dial only the price counts: without a floor all of it would go to the small engine.
-        wanted = {"preference": 0.0, "max_examples": 0, "max_loss": max_loss}
+        wanted = {"preference": 0.0, "max_examples": 0}
         judging = {"advanced": {"share_reference": 0.0, "others": 0}}
-        config = configured(data, engines, judging, in_context=wanted, advanced={"epsilon": 0})
+        floor = {"proof": "floor", "max_loss": max_loss}
+        config = configured(data, engines, judging, in_context=wanted, advanced={"epsilon": 0}, **floor)
         async with line(config) as gate:
             untaught = VowpalBandit(BanditSettings()).save()
             publish = store_of(gate).artifacts.publish

@@ -22,7 +22,7 @@ engines:
   small: {{kind: simulated, role: understudy, ttft_ms: 0, token_ms: 0, facts: 200}}
   large: {{kind: simulated, role: lead, ttft_ms: 0, token_ms: 0, facts: 200}}
 models:
-  gpt-4o: {{engines: [small, large], policy: few_shot}}
+  gpt-4o: {{engines: [small, large], policy: few_shot, proof: off}}
 memory:
   data_dir: {data}
   advanced: {{embedding_cache_dir: {models}, embedding_deadline_ms: 5000}}

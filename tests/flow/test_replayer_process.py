@@ -27,7 +27,7 @@ engines:
   slow: {{kind: simulated, role: lead, ttft_ms: 60000, facts: 100}}
   judge: {{kind: simulated, role: judge, ttft_ms: 0, token_ms: 0, facts: 100}}
 models:
-  sim: {{engines: [small, sim], policy: few_shot}}
+  sim: {{engines: [small, sim], policy: few_shot, proof: off}}
   slow: {{engines: [slow]}}
 memory:
   data_dir: {data}

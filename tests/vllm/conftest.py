@@ -35,6 +35,7 @@ bank of its own."""
 
 STILL: dict[str, Any] = {
     "policy": "in_context",
+    "proof": "off",
     "few_shot": {"theta": 0.5, "m": 1},
     "advanced": {
         "epsilon": 0,

@@ -130,7 +130,7 @@ def test_a_request_the_engine_refuses_is_refused_in_its_words_and_not_remembered
 
 
 def test_the_rule_of_novelty_routes_by_how_many_past_answers_are_near(open_guide: Opener) -> None:
-    guide = open_guide(policy="few_shot", few_shot={"theta": 0.6, "m": 2, "same_names": True})
+    guide = open_guide(policy="few_shot", proof="off", few_shot={"theta": 0.6, "m": 2, "same_names": True})
     fact = NEW[8]
     guide.teach_fact(fact, 0)
     assert guide.ask(fact.question(1), fresh=True).engine == "large"

@@ -17,6 +17,7 @@ TOWNS = WORLD.facts[:60]
 PATIENT = {"scorer_deadline_ms": 10_000, "outcomes_needed": OUTCOMES}
 LEARNT: dict[str, Any] = {
     "policy": "in_context",
+    "proof": "off",
     # A rule that hardly ever dares: what moves traffic is what was learnt.
     "few_shot": {"theta": 0.999, "m": 3},
 }

@@ -162,11 +162,13 @@ class Config(Settings):
                 raise ValueError(
                     f"models.{name} has {len(model.engines)} engines; in_context chooses among 8 at most"
                 )
-            if model.in_context.max_loss is not None and (
+            if (model.policy, model.proof) == ("few_shot", "floor"):
+                raise ValueError(f"models.{name}: proof: floor needs policy in_context; write on or off")
+            if (model.policy, model.proof) == ("in_context", "floor") and (
                 self.judging is None or self.judging.share_offloaded == 0 or not self.learning.enabled
             ):
                 raise ValueError(
-                    f"models.{name}.in_context.max_loss is set, but nothing shows whether it holds: "
+                    f"models.{name}.proof is floor, but nothing shows whether max_loss holds: "
                     "set `judging` with a share_offloaded above 0, and leave learning.enabled on"
                 )
         if self.judging is not None and self.judging.engine not in self.engines:

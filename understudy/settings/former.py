@@ -45,6 +45,10 @@ class Removed:
 
 _UNKNOWABLE = "no figure that an operator sees would tell a better value"
 _BY_USE = "the examples used most are kept warm: see `engines` and `kept_examples` of replay.advanced.kv_plan"
+_BY_MODEL = (
+    "max_loss now stands beside `engines` of the model and is kept by its `proof`: on (the default) lets small engines"
+    " answer only where comparisons proved them; `proof: floor` limits what is offloaded as before"
+)
 _BY_OTHERS = "the run's budget already bounds it"
 
 FORMER: dict[str, Moved | Fixed | Removed] = {
@@ -95,10 +99,12 @@ FORMER: dict[str, Moved | Fixed | Removed] = {
     "models.*.in_context.exploration.epsilon": Moved("models.*.advanced.epsilon"),
     "models.*.in_context.exploration.gamma": Moved("models.*.advanced.gamma"),
     "models.*.in_context.exploration.key_share": Moved("models.*.advanced.key_share"),
-    "models.*.in_context.exploration.opted_out_keys": Moved("models.*.in_context.opted_out_keys"),
+    "models.*.in_context.exploration.opted_out_keys": Moved("models.*.advanced.opted_out_keys"),
     "models.*.in_context.load.threshold": Moved("models.*.advanced.load_threshold"),
     "models.*.in_context.load.strength": Moved("models.*.advanced.load_strength"),
-    "models.*.in_context.quality_floor.max_loss": Moved("models.*.in_context.max_loss"),
+    "models.*.in_context.quality_floor.max_loss": Removed(_BY_MODEL),
+    "models.*.in_context.max_loss": Removed(_BY_MODEL),
+    "models.*.in_context.opted_out_keys": Moved("models.*.advanced.opted_out_keys"),
     "models.*.in_context.quality_floor.confidence": Moved("models.*.advanced.floor_confidence"),
     "memory.exact.memory_mib": Fixed(64, "the disk holds the rest"),
     "memory.exact.max_entry_kib": Moved("memory.advanced.exact_max_entry_kib"),

@@ -32,16 +32,6 @@ class InContextSettings(Settings):
         0.5, ge=0, le=1, description="The dial: 0 is cheapest, 1 is best; a request may send its own."
     )
     max_examples: int = Field(8, ge=0, le=8, description="Most examples sent along; 0 sends none.")
-    max_loss: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="Most quality lost against always asking the reference, such as 0.02; null for no limit. "
-        "Needs `judging`.",
-    )
-    opted_out_keys: tuple[str, ...] = Field(
-        (), description="Ids of keys whose requests are never used to explore."
-    )
 
 
 class ModelAdvanced(Settings):
@@ -89,6 +79,9 @@ class ModelAdvanced(Settings):
     load_strength: float = Field(
         0.5, ge=0, description="Reward an engine loses per unit of utilisation above it; 0 ignores load."
     )
+    opted_out_keys: tuple[str, ...] = Field(
+        (), description="Ids of keys whose requests are never used to explore."
+    )
     floor_confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Confidence of the bound behind max_loss, at all times together."
     )
@@ -112,6 +105,14 @@ class ModelSettings(Settings):
         "fixed",
         description="in_context learns; few_shot is the rule it starts with; fixed: always the last engine.",
     )
+    proof: Literal["on", "floor", "off"] = Field(
+        "on",
+        description="How max_loss is kept: on offloads only where comparisons proved a small engine; floor limits what "
+        "in_context offloads by what judging shows; off does neither.",
+    )
+    max_loss: float = Field(
+        0.05, gt=0, lt=1, description="Most quality lost against always asking the reference."
+    )
     few_shot: FewShotSettings = Field(FewShotSettings(), description="The few_shot rule.")
     in_context: InContextSettings = Field(InContextSettings(), description="The in_context policy.")
     remember: bool = Field(True, description="Whether the reference engine's answers become examples.")
@@ -119,3 +120,14 @@ class ModelSettings(Settings):
         None, description="Engine that gets a request too long for the chosen one."
     )
     advanced: ModelAdvanced = Field(ModelAdvanced(), description="Less common settings.")
+
+    @field_validator("proof", mode="before")
+    @classmethod
+    def _as_yaml_reads_it(cls, proof: object) -> object:
+        # YAML takes a bare on and off for true and false.
+        return {True: "on", False: "off"}.get(proof, proof) if isinstance(proof, bool) else proof
+
+    @property
+    def proves(self) -> bool:
+        """Whether small engines need proof before they answer."""
+        return self.proof == "on" and self.policy != "fixed"

@@ -12,11 +12,13 @@ from admin.actions import OperatorActions
 from admin.app import AdminApp, Options
 from admin.pages import PAGES
 from admin.sources import EngineFacts, GatewayInfo, ReplayFacts, ServedFacts, Sources
+from learning.proof.summary import ProofReader
 from learning.replay.nightly import WINDOW_S
 from store import Store
 from understudy.operator_actions import AdminActions
 from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
+from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
 
 log = structlog.get_logger(__name__)
@@ -74,7 +76,8 @@ def sources(
             config_file=str(config_file or ""),
             gateway_url=gateway_url,
             replay=_replay(config),
-            judged=config.judging is not None,
+            judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
+            proven=ProofReader(store.outcomes, store.decisions.choices, gates(config.models)).scopes,
             actions=actions or OperatorActions(),
         ),
     )
@@ -115,6 +118,6 @@ def _model(config: Config, name: str) -> ServedFacts:
         name,
         settings.engines,
         settings.policy,
-        settings.in_context.max_loss,
+        settings.max_loss if settings.proof == "floor" else None,
         settings.advanced.floor_confidence,
     )

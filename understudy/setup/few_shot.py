@@ -11,6 +11,7 @@ from learning.bank.sharing import lenders
 from router.dials import Dials
 from router.embedding.retriever import Retriever
 from router.policies.few_shot import FewShot, Knobs
+from router.proving.gate import Gate
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
@@ -40,8 +41,9 @@ def few_shot(
     memory: Memory,
     engines: Mapping[str, Engine],
     executor: Executor,
+    gate: Gate | None = None,
 ) -> FewShotParts:
-    """The rule for one served model. Needs a memory with examples."""
+    """The rule for one served model. Needs a memory with examples. `gate`: where the small engine needs proof."""
     remembered = config.memory
     assert remembered is not None and memory.embedder is not None and memory.store.indexes is not None
     knobs = knobs_of(Knobs, settings.few_shot, settings.advanced, remembered.advanced, remembered.examples)
@@ -62,6 +64,7 @@ def few_shot(
         knobs,
         context_tokens=lambda: small.info.context_tokens,
         templates=memory.templates,
+        gate=gate,
     )
     return FewShotParts(policy, retriever, knobs)
 

@@ -32,6 +32,7 @@ from router.examples.features import Features
 from router.examples.rarity import Rarity
 from router.examples.scorer import Scorer, ScorerError
 from router.policies.in_context import InContext, Knobs
+from router.proving.gate import Gate
 from store import Store
 from store.learned.quality_floors import QualityFloors
 from understudy.memory import Memory
@@ -73,8 +74,9 @@ def in_context(
     engines: Mapping[str, Engine],
     executor: Executor,
     metrics: LearningMetrics,
+    gate: Gate | None = None,
 ) -> InContextParts:
-    """The policy of the served model `name`. Needs a memory with examples."""
+    """The policy of the served model `name`. Needs a memory with examples. `gate`: where small engines need proof."""
     store, embedder, remembered = memory.store, memory.embedder, config.memory
     assert embedder is not None and store.indexes is not None and remembered is not None
     assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
@@ -119,6 +121,7 @@ def in_context(
         hot=_hot(settings, config, store),
         rng=random.Random(),
         templates=memory.templates,
+        gate=gate,
     )
     return InContextParts(policy, follower, knobs)
 

@@ -164,7 +164,7 @@ def _news(before: FloorRow, now: FloorRow) -> bool:
 
 def promised(config: Config, model: ModelSettings) -> FloorSettings | None:
     """The promise made for a model; None without one."""
-    max_loss, judging = model.in_context.max_loss, config.judging
-    if model.policy != "in_context" or max_loss is None or judging is None:
+    judging = config.judging
+    if model.policy != "in_context" or model.proof != "floor" or judging is None:
         return None
-    return FloorSettings(max_loss, 1.0 - model.advanced.floor_confidence, judging.share_offloaded)
+    return FloorSettings(model.max_loss, 1.0 - model.advanced.floor_confidence, judging.share_offloaded)

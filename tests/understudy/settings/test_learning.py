@@ -20,11 +20,12 @@ ENGINES = {
 
 
 def configured(
-    in_context: dict[str, Any], advanced: dict[str, Any] | None = None, **more: Any
+    in_context: dict[str, Any], advanced: dict[str, Any] | None = None, proof: str = "on", **more: Any
 ) -> dict[str, Any]:
     model = {
         "engines": ["small", "large"],
         "policy": "in_context",
+        "proof": proof,
         "in_context": in_context,
         "advanced": advanced or {},
     }
@@ -38,7 +39,8 @@ def configured(
         (configured({}, {"key_preferences": {"key_1": 2}}), ["'key_1'", "0 (cheapest) to 1 (best)"]),
         (configured({}, {"epsilon": 0.9}), ["epsilon is 0.9"]),
         (configured({}, {"example_order": "random"}), ["example_order", "'random'", "helpful_last"]),
-        (configured({"max_loss": 0.02}), ["max_loss", "judging"]),
+        (configured({}, proof="floor"), ["max_loss", "judging"]),
+        (configured({"max_loss": 0.02}), ["models.m.in_context.max_loss", "proof: floor"]),
         (configured({}, judging={"engine": "nobody"}), ["judging", "'nobody'"]),
         (configured({"most": 3}), ["most: no such setting"]),
     ],
@@ -52,8 +54,8 @@ def test_a_wrong_setting_is_named_with_its_value_and_what_would_be_right(
 
 
 def test_a_floor_with_a_judge_is_taken() -> None:
-    config = parse_config(configured({"max_loss": 0.02}, judging={"engine": "judge", "share_offloaded": 0.1}))
-    assert config.models["m"].in_context.max_loss == 0.02
+    config = parse_config(configured({}, proof="floor", judging={"engine": "judge", "share_offloaded": 0.1}))
+    assert config.models["m"].max_loss == 0.05
     assert isinstance(config.judging, JudgingSettings)
 
 

@@ -1,0 +1,140 @@
+"""Is a small engine kept from answering until it is proven, and does it then answer? `python -m benchmarks.proof`.
+
+Streams of recorded requests with scripted engines (benchmarks/proof/streams.py): junk, a mimic of the nearest example, a
+good one (right with probability 0.98), and a good one that turns to junk half-way. Every stream is played in 20 orders
+through the product's gate, in process. A violation is an order in which the quality lost, averaged over the requests so
+far, ever exceeds `max_loss`. With --sockets one order goes through `understudy serve --small --large`. Long answers need
+a judge: it is simulated here, and always right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.options import options, write
+from benchmarks.proof.replayed import MAX_LOSS, Run, replayed
+from benchmarks.proof.sockets import SocketRun, over_sockets
+from benchmarks.proof.streams import ENGINES, STREAMS
+from benchmarks.recorded import NoData
+from benchmarks.tables import markdown
+from benchmarks.vectors import embedded
+
+
+def main() -> None:
+    """Play, and print one row per stream and engine."""
+    parser = options(__doc__, data=True, cache=True)
+    parser.add_argument("--seeds", type=int, default=20, help="orders of each stream [%(default)s]")
+    parser.add_argument("--requests", type=int, default=5000, help="requests per stream [%(default)s]")
+    parser.add_argument("--streams", nargs="*", choices=STREAMS, default=list(STREAMS))
+    parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--sockets", action="store_true", help="one order each, through a running gateway")
+    args = parser.parse_args()
+    if args.sockets:
+        _sockets(args)
+        return
+    runs: list[Run] = []
+    for name in args.streams:
+        runs += _played(name, args.engines, args.data, args.cache, args.seeds, args.requests)
+    print(markdown(_HEAD, [_row(group) for group in _grouped(runs)]))
+    write([asdict(run) for run in runs], args.json)
+
+
+def _sockets(args: argparse.Namespace) -> None:
+    runs: list[SocketRun] = []
+    for name in args.streams:
+        try:
+            recorded = STREAMS[name](args.data)
+        except NoData as missing:
+            print(missing)
+            continue
+        for engine in args.engines:
+            runs.append(asyncio.run(over_sockets(recorded, engine, 0, args.requests)))
+            print(runs[-1], file=sys.stderr, flush=True)
+    head = ("stream", "engine", "lost at most", "offloaded", "last tenth", "first at", "compared", "seconds")
+    print(
+        markdown(
+            head,
+            [
+                (
+                    run.stream,
+                    run.engine,
+                    f"{run.most_lost:.2%}",
+                    f"{run.offloaded:.1%}",
+                    f"{run.offloaded_late:.1%}",
+                    "never" if run.first is None else run.first,
+                    run.compared,
+                    f"{run.seconds:.0f}",
+                )
+                for run in runs
+            ],
+        )
+    )
+    write([asdict(run) for run in runs], args.json)
+
+
+def _played(
+    name: str, engines: Sequence[str], data: Path, cache: Path, seeds: int, requests: int
+) -> list[Run]:
+    try:
+        recorded = STREAMS[name](data)
+    except NoData as missing:
+        print(missing)
+        return []
+    vectors = embedded(recorded.texts, cache)
+    return [
+        replayed(recorded, vectors, engine, seed, requests) for engine in engines for seed in range(seeds)
+    ]
+
+
+_HEAD = (
+    "stream",
+    "engine",
+    "violations",
+    "lost at most",
+    "lost",
+    "offloaded",
+    "last tenth",
+    "oracle",
+    "first at",
+    "compared",
+    "net saving",
+    "least net, requests",
+)
+
+
+def _grouped(runs: Sequence[Run]) -> list[list[Run]]:
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.stream, run.engine), []).append(run)
+    return list(groups.values())
+
+
+def _row(runs: Sequence[Run]) -> tuple[object, ...]:
+    def mean(name: str) -> float:
+        return statistics.mean(getattr(run, name) for run in runs)
+
+    first = [run.first for run in runs if run.first is not None]
+    return (
+        runs[0].stream,
+        runs[0].engine,
+        f"{sum(run.most_lost > MAX_LOSS for run in runs)} of {len(runs)}",
+        f"{max(run.most_lost for run in runs):.2%}",
+        f"{mean('lost'):.2%}",
+        f"{mean('offloaded'):.1%}",
+        f"{mean('offloaded_late'):.1%}",
+        f"{mean('oracle'):.1%}",
+        f"{statistics.median(first):.0f}" if first else "never",
+        f"{mean('compared'):.0f}",
+        f"{mean('saved'):+.1%}",
+        f"{min(run.least_saved for run in runs):.0f}",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""One stream through the gate, in process: the same gate as behind the sockets, with the vectors made beforehand.
+
+Outcomes come after `_LATE` further requests, as from a queue in the background. What comparing costs is paid from an
+allowance of 200 requests at the large engine's price, and a fifth of what offload saved; where that does not suffice
+nothing is compared.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.proof.streams import Recorded, shuffled, small_answer
+from benchmarks.vectors import Matrix
+from router.plan import Candidate
+from router.proving.gate import Gate
+from router.proving.standing import Action, Proof
+from store.records import Example
+
+THETA, MOST_EXAMPLES = 0.8, 5
+MAX_LOSS = 0.05
+_LATE = 20
+_PRICE = {"small": 1.0, "large": 10.0}
+_ALLOWED_REQUESTS, _SPEND_SHARE = 200, 0.2
+_VERDICTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of one stream."""
+
+    stream: str
+    engine: str
+    seed: int
+    requests: int
+    offloaded: float
+    """Share of all requests."""
+    offloaded_late: float
+    """The same of the last tenth."""
+    oracle: float
+    """Share that a gate would offload that knows every outcome beforehand: see `_oracle`."""
+    lost: float
+    """Mean quality lost, over all requests."""
+    most_lost: float
+    """The largest mean quality lost at any point of the stream, over the requests up to there."""
+    first: int | None
+    """Place of the first request that was offloaded."""
+    compared: int
+    saved: float
+    """Net, as a share of asking the large engine always: what offload saved less what comparing cost."""
+    least_saved: float
+    """The least of it at any point, in requests at the large engine's price."""
+
+
+@dataclass(slots=True)
+class _Books:
+    """What was spent and saved, in the price of a token."""
+
+    allowance: float
+    large: float = 0.0
+    offload: float = 0.0
+    compared: float = 0.0
+    least: float = 0.0
+
+    def affords(self, price: float) -> bool:
+        return self.compared + price <= self.allowance + _SPEND_SHARE * max(0.0, self.offload)
+
+    def now(self) -> None:
+        self.least = min(self.least, self.offload - self.compared)
+
+
+def replayed(recorded: Recorded, vectors: Matrix, engine: str, seed: int, count: int) -> Run:
+    """Play one stream."""
+    order, answers = shuffled(recorded, seed, count)
+    texts, points = [recorded.texts[place] for place in order], vectors[order]
+    gate, coins = Gate(("small",), MAX_LOSS, random.Random(seed)), random.Random(seed + 1)
+    remembered = np.zeros(len(order), bool)
+    waiting: deque[tuple[int, int, Proof, Action, float]] = deque()
+    large_prices = [_PRICE["large"] * _tokens(t, a) for t, a in zip(texts, answers, strict=True)]
+    books = _Books(_ALLOWED_REQUESTS * float(np.mean(large_prices)))
+    lost = most_lost = 0.0
+    served: list[bool] = []
+    compared, mimicked = 0, []
+    for place, (text, right) in enumerate(zip(texts, answers, strict=True)):
+        while waiting and waiting[0][0] <= place:
+            _, of, proof, action, quality = waiting.popleft()
+            gate.add("t", "scope", points[of], proof.noted, action, quality)
+        examples = _examples(points, place, remembered, answers)
+        nearest = examples[0].example.answer if examples else None
+        proof = gate.proof("t", "scope", points[place], examples)
+
+        def quality_of(action: Action, text: str = text, right: str = right) -> float:
+            example = nearest if action.with_examples else None  # noqa: B023 - called at once
+            said = small_answer(engine, text, right, example, late=place >= len(texts) // 2)  # noqa: B023
+            return float(said == right)
+
+        mimicked.append(quality_of(Action("small", bool(examples))))
+        opened = proof.open_actions()
+        served.append(bool(opened))
+        large_price = large_prices[place]
+        books.large += large_price
+        if opened:
+            lost += 1 - quality_of(opened[0])
+            books.offload += large_price - _small_price(text, right, examples, opened[0])
+        else:
+            remembered[place] = True
+        most_lost = max(most_lost, lost / (place + 1))
+        if coins.random() < proof.share:
+            for action in proof.wished:
+                price = large_price if opened else _small_price(text, right, examples, action)
+                if recorded.judged:
+                    # The request and both answers are read, and little is said.
+                    price += _VERDICTS * _PRICE["large"] * _tokens(text + 2 * right, "")
+                if books.affords(price):
+                    books.compared += price
+                    compared += 1
+                    waiting.append((place + _LATE, place, proof, action, quality_of(action)))
+        books.now()
+    tenth = max(1, len(served) // 10)
+    mean_price = books.large / len(served)
+    return Run(
+        recorded.name,
+        engine,
+        seed,
+        len(served),
+        sum(served) / len(served),
+        sum(served[-tenth:]) / tenth,
+        _oracle(engine, points, mimicked),
+        lost / len(served),
+        most_lost,
+        served.index(True) if any(served) else None,
+        compared,
+        (books.offload - books.compared) / books.large,
+        books.least / mean_price,
+    )
+
+
+def _examples(
+    points: Matrix, place: int, remembered: np.ndarray[tuple[int], np.dtype[np.bool_]], answers: list[str]
+) -> list[Candidate]:
+    """The nearest earlier requests whose answers are remembered, best first."""
+    similarities = points[:place] @ points[place]
+    near = np.flatnonzero((similarities >= THETA) & remembered[:place])
+    best = near[np.argsort(-similarities[near])][:MOST_EXAMPLES]
+    return [
+        Candidate(
+            Example(int(i), 0, "t", "scope", "", answers[i], "large", 0.0),
+            float(similarities[i]),
+        )
+        for i in best
+    ]
+
+
+def _oracle(engine: str, points: Matrix, qualities: list[float]) -> float:
+    """The share that could be offloaded with a mean quality of 1 - MAX_LOSS: all or nothing, but for the mimic, whose
+    requests are taken in the order of the nearest earlier request's similarity, as far as the mean allows."""
+    if engine == "mimic":
+        nearest = [float((points[:i] @ points[i]).max(initial=0.0)) for i in range(len(points))]
+        ordered = np.array(qualities)[np.argsort(-np.array(nearest))]
+        means = np.cumsum(ordered) / np.arange(1, len(ordered) + 1)
+        return float((np.flatnonzero(means >= 1 - MAX_LOSS).max(initial=-1) + 1) / len(ordered))
+    return {"good": 1.0, "drift": 0.5}.get(engine, 0.0)
+
+
+def _tokens(text: str, answer: str) -> float:
+    return (len(text) + 4 * len(answer)) / 4
+
+
+def _small_price(text: str, answer: str, examples: list[Candidate], action: Action) -> float:
+    """Prompt and answer, an answer's token costing four of the prompt's; an example is about as long as the request."""
+    sent = len(examples) * (len(text) + len(answer)) / 4 if action.with_examples else 0.0
+    return _PRICE["small"] * (_tokens(text, answer) + sent)

@@ -1,0 +1,183 @@
+"""The same streams over real sockets: `understudy serve --small --large`, its defaults, and two scripted upstreams.
+
+The large upstream gives the recorded answers. As a judge it compares truthfully: a tie for equal answers, else 3 points
+for the recorded one. Quality is measured at the client; the judge is simulated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from benchmarks.processes import free_port, started, wait_until
+from benchmarks.proof.replayed import MAX_LOSS
+from benchmarks.proof.streams import Recorded, shuffled, small_answer
+
+_SYSTEM = "Answer the request."
+_JUDGED = re.compile(r"<<<(FIRST|SECOND) ANSWER (\w+)>>>\n(.*?)\n<<<END \1 ANSWER \2>>>", re.DOTALL)
+_AT_ONCE = 4
+_READY_WITHIN_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class SocketRun:
+    """What clients saw of one stream."""
+
+    stream: str
+    engine: str
+    requests: int
+    offloaded: float
+    offloaded_late: float
+    """Of the last tenth."""
+    lost: float
+    most_lost: float
+    """The largest mean quality lost at any point, over the requests up to there."""
+    first: int | None
+    compared: int
+    """Requests at the small upstream that no client waited for."""
+    seconds: float
+
+    @property
+    def violated(self) -> bool:
+        """Whether more was ever lost than allowed."""
+        return self.most_lost > MAX_LOSS
+
+
+class _Upstreams:
+    """Both engines of one stream."""
+
+    def __init__(self, recorded: Recorded, engine: str, order: list[int]) -> None:
+        self._engine = engine
+        self._answers = {recorded.texts[place]: recorded.answers[place] for place in order}
+        self._late = {recorded.texts[place] for place in order[len(order) // 2 :]}
+        self.small_asked = 0
+
+    async def small(self, request: web.Request) -> web.Response:
+        """Answers as the scripted small engine does."""
+        self.small_asked += 1
+        messages = (await request.json())["messages"]
+        text = messages[-1]["content"]
+        # The nearest example stands next to the question.
+        examples = [m["content"] for m in messages[:-1] if m["role"] == "assistant"]
+        example = examples[-1] if examples else None
+        right = self._answers[text]
+        return _said(small_answer(self._engine, text, right, example, late=text in self._late))
+
+    async def large(self, request: web.Request) -> web.Response:
+        """Gives the recorded answer, or a verdict."""
+        text = (await request.json())["messages"][-1]["content"]
+        found = _JUDGED.findall(text)
+        if len(found) != 2:
+            return _said(self._answers.get(text, ""))
+        (_, code, first), (_, _, second) = found
+        right = set(self._answers.values())
+        score = 0 if first == second else 3 if first in right else -3 if second in right else 0
+        return _said(f"SCORE {code}: {score}")
+
+
+def _said(text: str) -> web.Response:
+    message = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return web.json_response(
+        {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [message]}
+    )
+
+
+async def over_sockets(recorded: Recorded, engine: str, seed: int, count: int) -> SocketRun:
+    """Play one stream, a few requests at once, and measure at the client."""
+    order, answers = shuffled(recorded, seed, count)
+    upstreams = _Upstreams(recorded, engine, order)
+    began = time.monotonic()
+    async with _serving(upstreams) as url, aiohttp.ClientSession() as session:
+        asked = asyncio.Semaphore(_AT_ONCE)
+        turns = [_ask(session, url, recorded.texts[place], asked) for place in order]
+        # As many tasks as requests: they begin in their order, a few at a time.
+        seen = await asyncio.gather(*turns)
+    small = [who == "small" for who, _ in seen]
+    losses = [float(said != right) for (_, said), right in zip(seen, answers, strict=True)]
+    so_far, most = 0.0, 0.0
+    for place, loss in enumerate(losses):
+        so_far += loss
+        most = max(most, so_far / (place + 1))
+    tenth = max(1, len(order) // 10)
+    return SocketRun(
+        recorded.name,
+        engine,
+        len(order),
+        sum(small) / len(order),
+        sum(small[-tenth:]) / tenth,
+        so_far / len(order),
+        most,
+        small.index(True) if any(small) else None,
+        upstreams.small_asked - sum(small),
+        time.monotonic() - began,
+    )
+
+
+async def _ask(
+    session: aiohttp.ClientSession, url: str, text: str, asked: asyncio.Semaphore
+) -> tuple[str, str]:
+    """Who answered, and what."""
+    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": text}]
+    headers = {"Authorization": "Bearer client"}
+    async with (
+        asked,
+        session.post(f"{url}/v1/chat/completions", json=_body(messages), headers=headers) as got,
+    ):
+        said: dict[str, Any] = await got.json()
+        return got.headers.get("x-understudy-engine", ""), said["choices"][0]["message"]["content"]
+
+
+def _body(messages: list[dict[str, str]]) -> dict[str, Any]:
+    return {"model": "large-model", "messages": messages}
+
+
+@asynccontextmanager
+async def _serving(upstreams: _Upstreams) -> AsyncIterator[str]:
+    """The gateway as the command line starts it, between its upstreams; gives its base URL."""
+    app = web.Application()
+    app.router.add_post("/small/chat/completions", upstreams.small)
+    app.router.add_post("/large/chat/completions", upstreams.large)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    ours, theirs = free_port(), free_port()
+    await web.TCPSite(runner, "127.0.0.1", ours).start()
+    base = f"http://127.0.0.1:{ours}"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
+            command = [sys.executable, "-m", "understudy", "serve", "--port", str(theirs), "--admin", "off"]
+            command += ["--data", f"{folder}/data", "--small", f"{base}/small=small-model"]
+            command += ["--large", f"{base}/large=large-model"]
+            with started(command, log) as process:
+                url = f"http://127.0.0.1:{theirs}"
+                await asyncio.to_thread(
+                    wait_until,
+                    lambda: _is_ready(url),
+                    "the gateway",
+                    process,
+                    log,
+                    within_s=_READY_WITHIN_S,
+                    pause_s=0.2,
+                )
+                yield url
+    finally:
+        await runner.cleanup()
+
+
+def _is_ready(url: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as got:
+        return bool(json.loads(got.read() or b"{}") is not None and got.status == 200)
+    return False

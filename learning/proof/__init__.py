@@ -1,0 +1,1 @@
+"""Tells the gates of new outcomes, in every worker."""

@@ -1,0 +1,124 @@
+"""Anytime-valid evidence on a mean in [0, 1], by betting against a hypothesis.
+
+Waudby-Smith and Ramdas (2023), "Estimating means of bounded random variables by betting": against the hypothesis that the
+mean is at most m, a gambler who stakes the fraction f multiplies the capital by 1 + f (x - m) / m with each value x. If the
+hypothesis holds the capital is expected not to grow, so by Ville's inequality it ever exceeds 1 / alpha with a probability
+of at most alpha, however often one looks. `_STAKES` are played at once, each with its share of the capital: a mixture needs
+no guess of the true mean and, unlike a plug-in, does not depend on the order of the values.
+
+Values need not be identically distributed: the hypothesis is that at every comparison the expected value, given the past,
+is at most m. What was compared must be a fair sample of what is decided: at any one time every request of a region is
+compared with the same probability, fixed before its outcome is known, so no weights are needed.
+
+A change is found by betting the other way with the capital restarted at every step (Shin, Ramdas and Rinaldo, "E-detectors",
+of the Shiryaev-Roberts kind): while the mean is at least m, an alarm comes after `FALSE_ALARM_AFTER` comparisons or more in
+expectation, however much good evidence lies behind.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+_STAKES = (0.2, 0.4, 0.6, 0.8, 0.99)
+_CAPITAL = (0.05, 0.15, 0.30, 0.25, 0.25)
+_AGAINST_STAKES = (0.03, 0.1, 0.3, 0.6, 0.9)
+_AGAINST_CAPITAL = (0.2, 0.2, 0.2, 0.2, 0.2)
+FALSE_ALARM_AFTER = 500.0
+_LEVELS = 100
+_GRID: npt.NDArray[np.float64] = np.arange(1, 100) / 100
+_HOPELESS_ALPHA = 0.01
+_USUAL_GROWTH = 0.03
+"""Growth of the logarithm of the capital per comparison that is assumed before any is known."""
+_USUAL_FOR = 15
+
+
+class Evidence:
+    """The comparisons of one action in one region since it was last restarted, and what they prove of their mean."""
+
+    def __init__(self, threshold: float, alpha: float) -> None:
+        """`threshold`: what the mean must exceed, 0 to 1, exclusive. `alpha`: chance of ever finding so wrongly."""
+        self.threshold = threshold
+        self.alpha = alpha
+        self.compared = 0
+        self.proven = False
+        """Whether the mean exceeds the threshold."""
+        self.hopeless = False
+        """Whether the mean is below the threshold."""
+        self.changed = False
+        """Whether the mean fell below the threshold after it was proven to exceed it."""
+        self._for = [0.0] * len(_STAKES)
+        self._against = [0.0] * len(_AGAINST_STAKES)
+        self._restarting = [0.0] * len(_AGAINST_STAKES)
+        self._seen = np.zeros(_LEVELS + 1)
+        self._bounds: tuple[int, float, float] = (0, 0.0, 1.0)
+
+    def add(self, quality: float) -> None:
+        """Count one comparison."""
+        m = self.threshold
+        self.compared += 1
+        self._seen[int(quality * _LEVELS + 1e-9)] += 1
+        for i, stake in enumerate(_STAKES):
+            self._for[i] += math.log1p(stake * (quality - m) / m)
+        for i, stake in enumerate(_AGAINST_STAKES):
+            factor = 1 + stake * (m - quality) / (1 - m)
+            self._against[i] += math.log(factor)
+            if self.proven:
+                self._restarting[i] = (self._restarting[i] + 1) * factor
+        if _capital(self._for, _CAPITAL) >= -math.log(self.alpha):
+            self.proven = True
+        if _capital(self._against, _AGAINST_CAPITAL) >= -math.log(_HOPELESS_ALPHA):
+            self.hopeless = True
+        if sum(map(float.__mul__, self._restarting, _AGAINST_CAPITAL)) >= FALSE_ALARM_AFTER:
+            self.changed = True
+
+    def bounds(self) -> tuple[float, float]:
+        """Lower and upper bound of the mean, each of which ever fails with a probability of `alpha` at most."""
+        if self._bounds[0] != self.compared:
+            self._bounds = (self.compared, *_bounds(self._seen, self.alpha))
+        return self._bounds[1:]
+
+    def expected_more(self) -> int | None:
+        """Comparisons still expected until the mean is proven to exceed the threshold; None where it is not expected to."""
+        if self.proven:
+            return 0
+        wanting = -math.log(self.alpha) - _capital(self._for, _CAPITAL)
+        growth = (max(self._for) + _USUAL_FOR * _USUAL_GROWTH) / (self.compared + _USUAL_FOR)
+        if self.hopeless or growth < _USUAL_GROWTH / 50:
+            return None
+        return math.ceil(wanting / growth)
+
+
+def _capital(logs: list[float], shares: tuple[float, ...]) -> float:
+    """Logarithm of the sum of capitals, given the logarithm of what each share was multiplied by."""
+    most = max(logs)
+    return most + math.log(
+        sum(share * math.exp(each - most) for each, share in zip(logs, shares, strict=True))
+    )
+
+
+def _bounds(seen: npt.NDArray[np.float64], alpha: float) -> tuple[float, float]:
+    """Bounds from how often each value was seen. Values are rounded down for the lower one and up for the upper one."""
+    wanted = -math.log(alpha)
+    logs = _logs()
+    lower = _GRID[_mixed(logs @ seen) >= wanted].max(initial=0.0)
+    # The mean of 1 - x is at most 1 - m where that of x is at least m.
+    upper = 1 - _GRID[_mixed(logs @ seen[::-1]) >= wanted].max(initial=0.0)
+    return float(lower), float(max(lower, upper))
+
+
+def _mixed(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    mixed: npt.NDArray[np.float64] = np.logaddexp.reduce(logs + np.log(_CAPITAL)[:, None], axis=0)
+    return mixed
+
+
+@lru_cache(maxsize=1)
+def _logs() -> npt.NDArray[np.float64]:
+    """What each value adds to the logarithm of each stake's capital, against each mean: [stake, mean, value]."""
+    values = np.arange(_LEVELS + 1) / _LEVELS
+    stakes = np.array(_STAKES)[:, None, None]
+    logs: npt.NDArray[np.float64] = np.log1p(stakes * (values[None, None, :] / _GRID[None, :, None] - 1))
+    return logs

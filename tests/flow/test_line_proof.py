@@ -1,0 +1,138 @@
+"""By default a small engine answers nobody before comparisons have proved it, and no longer, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from learning.proof.follower import ProofFollower
+from store.records import OutcomeRecord
+from tests.flow.line import Got, Line, line, upstream
+from understudy.settings.models import ModelSettings
+
+POLICIES = ["few_shot", "in_context"]
+
+
+@dataclass
+class Rehearsal:
+    """A line whose small engine is compared by hand: nothing compares in the background here."""
+
+    gate: Line
+    asked: list[Got] = field(default_factory=list)
+
+    async def ask(self) -> Got:
+        number = len(self.asked)
+        got = await self.gate.chat(f"What does the error code {number} of the coffee machine mean?")
+        assert got.status == 200
+        self.asked.append(got)
+        return got
+
+    async def compare(self, quality: float, times: int) -> None:
+        """Ask, and note how good the small engine's own answer to each would have been."""
+        memory = self.gate.gateway.memory
+        assert memory is not None
+        for _ in range(times):
+            got = await self.ask()
+            small = got.headers["x-understudy-engine"] == "small"
+            outcome = OutcomeRecord(
+                got.headers["x-understudy-decision-id"],
+                "default",
+                0.0,
+                "judge",
+                "judge/small/without",
+                "small",
+                (),
+                served=small,
+                quality=quality,
+            )
+            await asyncio.to_thread(memory.store.outcomes.note(outcome).result, 5)
+        (follower,) = self.gate.gateway.parts.owned(ProofFollower)
+        assert await asyncio.to_thread(follower.caught_up)
+
+
+@asynccontextmanager
+async def rehearsal(data: Path, policy: str, **model: Any) -> AsyncIterator[Rehearsal]:
+    async with upstream() as small, upstream() as large:
+        price = {"input_usd_per_mtok": 1, "output_usd_per_mtok": 1}
+        # At this dial only the price counts; at this loss few comparisons prove much.
+        served = {
+            "proof": "on",
+            "max_loss": 0.3,
+            "in_context": {"preference": 0.0, "max_examples": 0},
+        } | model
+        config = {
+            "engines": {
+                "small": {"base_url": small.url, "api_key": "none", "price": price},
+                "large": {"base_url": large.url, "api_key": "none", "price": dict.fromkeys(price, 20)},
+            },
+            "models": {
+                "gpt-4o": {"engines": ["small", "large"], "policy": policy, "few_shot": {"theta": 1.0}}
+                | served
+            },
+            "memory": {"data_dir": str(data)},
+        }
+        async with line(config) as gate:
+            yield Rehearsal(gate)
+
+
+def test_proof_is_asked_for_by_default() -> None:
+    settings = ModelSettings(engines=("small", "large"), policy="few_shot")
+    assert settings.proves and settings.max_loss == 0.05
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_small_engine_answers_once_it_is_proven_and_not_before(tmp_path: Path, policy: str) -> None:
+    async with rehearsal(tmp_path, policy) as here:
+        first = await here.ask()
+        assert first.headers["x-understudy-engine"] == "large"
+        assert first.headers["x-understudy-reason"] == "shadow"
+        await here.compare(1.0, 40)
+        got = await here.ask()
+        assert got.headers["x-understudy-engine"] == "small" and "x-understudy-reason" not in got.headers
+    async with rehearsal(tmp_path, policy) as here:
+        (follower,) = here.gate.gateway.parts.owned(ProofFollower)
+        assert await asyncio.to_thread(follower.caught_up)
+        assert (await here.ask()).headers["x-understudy-engine"] == "small", "a restart forgets no proof"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_small_engine_that_turns_bad_is_sent_back_within_few_checks(
+    tmp_path: Path, policy: str
+) -> None:
+    async with rehearsal(tmp_path, policy) as here:
+        await here.compare(1.0, 60)
+        assert (await here.ask()).headers["x-understudy-engine"] == "small"
+        await here.compare(0.0, 15)
+        got = await here.ask()
+        assert got.headers["x-understudy-engine"] == "large"
+        assert got.headers["x-understudy-reason"] == "shadow"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_junk_engine_answers_nobody(tmp_path: Path, policy: str) -> None:
+    async with rehearsal(tmp_path, policy) as here:
+        await here.compare(0.0, 60)
+        assert {got.headers["x-understudy-engine"] for got in here.asked} == {"large"}
+
+
+async def test_an_engine_that_the_client_names_needs_no_proof_and_proves_nothing(tmp_path: Path) -> None:
+    async with rehearsal(tmp_path, "few_shot") as here:
+        got = await here.gate.chat("What is 6 times 7?", {"x-understudy-engine": "small"})
+        assert got.headers["x-understudy-engine"] == "small"
+        memory = here.gate.gateway.memory
+        assert memory is not None
+        choice = memory.store.decisions.choices.get("default", got.headers["x-understudy-decision-id"])
+        assert choice is not None and not choice.noted
+
+
+async def test_without_proof_the_rule_decides_as_before(tmp_path: Path) -> None:
+    async with rehearsal(tmp_path, "few_shot", proof="off", few_shot={"theta": 0.5, "m": 1}) as here:
+        assert (await here.ask()).headers["x-understudy-engine"] == "large"
+        got = await here.ask()
+        assert got.headers["x-understudy-engine"] == "small" and "x-understudy-reason" not in got.headers

@@ -1,0 +1,108 @@
+"""The gates of every worker learn of every outcome, in the log's order, and come to the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from structlog.testing import capture_logs
+
+from learning.proof.follower import ProofFollower
+from router.proving.gate import Gate
+from router.proving.standing import Action
+from store import Store
+from tests.store.rows import choice_record, outcome_record
+
+NOTED = {"small/with": 0.5, "similarity": 0.9, "agreement": 1.0}
+VECTOR = np.eye(8, dtype=np.float32)[0]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store.open(tmp_path)
+    yield made
+    made.close()
+
+
+def note(store: Store, number: int, quality: float = 1.0, **changes: object) -> None:
+    """A compared request, whose choice says what was noted of it."""
+    choice = {"vector": VECTOR, "scope": "scope", "noted": NOTED} | changes
+    store.decisions.choices.record(choice_record(number, model="m", **choice)).result(5)
+    outcome = outcome_record(number, quality=quality, source="judge", served=False)
+    store.outcomes.note(outcome).result(5)
+
+
+def following(store: Store, **changes: int) -> tuple[ProofFollower, Gate]:
+    gate = Gate(("small",), 0.05)
+    return ProofFollower(store.outcomes, store.decisions.choices, {"m": gate}, **changes), gate
+
+
+def test_a_running_worker_is_told_and_says_in_the_log_what_opened(store: Store) -> None:
+    follower, gate = following(store, look_every_s=0)
+    with capture_logs() as said:
+        follower.start()
+        try:
+            assert follower.caught_up()
+            for number in range(140):
+                note(store, number)
+            assert follower.caught_up()
+        finally:
+            follower.stop()
+    (row,) = gate.summary()
+    assert row.open and row.compared == 140
+    (line,) = [each for each in said if each["event"] == "offload_opened"]
+    assert line["tenant"] == "a1" and line["model"] == "m" and line["lower"] >= 0.95 and line["examples"]
+
+
+def test_a_worker_that_starts_later_comes_to_the_same_state(store: Store) -> None:
+    early, gate = following(store)
+    for number in range(40):
+        note(store, number, quality=float(number % 5 > 0))
+        early.tell_new()
+    late, other = following(store)
+    late.tell_new()
+    assert gate.summary() == other.summary() != []
+
+
+def test_an_outcome_is_counted_once_however_often_one_looks(store: Store) -> None:
+    follower, gate = following(store)
+    note(store, 1)
+    for _ in range(3):
+        follower.tell_new()
+    assert gate.summary()[0].compared == 1
+
+
+def test_only_the_latest_outcomes_are_read_at_start(store: Store) -> None:
+    for number in range(10):
+        note(store, number)
+    follower, gate = following(store, read_at_start=4)
+    follower.tell_new()
+    assert gate.summary()[0].compared == 4
+
+
+def test_feedback_on_an_answer_of_the_small_engine_counts(store: Store) -> None:
+    note(store, 1)
+    store.outcomes.note(outcome_record(1, source="user", key="thumb", quality=0.0)).result(5)
+    follower, gate = following(store)
+    follower.tell_new()
+    assert gate.summary()[0].compared == 2
+
+
+def test_what_was_decided_without_a_proof_does_not_count(store: Store) -> None:
+    note(store, 1, scope="", noted={})
+    note(store, 2, noted={"small/without": 0.5})
+    store.outcomes.note(outcome_record(3, source="judge")).result(5)
+    follower, gate = following(store)
+    follower.tell_new()
+    assert gate.summary() == []
+
+
+def test_a_label_is_no_comparison_with_the_reference(store: Store) -> None:
+    note(store, 1)
+    store.outcomes.note(outcome_record(1, source="label", key="label")).result(5)
+    follower, gate = following(store)
+    follower.tell_new()
+    assert gate.summary()[0].compared == 1
+    assert gate.summary()[0].action == Action("small", with_examples=True)

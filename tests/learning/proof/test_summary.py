@@ -1,0 +1,45 @@
+"""What pages show of proofs: the same as the workers know, and the share of the traffic that is offloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from learning.proof.summary import ProofReader, state_of
+from router.proving.gate import Gate
+from store import Store
+from tests.learning.proof.test_follower import note
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store.open(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_scope_says_what_it_waits_for_and_then_what_it_offloads(store: Store) -> None:
+    reader = ProofReader(store.outcomes, store.decisions.choices, {"m": Gate(("small",), 0.05)})
+    assert reader.scopes() == []
+    for number in range(40):
+        note(store, number, engine="large")
+    (scope,) = reader.scopes()
+    (region,) = scope.regions
+    assert (scope.tenant, scope.model, scope.scope, scope.requests, scope.offloaded) == (
+        ("a1", "m", "scope", 40, 0)
+    )
+    assert "more comparisons" in state_of(region) and not region.open
+    for number in range(40, 140):
+        note(store, number, engine="small" if number >= 120 else "large")
+    (scope,) = reader.scopes()
+    assert state_of(scope.regions[0]) == "proven" and (scope.requests, scope.offloaded) == (140, 20)
+
+
+def test_an_engine_that_is_not_good_enough_is_told_as_such(store: Store) -> None:
+    reader = ProofReader(store.outcomes, store.decisions.choices, {"m": Gate(("small",), 0.05)})
+    for number in range(5):
+        note(store, number, quality=0.0)
+    (scope,) = reader.scopes()
+    assert {state_of(region) for region in scope.regions} == {"not good enough"}

@@ -1,0 +1,129 @@
+"""What a policy is told of a request, and what outcomes change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.plan import Candidate
+from router.proving.gate import Gate, key
+from router.proving.standing import Action, Proof
+from tests.router.policies.test_few_shot import example
+
+VECTOR = np.array([1.0, 0.0], np.float32)
+ALONE, HELPED = Action("small", False), Action("small", True)
+EXAMPLES = [Candidate(example(1), 0.9)]
+
+
+def gate() -> Gate:
+    return Gate(("small",), 0.05)
+
+
+def asked(made: Gate, scope: str = "scope", *, examples: bool = True, tenant: str = "t") -> Proof:
+    return made.proof(tenant, scope, VECTOR, EXAMPLES if examples else [])
+
+
+def compare(made: Gate, action: Action, quality: float, times: int = 1, scope: str = "scope") -> list[bool]:
+    turned = []
+    for _ in range(times):
+        proof = asked(made, scope)
+        turned += [o.turned.opened for o in made.add("t", scope, VECTOR, proof.noted, action, quality)]
+    return turned
+
+
+def test_at_first_nothing_is_open_and_every_request_is_wished_to_be_compared() -> None:
+    proof = asked(gate())
+    assert proof.open_actions() == () and proof.share == 1.0
+    assert {standing.action for standing in proof.standings} == {ALONE, HELPED} and ALONE in proof.wished
+
+
+def test_one_action_is_proven_at_a_time_the_cheapest_first() -> None:
+    made = gate()
+    wished = [asked(made).wished for _ in range(400)]
+    assert 10 < sum(HELPED in each for each in wished) < 90
+    compare(made, ALONE, 0.0, 20)
+    wished = [asked(made).wished for _ in range(50)]
+    assert all(HELPED in each for each in wished), "with examples it may yet be good enough"
+
+
+def test_without_examples_only_the_engine_as_it_is_can_be_proven() -> None:
+    proof = asked(gate(), examples=False)
+    assert [standing.action for standing in proof.standings] == [ALONE] and proof.wished == (ALONE,)
+
+
+def test_an_action_opens_on_proof_alone_and_says_so_once() -> None:
+    made = gate()
+    assert compare(made, HELPED, 1.0, 200) == [True]
+    assert asked(made).open_actions() == (HELPED,)
+    assert asked(made, examples=False).open_actions() == ()
+
+
+def test_a_junk_engine_never_opens_and_is_soon_hardly_compared() -> None:
+    made = gate()
+    compare(made, HELPED, 0.0, 20)
+    compare(made, ALONE, 0.0, 20)
+    proof = asked(made)
+    assert proof.open_actions() == () and proof.share <= 0.02
+    assert all(standing.expected_more is None for standing in proof.standings)
+
+
+def test_an_action_that_is_not_expected_to_be_proven_is_seldom_wished_beside_one_that_is() -> None:
+    made = gate()
+    compare(made, ALONE, 0.0, 20)
+    wished = [asked(made).wished for _ in range(400)]
+    assert all(HELPED in each for each in wished)
+    assert sum(ALONE in each for each in wished) < 40
+
+
+def test_an_open_action_closes_within_few_checks_when_the_engine_turns_bad() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, 600)
+    assert compare(made, HELPED, 0.0, 5) == [False]
+    assert asked(made).open_actions() == ()
+
+
+def test_where_one_action_is_proven_only_that_one_is_compared_on() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, 200)
+    proof = asked(made)
+    assert set(proof.wished) <= {HELPED} and key(ALONE) not in proof.noted
+    assert compare(made, ALONE, 1.0, 300) == []
+
+
+def test_what_is_proven_under_one_scope_and_tenant_says_nothing_of_another() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, 200)
+    assert asked(made, "another").open_actions() == ()
+    assert asked(made, tenant="other").open_actions() == ()
+
+
+def test_later_scopes_need_more_evidence_so_that_the_promise_holds_for_all_together() -> None:
+    made = gate()
+
+    def needed(scope: str) -> int:
+        for count in range(1, 400):
+            if compare(made, HELPED, 1.0, scope=scope):
+                return count
+        raise AssertionError("never opened")
+
+    counts = [needed(f"scope {number}") for number in range(4)]
+    assert counts == sorted(counts) and counts[-1] > counts[0]
+
+
+def test_an_outcome_of_a_request_without_a_proof_counts_for_nothing() -> None:
+    made = gate()
+    assert made.add("t", "scope", VECTOR, {}, HELPED, 1.0) == [] and made.summary() == []
+
+
+def test_the_summary_names_what_each_region_rests_on() -> None:
+    made = gate()
+    compare(made, HELPED, 1.0, 40)
+    (row,) = made.summary()
+    assert (row.tenant, row.scope, row.action, row.compared, row.open) == ("t", "scope", HELPED, 40, False)
+    assert row.expected_more is not None and 0 < row.expected_more < 120
+
+
+def test_the_scopes_without_late_outcomes_are_let_go() -> None:
+    made = gate()
+    for number in range(210):
+        compare(made, HELPED, 1.0, scope=f"scope {number}")
+    assert len({row.scope for row in made.summary()}) == 200

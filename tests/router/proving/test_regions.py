@@ -1,0 +1,101 @@
+"""Regions of one action under one scope: opened on proof, closed on change, divided where the whole is not good enough."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from router.proving.neighbours import Near
+from router.proving.regions import Region, Regions, spent
+
+VECTOR = np.array([1.0, 0.0], np.float32)
+GOOD, BAD = Near(0.95, 1.0), Near(0.8, 0.2)
+
+
+def region() -> Region:
+    return Region("all", 0.95, 0.05)
+
+
+def test_what_is_spent_of_alpha_adds_up_to_it() -> None:
+    assert sum(map(spent, range(100_000))) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_region_opens_once_and_says_what_it_rests_on() -> None:
+    made = region()
+    turned = [t for _ in range(150) if (t := made.add(1.0)) is not None]
+    assert len(turned) == 1 and turned[0].opened and made.open
+    assert turned[0].lower >= 0.95 and 60 <= turned[0].compared <= 110
+
+
+def test_a_region_that_closes_must_be_proven_again_with_more_evidence() -> None:
+    made = region()
+    first = next(t for _ in range(500) if (t := made.add(1.0)) is not None)
+    closed = next(t for _ in range(500) if (t := made.add(0.0)) is not None)
+    assert not closed.opened and not made.open
+    again = next(t for _ in range(500) if (t := made.add(1.0)) is not None)
+    assert again.opened and again.compared > first.compared
+
+
+def test_samples_go_where_a_decision_hangs_on_them() -> None:
+    fresh, hopeless, opened = region(), region(), region()
+    for _ in range(10):
+        hopeless.add(0.0)
+    for _ in range(150):
+        opened.add(1.0)
+    assert fresh.share == 1.0
+    assert hopeless.share == pytest.approx(0.02) and hopeless.expected_more is None
+    assert 0.1 <= opened.share < 0.3
+    for _ in range(1000):
+        opened.add(1.0)
+    assert opened.share == pytest.approx(0.1)
+
+
+def test_a_region_given_up_is_probed_and_opens_when_the_engine_has_become_good() -> None:
+    made = region()
+    for _ in range(60):
+        made.add(0.0)
+    assert made.hopeless
+    for _ in range(300):
+        made.add(1.0)
+    assert made.open
+
+
+def fed(regions: Regions, count: int, *, seed: int = 0, good: float = 0.995, bad: float = 0.5) -> None:
+    """Half of the requests have examples that make the engine good, half do not."""
+    rng = random.Random(seed)
+    for number in range(count):
+        near, chance = (GOOD, good) if number % 2 else (BAD, bad)
+        predicted = regions.predicted(VECTOR, near)
+        regions.add(predicted, VECTOR, near, float(rng.random() < chance))
+
+
+def test_a_scope_that_is_good_in_part_is_divided_and_opens_in_that_part() -> None:
+    regions = Regions(0.95, 0.05)
+    fed(regions, 1500)
+    assert regions.divided
+    assert regions.of(regions.predicted(VECTOR, GOOD)).open
+    assert not regions.of(regions.predicted(VECTOR, BAD)).open
+
+
+def test_a_scope_that_is_good_as_a_whole_is_not_divided() -> None:
+    regions = Regions(0.95, 0.05)
+    fed(regions, 1000, bad=0.995)
+    assert not regions.divided and regions.whole.open
+
+
+def test_a_scope_is_compared_evenly_until_it_is_divided() -> None:
+    regions = Regions(0.95, 0.05)
+    fed(regions, 4)
+    assert regions.share(0.0) == regions.share(1.0)
+    fed(regions, 1500)
+    assert regions.share(0.0) != regions.share(1.0)
+
+
+def test_what_was_known_is_forgotten_when_the_whole_closes() -> None:
+    regions = Regions(0.95, 0.05)
+    fed(regions, 1000, bad=0.995)
+    before = regions.predicted(VECTOR, BAD)
+    fed(regions, 20, good=0.0, bad=0.0)
+    assert not regions.whole.open and regions.predicted(VECTOR, BAD) < before - 0.5
