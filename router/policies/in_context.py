@@ -82,6 +82,8 @@ class Knobs:
     key_preferences: Mapping[str, float]
     least_probability: float
     """Least probability of each action that the rule does not pick."""
+    max_loss: float | None
+    """What the quality floor promises; None: there is none."""
     opted_out_keys: Collection[str]
     max_characters: int = EMBEDDED_CHARACTERS
     candidates: int = 20
@@ -396,6 +398,7 @@ class InContext:
             preference=preference,
             may_explore=decision.may_explore,
             offload_cap=decision.models.offload_cap,
+            max_loss=knobs.max_loss,
         )
 
     def _attempts(self, taken: Action, decision: _Decision, chosen: _ChosenExamples) -> tuple[Attempt, ...]:
