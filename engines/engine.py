@@ -93,6 +93,8 @@ class EngineLoad:
     """The fastest recent time to a first chunk; None before the first stream."""
     answer_s: float | None = None
     """Recent mean time to the end of an answer; None before the first."""
+    answer_tokens: float | None = None
+    """Recent mean length of an answer, in tokens; None before the first."""
     limit_left: float | None = None
     """Share of its rate limit that is left, 0 to 1, where the upstream tells."""
     open: bool = True

@@ -92,6 +92,7 @@ class Guard:
             first_chunk_s=self._pace.first_chunk_s,
             idle_first_chunk_s=self._pace.idle_first_chunk_s,
             answer_s=self._pace.answer_s,
+            answer_tokens=self._pace.answer_tokens,
             limit_left=self._limit_left if fresh else None,
             open=inner.open and self.breaker.lets_through and not self.drained,
         )
@@ -101,6 +102,10 @@ class Guard:
         left = share_left(reply.headers)
         if left is not None:
             self._limit_left, self._limit_told = left, time.monotonic()
+
+    def said(self, tokens: int) -> None:
+        """Note how long an answer was, in tokens. From any thread."""
+        self._pace.said(tokens)
 
     def took(self, reply: EngineReply, *, stream: bool, first_chunk_s: float, answer_s: float) -> None:
         """Note how long an answer took. A refusal is fast and says nothing about the engine's pace."""

@@ -1,4 +1,4 @@
-"""Recent response times of an engine, as exponentially weighted means: old answers stop counting."""
+"""Recent response times and lengths of an engine's answers, as exponentially weighted means: old answers stop counting."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ _FORGETTING = 1.005
 
 
 class Pace:
-    """Seconds to the first chunk of streams, and to the end of any answer. None before the first."""
+    """Seconds to the first chunk of streams, and to the end of any answer, and its tokens. None before the first."""
 
-    __slots__ = ("answer_s", "first_chunk_s", "idle_first_chunk_s")
+    __slots__ = ("answer_s", "answer_tokens", "first_chunk_s", "idle_first_chunk_s")
 
     def __init__(self) -> None:
         self.first_chunk_s: float | None = None
         self.idle_first_chunk_s: float | None = None
         """The fastest lately: what a stream's first chunk takes when nothing queues."""
         self.answer_s: float | None = None
+        self.answer_tokens: float | None = None
 
     def began(self, seconds: float) -> None:
         """The first chunk of a stream came after so long, the wait for a free place included."""
@@ -28,6 +29,10 @@ class Pace:
     def ended(self, seconds: float) -> None:
         """An answer was complete after so long."""
         self.answer_s = _mean(self.answer_s, seconds)
+
+    def said(self, tokens: int) -> None:
+        """An answer was so long."""
+        self.answer_tokens = _mean(self.answer_tokens, float(tokens))
 
 
 def _mean(mean: float | None, newest: float) -> float:

@@ -298,7 +298,7 @@ class Store:
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
         choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
         if choices and tenant:
-            # A bandit's landmark may be one request's vector. What is left is learnt from anew.
+            # A bandit keeps the vector of every outcome. What is left is learnt from anew.
             self.artifacts.forget_tenant(tenant)
         return choices
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from engines.engine import Engine
+from engines.guard import Guard
 from engines.registry import Registry
 from gateway.entry import EntryHandler
 from gateway.handlers.chat import PATH as CHAT
@@ -227,6 +228,10 @@ class Gateway:
 
     def _report(self, ended: Ended) -> None:
         self.metrics.ended(ended)
+        if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
+            engine = self._engines.get(ended.engine)
+            if isinstance(engine, Guard):
+                engine.said(ended.usage.completion_tokens)
         if self._log is not None:
             self._log.write(ended)
 

@@ -1,14 +1,16 @@
 """Does routing learn from what it sees? `python -m benchmarks.routing`, on recorded quality of two engines per request.
 
-Prequential: requests come one by one; router.choosing.chooser decides with router.choosing.bandit_vw; only the chosen
-engine's outcome is seen; now and then a new bandit is trained on the log as the learner does it
-(learning.training.bandit) and taken into use. Between trainings nothing changes, as in a worker. "bootstrap" is told
-both outcomes of the first half, by labels.
+Every file of --data that holds prompts and the scores of two models takes part. Requests come one by one;
+router.choosing.chooser decides by what an estimator expects; then outcomes are seen: of the chosen engine only (bandit), of
+both in the first half and of the chosen one after (bootstrap), of both in the first half alone (static), or of both always
+(full). Ours and every baseline see the same outcomes, are trained at the same times and use the same chooser.
 
-APGR, CPT(50 %) and CPT(80 %) are RouteLLM's, over the second half of each stream, from the score each policy gave a request
-before its outcome was known. kNN and logistic regression are told both outcomes of the first half. Regret is cumulative,
-at the middle of the dial, against choosing by both outcomes. Prices and speeds of the two engines are assumptions (below);
-APGR and CPT do not depend on them but through what was explored. Means over seeds, which shuffle the stream.
+APGR is RouteLLM's, over the second half of each stream, from the score each policy gave a request before its outcome was
+known; 0.5 is chance. Regret is cumulative, at the middle of the dial, against choosing by both outcomes, as a share of what
+always taking the large engine has over the same requests (all of them; the second half where the first is told). Prices and
+speeds of the two engines are assumptions (benchmarks/routing/stream.py); APGR depends on them only through what was
+explored. Transfer: trained on both outcomes of half of a file's subjects, judged on the others. Means over orders of the
+stream, with their 95 % intervals.
 """
 
 from __future__ import annotations
@@ -25,22 +27,45 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.defaults import default_chooser
 from benchmarks.options import options, write
 from benchmarks.recorded import NoData
-from benchmarks.routing.baselines import THETA, at_random, logistic, nearest_outcomes, novelty, prompt_length
-from benchmarks.routing.data import Recorded, load
+from benchmarks.routing import estimators
+from benchmarks.routing.baselines import THETA, at_random, novelty, prompt_length
+from benchmarks.routing.data import Recorded, load, names
+from benchmarks.routing.estimators import Estimator
 from benchmarks.routing.metrics import apgr, cpt
-from benchmarks.routing.stream import DIAL, Stream, rewards
+from benchmarks.routing.stream import DIAL, Feedback, play, rewards, scenes, situation
+from learning.training.bandit import Row, TrainingKnobs, fresh_bandit
+from router.choosing.bandit import Lesson
+from router.choosing.bandit_vw import BanditSettings
 
-SETS = ("mmlu", "gsm8k", "mmlupro", "llmrouter", "alpacaeval")
+FEEDBACKS: tuple[Feedback, ...] = ("static", "bandit", "bootstrap", "full")
+BASELINES: dict[str, Callable[[Recorded], Estimator]] = {
+    "kNN 20": lambda stream: estimators.nearest(stream, 20),
+    "kNN 50": lambda stream: estimators.nearest(stream, 50),
+    "kNN 100": lambda stream: estimators.nearest(stream, 100),
+    "ridge": estimators.ridge,
+    "TF-IDF ridge": estimators.tfidf_ridge,
+    "matrix factorisation": estimators.matrix_factorisation,
+}
+OURS = "ours"
+_FEWEST_SUBJECTS = 10
+_STUDENT_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
 
 def main() -> None:
     """Prints the tables; with --json also writes every figure."""
     arguments = options(__doc__, data=True, cache=True)
-    arguments.add_argument("--seeds", type=int, default=5)
-    arguments.add_argument("--sets", default=",".join(SETS))
+    arguments.add_argument("--seeds", type=int, default=5, help="orders of each stream")
+    arguments.add_argument("--sets", help="names of files, without their ending; all that fit if absent")
     arguments.add_argument("--limit", type=int, help="requests per set, for a quick look")
+    arguments.add_argument("--feedback", default=",".join(FEEDBACKS))
+    arguments.add_argument("--baselines", default=",".join(BASELINES))
+    arguments.add_argument("--growth", type=float, default=1.1, help="of the log, before the next training")
+    arguments.add_argument(
+        "--outcomes", type=int, default=100_000, help="of the measurement of cost; 0: none"
+    )
     arguments.add_argument("--no-drift", action="store_true")
     chosen = arguments.parse_args()
     figures: dict[str, Any] = {
@@ -49,78 +74,126 @@ def main() -> None:
         "dial": DIAL,
         "sets": {},
     }
-    for name in chosen.sets.split(","):
+    print("*scores outside 0 to 1 are cut to it, and counted*")
+    for name in chosen.sets.split(",") if chosen.sets else names(chosen.data):
         try:
             recorded = load(name, chosen.data, chosen.cache, chosen.limit)
         except NoData as absent:
             print(f"{name}: {absent}")
             continue
-        figures["sets"][name] = one_set(recorded, chosen.seeds)
-        if name == "mmlu":
-            figures["cost"] = cost(recorded)
+        figures["sets"][name] = one_set(recorded, chosen)
+        write(figures, chosen.json)
+        if chosen.outcomes:
+            figures["cost"] = cost(recorded, chosen.outcomes)
             print_cost(figures["cost"])
-        if name == "mmlupro" and not chosen.no_drift:
-            figures["drift"] = drift(recorded, chosen.seeds)
+            chosen.outcomes = 0
+        if len(recorded.prompts) >= 5000 and not chosen.no_drift:
+            figures["drift"] = drift(recorded, min(3, chosen.seeds))
             print_drift(figures["drift"])
+            chosen.no_drift = True
         sys.stdout.flush()
         write(figures, chosen.json)
 
 
-def one_set(recorded: Recorded, seeds: int) -> dict[str, Any]:
-    """Every policy on one set, averaged over `seeds` orders of it."""
+def one_set(recorded: Recorded, chosen: Any) -> dict[str, Any]:
+    """Every policy on one set, over `chosen.seeds` orders of it."""
     found: dict[str, list[dict[str, float]]] = {}
-
-    def note(policy: str, **figures: float) -> None:
-        found.setdefault(policy, []).append(figures)
-
-    for seed in range(seeds):
+    small, large = recorded.quality.mean(0)
+    print(
+        f"\n{recorded.name}: {len(recorded.prompts)} requests, {recorded.small} {small:.3f},"
+        f" {recorded.large} {large:.3f}, {recorded.cut} scores cut"
+    )
+    for seed in range(chosen.seeds):
         stream = recorded.shuffled(seed)
         half = len(stream.prompts) // 2
-        quality = stream.quality[half:]
-        worth = rewards(stream.quality)
+        quality, worth = stream.quality[half:], rewards(stream.quality)
 
-        def score(policy: str, scores: Any, truth: Any = quality, **more: float) -> None:
-            note(
-                policy,
-                apgr=apgr(scores, truth),
-                cpt50=cpt(scores, truth, 0.5),
-                cpt80=cpt(scores, truth, 0.8),
-                **more,
-            )
-
-        def played(picks: Any, stream: Recorded = stream, worth: Any = worth) -> dict[str, float]:
-            rows = np.arange(len(picks))
-            return {
-                "quality": float(stream.quality[rows, picks].mean()),
-                "large": float(picks.mean()),
-                "regret": float((worth.max(1) - worth[rows, picks]).sum()),
-            }
+        def note(policy: str, scores: Any = None, picks: Any = None, told: int = 0) -> None:
+            row: dict[str, float] = {}
+            if scores is not None:
+                of_half = scores[half:]  # noqa: B023 - called within this turn only
+                row |= {"apgr": apgr(of_half, quality), "cpt80": cpt(of_half, quality, 0.8)}  # noqa: B023
+            if picks is not None:
+                row |= _played(picks[told:], stream.quality[told:], worth[told:])  # noqa: B023
+            found.setdefault(policy, []).append(row)
 
         n = len(stream.prompts)
-        note("always small", **played(np.zeros(n, int)))
-        note("always large", **played(np.ones(n, int)))
+        note("always small", picks=np.zeros(n, int))
+        note("always large", picks=np.ones(n, int))
         coin = at_random(stream, seed)
-        score("random", coin[half:], **played((coin < 0.5).astype(int)))
-        score("prompt length", prompt_length(stream)[half:])
+        note("random", coin, (coin < 0.5).astype(int))
+        note("prompt length", prompt_length(stream))
         new = novelty(stream)
-        score("novelty (few_shot)", new[half:], **played((new > 1 - THETA).astype(int)))
-        score("kNN, both outcomes", nearest_outcomes(stream, half))
-        score("logistic, both outcomes", logistic(stream, half))
-        for policy, told in (("learned, bandit feedback", 0), ("learned, bootstrap on half", half)):
-            run = Stream(stream, seed, told=told).run()
-            score(policy, run.scores[half:], **played(run.picks))
-        best = worth.argmax(1)
-        score("oracle", (stream.quality[:, 1] - stream.quality[:, 0])[half:], **played(best))
+        note("novelty (few_shot)", new, (new > 1 - THETA).astype(int))
+        makers = {n: BASELINES[n] for n in chosen.baselines.split(",") if n}
+        made = {name: make(stream) for name, make in makers.items()}
+        made[OURS] = estimators.Ours(stream, scenes(stream))
+        for feedback in chosen.feedback.split(","):
+            told = half if feedback in ("static", "bootstrap") else 0
+            for name, estimator in made.items():
+                run = play(stream, estimator, feedback, seed, growth=chosen.growth)
+                note(f"{feedback}: {name}", run.scores, run.picks, told)
+        note("oracle", quality_gap(stream), worth.argmax(1))
         print(".", end="", flush=True)
     print()
     summed = {policy: _means(rows) for policy, rows in found.items()}
-    print_set(recorded, summed)
+    print_set(summed)
+    moved = transfer(recorded, chosen.baselines.split(",")) if _subjects(recorded) else {}
+    print_transfer(moved)
     return {
         "requests": len(recorded.prompts),
+        "cut": recorded.cut,
         "quality": [float(q) for q in recorded.quality.mean(0)],
         "policies": summed,
+        "transfer": moved,
         "per_seed": found,
     }
+
+
+def quality_gap(stream: Recorded) -> Any:
+    """[n]: how much better the large engine was."""
+    return stream.quality[:, 1] - stream.quality[:, 0]
+
+
+def _played(picks: Any, quality: Any, worth: Any) -> dict[str, float]:
+    rows = np.arange(len(picks))
+    regret = float((worth.max(1) - worth[rows, picks]).sum())
+    return {
+        "quality": float(quality[rows, picks].mean()),
+        "large": float(picks.mean()),
+        "regret": regret,
+        "regret_share": regret / max(1e-9, float((worth.max(1) - worth[:, 1]).sum())),
+    }
+
+
+def transfer(recorded: Recorded, baselines: list[str], splits: int = 5) -> dict[str, dict[str, float]]:
+    """APGR on half of the subjects, trained on both outcomes of the other half."""
+    subjects, found = _subjects(recorded), {}
+    for split in range(splits):
+        order = np.random.default_rng(split).permutation(len(subjects))
+        learnt = {subjects[i] for i in order[: len(subjects) // 2]}
+        known = np.array([s in learnt for s in recorded.subjects])
+        rng = np.random.default_rng(split)
+        # In no order of subjects: what is held out within training is to be like the rest of it.
+        parts = [rng.permutation(np.flatnonzero(part)) for part in (known, ~known)]
+        stream = recorded.ordered(np.concatenate(parts))
+        told, quality = len(parts[0]), stream.quality[len(parts[0]) :]
+        seen = np.zeros((len(stream.prompts), 2), bool)
+        seen[:told] = True
+        makers = {name: BASELINES[name](stream) for name in baselines if name}
+        makers[OURS] = estimators.Ours(stream, scenes(stream))
+        found.setdefault("prompt length", []).append({"apgr": apgr(prompt_length(stream)[told:], quality)})
+        for name, estimator in makers.items():
+            expected = estimator(seen, np.arange(told, len(stream.prompts))).quality
+            gap = expected[:, 1] - expected[:, 0]
+            found.setdefault(name, []).append({"apgr": apgr(gap, quality)})
+    return {name: _means(rows) for name, rows in found.items()}
+
+
+def _subjects(recorded: Recorded) -> list[str]:
+    """The names, sorted; none where there are too few to split."""
+    found = sorted(set(recorded.subjects))
+    return found if len(found) >= _FEWEST_SUBJECTS else []
 
 
 def drift(recorded: Recorded, seeds: int) -> dict[str, Any]:
@@ -133,7 +206,9 @@ def drift(recorded: Recorded, seeds: int) -> dict[str, Any]:
             half = len(stream.prompts) // 2
             swapped = stream.quality.copy()
             swapped[half:] = swapped[half:, ::-1]
-            run = Stream(replace(stream, quality=swapped), seed, dial=0.9, half_life_requests=half_life).run()
+            changed = replace(stream, quality=swapped)
+            ours = estimators.Ours(changed, scenes(changed), half_life)
+            run = play(changed, ours, "bandit", seed, dial=0.9)
             right = np.zeros(len(swapped))
             right[half:] = (run.picks[half:] == swapped[half:].mean(0).argmax()).astype(float)
             right[:half] = (run.picks[:half] == swapped[:half].mean(0).argmax()).astype(float)
@@ -148,59 +223,67 @@ def drift(recorded: Recorded, seeds: int) -> dict[str, Any]:
     return found
 
 
-def cost(recorded: Recorded, decisions: int = 5000) -> dict[str, float]:
-    """CPU of one decision and of one lesson, on one thread: features, estimate, weighing and the draw."""
-    stream = Stream(recorded.shuffled(0), 0)
-    stream.told = min(2000, len(recorded.prompts) // 2)
-    stream.train_now(stream.told)
-    rng = random.Random(0)
-    situations = [stream.situation(i % len(recorded.prompts)) for i in range(decisions)]
-    choose: Callable[..., Any] = stream.chooser.choose
-    for situation in situations[:200]:
-        choose(situation, stream.bandit, rng)
+def cost(recorded: Recorded, outcomes: int, decisions: int = 2000) -> dict[str, float]:
+    """CPU of one decision, on one thread, after so many outcomes of each engine in turn: features, estimate and choice."""
+    rng = np.random.default_rng(0)
+    all_scenes = scenes(recorded)
+    rows = []
+    for at in range(outcomes):
+        which = at % len(all_scenes)
+        # The same questions again, each a little different: a graph of equal points would be quicker to search.
+        vector = recorded.vectors[which] + rng.normal(0, 0.02, recorded.vectors.shape[1]).astype(np.float32)
+        scene = replace(all_scenes[which], vector=vector / np.linalg.norm(vector))
+        engine = int(rng.integers(2))
+        rows.append(Row(Lesson(scene, {engine: float(recorded.quality[which, engine])}), float(at)))
+    began = time.thread_time()
+    bandit = fresh_bandit(rows, BanditSettings(), TrainingKnobs(half_life_s=math.inf), now_s=float(outcomes))
+    trained_s = time.thread_time() - began
+    draws, choose = random.Random(0), default_chooser().choose
+    asked = [situation(recorded, i % len(recorded.prompts)) for i in range(decisions)]
+    for each in asked[:200]:
+        choose(each, bandit, draws)
     # In batches: on a machine that others use too, the quickest says what it costs, the median what it cost here.
     batches = []
     for start in range(0, decisions, decisions // 20):
-        part = situations[start : start + decisions // 20]
+        part = asked[start : start + decisions // 20]
         cpu = time.thread_time()
-        for situation in part:
-            choose(situation, stream.bandit, rng)
+        for each in part:
+            choose(each, bandit, draws)
         batches.append((time.thread_time() - cpu) / len(part))
-    lessons = stream.lessons(range(min(1000, len(recorded.prompts))))
-    cpu = time.thread_time()
-    assert stream.bandit is not None
-    stream.bandit.learn(lessons)
-    taught = time.thread_time() - cpu
     return {
+        "outcomes": float(outcomes),
         "decision_cpu_ms": min(batches) * 1e3,
         "decision_cpu_ms_median": statistics.median(batches) * 1e3,
-        "decisions_per_cpu_s": 1 / min(batches),
-        "lesson_cpu_ms": taught / len(lessons) * 1e3,
-        "artifact_bytes": float(len(stream.bandit.save())),
+        "training_cpu_ms_per_outcome": trained_s / outcomes * 1e3,
+        "artifact_bytes": float(len(bandit.save())),
     }
 
 
-def print_set(recorded: Recorded, summed: dict[str, dict[str, float]]) -> None:
+def print_set(summed: dict[str, dict[str, float]]) -> None:
     """One table."""
-    small, large = recorded.quality.mean(0)
-    print(
-        f"\n{recorded.name}: {len(recorded.prompts)} requests, {recorded.small} {small:.3f}, {recorded.large} {large:.3f}"
-    )
-    print(f"{'policy':28} {'APGR':>14} {'CPT50':>6} {'CPT80':>6} {'quality':>8} {'large':>6} {'regret':>7}")
+    print("| policy | APGR | CPT(80 %) | quality | to the large | regret | of always large's |")
+    print("|---|---|---|---|---|---|---|")
     for policy, row in summed.items():
-        spread = f"{row['apgr']:.3f} ±{row['apgr_sd']:.3f}" if "apgr" in row else ""
-        print(
-            f"{policy:28} {spread:>14} {_shown(row, 'cpt50', 2):>6} {_shown(row, 'cpt80', 2):>6}"
-            f" {_shown(row, 'quality', 3):>8} {_shown(row, 'large', 2):>6} {_shown(row, 'regret', 0):>7}"
-        )
+        cells = [_with_interval(row, "apgr", 3), _shown(row, "cpt80", 2), _shown(row, "quality", 3)]
+        cells += [_shown(row, "large", 2), _shown(row, "regret", 0), _with_interval(row, "regret_share", 3)]
+        print(f"| {policy} | {' | '.join(cells)} |")
+
+
+def print_transfer(moved: dict[str, dict[str, float]]) -> None:
+    """One line per policy."""
+    if moved:
+        print("\ntransfer to subjects never seen, APGR:")
+    for policy, row in moved.items():
+        print(f"| {policy} | {_with_interval(row, 'apgr', 3)} |")
 
 
 def print_cost(figures: dict[str, float]) -> None:
     """One line."""
     print(
-        f"\none decision {figures['decision_cpu_ms']:.3f} ms CPU (median batch {figures['decision_cpu_ms_median']:.3f}),"
-        f" {figures['decisions_per_cpu_s']:.0f}/s on one core;"
-        f" one lesson {figures['lesson_cpu_ms']:.3f} ms; artifact {figures['artifact_bytes'] / 1024:.0f} KiB"
+        f"\none decision after {figures['outcomes']:.0f} outcomes: {figures['decision_cpu_ms']:.3f} ms CPU"
+        f" (median batch {figures['decision_cpu_ms_median']:.3f});"
+        f" training {figures['training_cpu_ms_per_outcome']:.2f} ms per outcome;"
+        f" artifact {figures['artifact_bytes'] / 2**20:.1f} MiB"
     )
 
 
@@ -218,10 +301,17 @@ def _shown(row: dict[str, float], name: str, digits: int) -> str:
     return f"{row[name]:.{digits}f}" if name in row else ""
 
 
+def _with_interval(row: dict[str, float], name: str, digits: int) -> str:
+    return f"{row[name]:.{digits}f} ± {row[name + '_95']:.{digits}f}" if name in row else ""
+
+
 def _means(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Means by name, and half the width of their 95 % intervals as NAME_95 (Student's t)."""
     found = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    if "apgr" in found:
-        found["apgr_sd"] = float(np.std([row["apgr"] for row in rows]))
+    for name in list(found):
+        values = [row[name] for row in rows]
+        spread = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+        found[f"{name}_95"] = _STUDENT_T.get(len(values), 1.96) * spread
     return found
 
 

@@ -1,9 +1,13 @@
-"""Recorded requests with the quality each of two engines gave them: the streams of benchmarks.routing."""
+"""Recorded requests with the quality each of two engines gave them: the streams of benchmarks.routing.
+
+A file takes part by its schema, not by its name: rows with a `prompt` or `question`, and a field that maps two or more
+models to a score, to whether they were right, or to an object that says one of these.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +15,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.recorded import rows
+from benchmarks.recorded import NoData, rows
 from benchmarks.vectors import Matrix, embedded
 
 LETTERS = "ABCDEFGHIJ"
+PAIRS = (
+    ("mixtral-8x7b-instruct", "gpt-4-1106-preview"),
+    ("Meta-Llama-3_1-8B-Instruct", "Meta-Llama-3_1-70B-Instruct"),
+    ("llama-3.1-8b-instruct", "llama-3.1-nemotron-51b-instruct"),
+    ("FuseChat-Llama-3.2-1B-Instruct", "FuseChat-Gemma-2-9B-Instruct"),
+)
+"""Small and large, where a file has these; else see `_pair`."""
+_SCORES = ("correct", "score", "quality")
+_SUBJECTS = ("subject", "category", "task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,82 +42,95 @@ class Recorded:
     """[requests, 2]: of the small engine and of the large one, 0..1."""
     vectors: Matrix
     """[requests, dimensions], unit length."""
+    subjects: tuple[str, ...] = ()
+    """What each is about, where the file says so."""
+    cut: int = 0
+    """Scores outside 0 to 1, which were cut to it."""
+
+    def ordered(self, order: npt.NDArray[np.int64]) -> Recorded:
+        """These of the requests, in this order."""
+        return replace(
+            self,
+            prompts=tuple(self.prompts[i] for i in order),
+            quality=self.quality[order],
+            vectors=self.vectors[order],
+            subjects=tuple(self.subjects[i] for i in order) if self.subjects else (),
+        )
 
     def shuffled(self, seed: int) -> Recorded:
         """The same requests in an order of their own."""
-        order = np.random.default_rng(seed).permutation(len(self.prompts))
-        prompts = tuple(self.prompts[i] for i in order)
-        return replace(self, prompts=prompts, quality=self.quality[order], vectors=self.vectors[order])
+        return self.ordered(np.random.default_rng(seed).permutation(len(self.prompts)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    file: str
-    small: str
-    large: str
-    prompt: Callable[[Mapping[str, Any]], str]
-    quality: Callable[[Mapping[str, Any], str], float]
-
-
-def _lettered(question: str, options: list[str]) -> str:
-    return question + "\n" + "\n".join(f"{LETTERS[i]}. {o}" for i, o in enumerate(options[: len(LETTERS)]))
-
-
-def _with_choices(row: Mapping[str, Any]) -> str:
-    choices = row.get("choices")
-    if not choices:
-        return str(row["prompt"])
-    try:
-        parsed = ast.literal_eval(choices) if isinstance(choices, str) else choices
-    except (ValueError, SyntaxError):
-        return f"{row['prompt']}\n{choices}"
-    if isinstance(parsed, dict):
-        parsed = parsed.get("text", [])
-    return _lettered(row["prompt"], [str(c) for c in parsed])
-
-
-def _routellm(file: str) -> _Source:
-    return _Source(
-        file,
-        "mixtral-8x7b-instruct",
-        "gpt-4-1106-preview",
-        lambda row: str(row["prompt"]),
-        lambda row, engine: float(row["models"][engine]["correct"]),
-    )
-
-
-SOURCES = {
-    "gsm8k": _routellm("router_gsm8k_routellm.jsonl.gz"),
-    "mmlu": _routellm("router_mmlu_routellm_open.jsonl.gz"),
-    "mmlupro": _Source(
-        "router_mmlupro_open.jsonl.gz",
-        "Meta-Llama-3_1-8B-Instruct",
-        "Meta-Llama-3_1-70B-Instruct",
-        lambda row: _lettered(row["question"], row["options"]),
-        lambda row, engine: float(row["correct"][engine]),
-    ),
-    "llmrouter": _Source(
-        "router_llmrouter_open.jsonl.gz",
-        "llama-3.1-8b-instruct",
-        "llama-3.1-nemotron-51b-instruct",
-        _with_choices,
-        lambda row, engine: float(row["scores"][engine]),
-    ),
-    "alpacaeval": _Source(
-        "router_alpacaeval_open.jsonl.gz",
-        "FuseChat-Llama-3.2-1B-Instruct",
-        "FuseChat-Gemma-2-9B-Instruct",
-        lambda row: str(row["prompt"]),
-        lambda row, engine: float(row["win_vs_gpt4turbo"][engine]),
-    ),
-}
+def names(data: Path) -> list[str]:
+    """The files of the folder that fit, without their ending."""
+    found = sorted(path for path in data.glob("*.jsonl.gz"))
+    return [path.name.removesuffix(".jsonl.gz") for path in found if _scored(rows(path)[:1])]
 
 
 def load(name: str, data: Path, cache: Path, limit: int | None = None) -> Recorded:
     """The set `name`, embedded by the gateway's own embedder (kept in `cache`). Raises NoData."""
-    source = SOURCES[name]
-    found = rows(data / source.file)[:limit]
-    prompts = tuple(source.prompt(row) for row in found)
-    quality = np.array([[source.quality(row, e) for e in (source.small, source.large)] for row in found])
-    vectors = embedded(prompts, cache, kept_as=np.float32)
-    return Recorded(name, source.small, source.large, prompts, quality, vectors)
+    found = rows(data / f"{name}.jsonl.gz")[:limit]
+    field = _scored(found)
+    if field is None:
+        raise NoData(f"skipped: {name} holds no scores of two models for a prompt")
+    small, large = _pair(found, field)
+    usable = [row for row in found if all(_score(row[field].get(e)) is not None for e in (small, large))]
+    raw = np.array([[_score(row[field][e]) for e in (small, large)] for row in usable], np.float64)
+    prompts = tuple(map(_prompt, usable))
+    subject = next((s for s in _SUBJECTS if s in usable[0]), None)
+    return Recorded(
+        name,
+        small,
+        large,
+        prompts,
+        np.clip(raw, 0.0, 1.0),
+        embedded(prompts, cache, kept_as=np.float32),
+        tuple(str(row[subject]) for row in usable) if subject else (),
+        int(((raw < 0.0) | (raw > 1.0)).sum()),
+    )
+
+
+def _scored(found: list[dict[str, Any]]) -> str | None:
+    """The field with the models' scores; None where the rows have none, or no prompt."""
+    if not found or not any(isinstance(found[0].get(key), str) for key in ("prompt", "question")):
+        return None
+    for field, value in found[0].items():
+        if isinstance(value, dict) and sum(_score(each) is not None for each in value.values()) >= 2:
+            return field
+    return None
+
+
+def _score(value: Any) -> float | None:
+    if isinstance(value, Mapping):
+        value = next((value[key] for key in _SCORES if key in value), None)
+    return float(value) if isinstance(value, bool | int | float) else None
+
+
+def _pair(found: list[dict[str, Any]], field: str) -> tuple[str, str]:
+    """A small and a large engine: one of PAIRS, else the best and the one nearest to 70 % of its mean score."""
+    known = found[0][field]
+    for pair in PAIRS:
+        if all(engine in known for engine in pair):
+            return pair
+    means = {}
+    for engine in known:
+        scores = [s for row in found if (s := _score(row[field].get(engine))) is not None]
+        means[engine] = float(np.clip(scores, 0.0, 1.0).mean())
+    large = max(means, key=lambda engine: means[engine])
+    others = [engine for engine in means if engine != large]
+    return min(others, key=lambda engine: abs(means[engine] - 0.7 * means[large])), large
+
+
+def _prompt(row: Mapping[str, Any]) -> str:
+    text = str(row["prompt"] if isinstance(row.get("prompt"), str) else row["question"])
+    choices = row.get("choices") or row.get("options")
+    if not choices:
+        return text
+    try:
+        parsed = ast.literal_eval(choices) if isinstance(choices, str) else choices
+    except (ValueError, SyntaxError):
+        return f"{text}\n{choices}"
+    if isinstance(parsed, dict):
+        parsed = parsed.get("text", [])
+    return text + "\n" + "\n".join(f"{letter}. {c}" for letter, c in zip(LETTERS, parsed, strict=False))

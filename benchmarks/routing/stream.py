@@ -1,33 +1,34 @@
-"""One pass over a stream by the gateway's own chooser and bandit: decide, see one outcome, train when it is due."""
+"""One pass over a stream by the gateway's own chooser and any estimator: decide, see outcomes, train when it is due."""
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.defaults import default_chooser
 from benchmarks.routing.data import Recorded
+from benchmarks.routing.estimators import Estimator, Known
 from engines.engine import Price
-from learning.training.bandit import Row, TrainingKnobs, fresh_bandit
-from router.choosing.bandit import Lesson, Option, Scene
-from router.choosing.bandit_vw import BanditSettings, VowpalBandit
+from router.choosing.bandit import Bandit, Estimate, Lesson, Option, Scene
 from router.choosing.chooser import Situation
 from router.choosing.features import Request
 from router.choosing.load import EngineState
 from router.choosing.reward import reward, weights
-from router.plan import Choice
 
 DIAL = 0.5
 SMALL = EngineState("small", Price(0.5, 0.5), first_token_s=0.2, tokens_per_s=100.0)
 LARGE = EngineState("large", Price(10.0, 10.0), first_token_s=0.5, tokens_per_s=40.0)
 ANSWER_TOKENS = 256
-FIRST_TRAINING, LATER = 100, 1.1
-"""Requests before the first training, and by how much the log grows before the next: a tenth, as for the learner."""
+FIRST_TRAINING = 100
+"""Requests before the first training."""
+Feedback = Literal["static", "bandit", "bootstrap", "full"]
+"""static: the outcomes of both engines in the first half. bandit: the chosen engine's. bootstrap: of both in the first half,
+then the chosen engine's. full: of both, always."""
 
 
 def rewards(quality: npt.NDArray[np.float64], dial: float = DIAL) -> npt.NDArray[np.float64]:
@@ -55,84 +56,95 @@ class Run:
     """[n]: 0 small, 1 large."""
 
 
-class Stream:
-    """`told`: so many requests' outcomes of both engines are known by label before the rest is decided."""
+class Told:
+    """A bandit that says what an estimator expects of the request at hand."""
 
-    def __init__(
-        self,
-        recorded: Recorded,
-        seed: int,
-        *,
-        told: int = 0,
-        dial: float = DIAL,
-        half_life_requests: float = math.inf,
-    ) -> None:
-        self.told = told
-        self.bandit: VowpalBandit | None = None
-        self.chooser = default_chooser()
-        self._recorded = recorded
-        self._rng = random.Random(seed)
-        self._dial = dial
-        # Requests are a second apart.
-        self._training = TrainingKnobs(half_life_s=half_life_requests)
-        self._choices: dict[int, Choice] = {}
-        self._rows: list[Row] = []
+    version = "told"
 
-    def situation(self, index: int) -> Situation:
-        """As the policy would give it, without examples and scorer."""
-        prompt = self._recorded.prompts[index]
-        return Situation(
-            Request(prompt, prompt_tokens=len(prompt) // 4),
-            (SMALL, LARGE),
-            vector=self._recorded.vectors[index],
-            preference=self._dial,
-            completion_tokens=ANSWER_TOKENS,
-        )
+    def __init__(self, learned: int) -> None:
+        self.learned = learned
+        self.found = Estimate((0.5, 1.0), (0.5, 0.5))
 
-    def run(self) -> Run:
-        """Goes through all of it."""
-        count = len(self._recorded.prompts)
-        scores, picks = np.zeros(count), np.zeros(count, np.int64)
-        self.bandit = VowpalBandit(BanditSettings())
-        due = FIRST_TRAINING
-        for index in range(count):
-            if index == self.told and self.told:
-                self.train_now(index)
-                due = int(index * LATER)
-            elif index >= due:
-                if index > self.told:
-                    self.train_now(index)
-                due = int(index * LATER) + 1
-            choice = self.chooser.choose(self.situation(index), self.bandit, self._rng)
-            self._choices[index] = choice
-            small, large = choice.weighed
-            scores[index] = large.quality - small.quality
+    def estimate(self, scene: Scene) -> Estimate:
+        return self.found
+
+    def learn(self, lessons: Sequence[Lesson]) -> int:
+        raise AssertionError("the estimator learns")
+
+    def save(self) -> bytes:
+        raise AssertionError("the estimator learns")
+
+    @classmethod
+    def load(cls, data: bytes) -> Told:
+        raise AssertionError("the estimator learns")
+
+
+def situation(recorded: Recorded, index: int, dial: float = DIAL) -> Situation:
+    """As the policy would give it, without examples and scorer."""
+    prompt = recorded.prompts[index]
+    return Situation(
+        Request(prompt, prompt_tokens=len(prompt) // 4),
+        (SMALL, LARGE),
+        vector=recorded.vectors[index],
+        preference=dial,
+        completion_tokens=ANSWER_TOKENS,
+    )
+
+
+def scenes(recorded: Recorded) -> list[Scene]:
+    """Every request as the bandit sees it."""
+    chooser, rng, bandit = default_chooser(), random.Random(0), Told(0)
+    found = []
+    for index in range(len(recorded.prompts)):
+        choice = chooser.choose(situation(recorded, index), bandit, rng)
+        options = [Option(w.action.engine, w.action.with_examples, w.features) for w in choice.weighed]
+        found.append(Scene(recorded.vectors[index], choice.context, options))
+    return found
+
+
+def play(
+    recorded: Recorded,
+    estimator: Estimator,
+    feedback: Feedback,
+    seed: int,
+    *,
+    growth: float = 1.1,
+    dial: float = DIAL,
+) -> Run:
+    """Goes through all of it; trains whenever the log grew by `growth`. Without feedback of its own choices only once."""
+    n = len(recorded.prompts)
+    half, rng, chooser = n // 2, random.Random(seed), default_chooser()
+    scores, picks = np.zeros(n), np.zeros(n, np.int64)
+    told = half if feedback in ("static", "bootstrap") else 0
+    seen = np.zeros((n, 2), bool)
+    seen[:told] = True
+    start = 0
+    while start < n:
+        end = _next(start, n, told, growth, once=feedback == "static")
+        known = _known(estimator, seen, start, end, told)
+        bandit: Bandit = Told(int(seen[:start].any(1).sum()))
+        for index in range(start, end):
+            quality, deviation = known.quality[index - start], known.deviation[index - start]
+            bandit.found = Estimate(tuple(quality), tuple(deviation))  # type: ignore[attr-defined]
+            choice = chooser.choose(situation(recorded, index, dial), bandit, rng)
+            scores[index] = quality[1] - quality[0]
             picks[index] = choice.chosen
-        return Run(scores, picks)
+        if feedback == "full":
+            seen[start:end] = True
+        elif start >= told and feedback != "static":
+            seen[np.arange(start, end), picks[start:end]] = True
+        start = end
+    return Run(scores, picks)
 
-    def train_now(self, until: int) -> None:
-        """A new bandit from the log so far."""
-        rows = self._rows
-        known = range(len(rows), until)
-        rows += [Row(lesson, float(i)) for i, lesson in zip(known, self.lessons(known), strict=True)]
-        self.bandit = fresh_bandit(rows, BanditSettings(), self._training, now_s=float(until))
 
-    def lessons(self, indices: Iterable[int]) -> list[Lesson]:
-        """What is known of these requests: both outcomes where told, else the chosen engine's."""
-        found = []
-        for index in indices:
-            choice = self._choices.get(index)
-            if choice is None:
-                choice = self._choices[index] = self.chooser.choose(
-                    self.situation(index), None, random.Random(index)
-                )
-            options = [Option(w.action.engine, w.action.with_examples, w.features) for w in choice.weighed]
-            scene = Scene(self._recorded.vectors[index], choice.context, options)
-            small, large = map(float, self._recorded.quality[index])
-            if index < self.told:
-                found.append(Lesson(scene, {0: small, 1: large}))
-            else:
-                seen = choice.chosen
-                probability = choice.weighed[seen].probability
-                found.append(Lesson(scene, {seen: (small, large)[seen]}, probability=probability))
-        return found
+def _next(start: int, n: int, told: int, growth: float, *, once: bool) -> int:
+    if start < told:
+        return told
+    return n if once else min(n, max(FIRST_TRAINING, int(start * growth) + 1))
+
+
+def _known(estimator: Estimator, seen: npt.NDArray[np.bool_], start: int, end: int, told: int) -> Known:
+    """Nothing is known before the first training; where labels are told, before the half they are of."""
+    if start == 0 or start < told:
+        return Known(np.tile([0.5, 1.0], (end - start, 1)), np.full((end - start, 2), 0.5))
+    return estimator(seen, np.arange(start, end))

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from learning.evaluation.logged import Floats, Logged
 from router.choosing import features
 from router.choosing.bandit import Bandit, BanditOutdated, Option, Scene
-from router.choosing.chooser import UNFAMILIAR_PENALTY
-from router.choosing.reward import reward, weights
+from router.choosing.reward import expected_reward, weights
 from router.plan import Action
 
 
@@ -98,7 +97,7 @@ def expected() -> TargetPolicy:
     return by_quality("expected", lambda logged, _: logged.expected_quality)
 
 
-def learnt(name: str, bandit: Bandit, *, unfamiliar_penalty: float = UNFAMILIAR_PENALTY) -> TargetPolicy:
+def learnt(name: str, bandit: Bandit) -> TargetPolicy:
     """A bandit artifact at any dial, used as router.choosing.chooser uses it, without exploration and load.
 
     `decide` raises BanditError for a log whose features are of another version than this code's.
@@ -115,11 +114,11 @@ def learnt(name: str, bandit: Bandit, *, unfamiliar_penalty: float = UNFAMILIAR_
                 )
             options = [Option(a["engine"], a["with_examples"], a["features"]) for a in choice.actions]
             estimate = bandit.estimate(Scene(choice.vector, choice.context, options))
-            shrink = 1.0 - unfamiliar_penalty * (1.0 - min(1.0, max(0.0, estimate.familiarity)))
-            for place, (option, quality) in enumerate(zip(options, estimate.qualities, strict=True)):
+            surely = zip(options, estimate.qualities, estimate.deviations, strict=True)
+            for place, (option, quality, deviation) in enumerate(surely):
                 is_last = place == len(options) - 1
                 at = column[Action(option.engine, option.with_examples)]
-                found[row, at] = quality if is_last else quality * shrink
+                found[row, at] = quality if is_last else max(0.0, quality - deviation**2)
         return found
 
     return by_quality(name, lambda logged, _: qualities(logged))
@@ -130,12 +129,13 @@ def rewards(logged: Logged, qualities: Floats, dial: float) -> Floats:
     weighed = weights(dial)
     cost = _relative(logged.expected_cost_usd)
     latency = _relative(logged.expected_latency_s)
-    references = qualities[np.arange(len(logged.log)), logged.reference]
-    found = [
-        [reward(weighed, q, c, late, reference) for q, c, late in zip(*row, strict=True)]
-        for *row, reference in zip(qualities, cost, latency, references, strict=True)
-    ]
-    return np.array(found)
+    found = np.zeros(qualities.shape)
+    for row, at in enumerate(logged.reference):
+        for column, quality in enumerate(qualities[row]):
+            others = None if column == at else qualities[row, at]
+            known = quality, cost[row, column], latency[row, column]
+            found[row, column] = expected_reward(weighed, *known, others)
+    return found
 
 
 def parsed(text: str) -> TargetPolicy:

@@ -1,8 +1,6 @@
-"""Trains a bandit from the log or from labels, and compares it with its predecessor on later rows.
+"""Trains a bandit from the log or from labels, on a window in which older rows count less.
 
-There are two candidates: the incumbent after learning the new rows (warm), and a new bandit trained on a window in which
-older rows count less (fresh). The better of the two on the latest rows is compared with the incumbent there, and accepted
-only if it is not worse.
+It is accepted only if one that was trained without the latest rows is not worse on them than the incumbent.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ import numpy as np
 from learning.training.learner import Trained
 from router.choosing import features
 from router.choosing.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
-from router.choosing.bandit_vw import BanditSettings, VowpalBandit, action_key
-from router.choosing.reward import Weights, reward
+from router.choosing.bandit_vw import EVEN_SHARE, BanditSettings, VowpalBandit, action_key
+from router.choosing.reward import Weights, expected_reward
 from store.records import ChoiceRecord, OutcomeRecord
 
 
@@ -40,12 +38,10 @@ class TrainingKnobs:
     """A row this much older than the latest counts half."""
     least_weight: float = 0.01
     """Rows with a lower weight are left out."""
-    passes: int = 1
-    """Passes of a fresh candidate over the window."""
     held_out: float = 0.2
-    """Share of the rows, the latest ones, that candidates are compared on."""
+    """Share of the rows, the latest ones, on which the parts of the estimate are weighed and bandits are compared."""
     least_held_out: int = 30
-    """With fewer rows candidates are not compared, and nothing replaces an incumbent."""
+    """With fewer rows bandits are not compared, and nothing replaces an incumbent."""
 
 
 class NothingToLearn(Exception):
@@ -97,6 +93,29 @@ def _action_of(choice: ChoiceRecord, outcome: OutcomeRecord, options: Sequence[O
     return None
 
 
+def enough(rows: Sequence[Row], needed: int) -> bool:
+    """Whether these are as much evidence as `needed` outcomes are where nothing is clear.
+
+    Either there are so many rows, or an action other than the reference is known as precisely as so many outcomes of which
+    half are good would tell: 124 lost judgements of 124 tell more than 200 of which 100 are lost.
+    """
+    if len(rows) >= needed:
+        return True
+    found = [(q, row.lesson.scene.options[i]) for row in rows for i, q in row.lesson.qualities.items()]
+    of_others: dict[str, list[float]] = {}
+    for quality, option in found:
+        if option.features.get("rank", 0.0) < 1.0:
+            of_others.setdefault(action_key(option), []).append(quality)
+    asked = _half_width(needed / 2, needed)
+    return any(_half_width(sum(each), len(each)) <= asked for each in of_others.values())
+
+
+def _half_width(good: float, count: int) -> float:
+    """Of the 95 % interval of a share (Wilson 1927)."""
+    share, z2 = good / count, 1.96**2
+    return math.sqrt(z2 * (share * (1.0 - share) / count + z2 / (4.0 * count * count))) / (1.0 + z2 / count)
+
+
 def train(
     rows: Sequence[Row],
     *,
@@ -104,10 +123,9 @@ def train(
     knobs: TrainingKnobs,
     incumbent: bytes | None = None,
 ) -> Trained:
-    """The better of two candidates, compared on the latest rows. Blocks: about 0.1 ms per row and pass.
+    """A new bandit, compared with the incumbent on the latest rows. Blocks: about 1 ms per row.
 
-    The incumbent learns only rows that are new to it. One that cannot be loaded, or was made for another embedder, is
-    ignored. Raises NothingToLearn, BanditMissing.
+    An incumbent that cannot be loaded, or was made for another embedder, is ignored. Raises NothingToLearn, BanditMissing.
     """
     usable = sorted((r for r in rows if _usable(r, settings)), key=lambda r: r.at_s)
     if not usable:
@@ -116,49 +134,50 @@ def train(
     held = int(len(usable) * knobs.held_out)
     early, late = usable[: len(usable) - held], usable[len(usable) - held :]
     old = _loaded(incumbent, settings)
-
-    def fresh(part: Sequence[Row]) -> VowpalBandit:
-        return fresh_bandit(part, settings, knobs, now_s=now_s)
-
-    def warm(part: Sequence[Row]) -> VowpalBandit:
-        assert incumbent is not None
-        bandit = VowpalBandit.load(incumbent)
-        bandit.learn([r.lesson for r in part if r.at_s > bandit.taught_until_s])
-        bandit.taught_until_s = max(bandit.taught_until_s, part[-1].at_s)
-        return bandit
-
-    makers = {"fresh": fresh} if old is None else {"warm": warm, "fresh": fresh}
+    made = fresh_bandit(usable, settings, knobs, now_s=now_s)
     metrics: dict[str, Any] = {"rows": len(usable), "held_out": held, "until_s": now_s}
-    if held < knobs.least_held_out:
-        chosen = "warm" if old is not None else "fresh"
-        data = makers[chosen](usable).save()
-        accepted = old is None
-        reason = "nothing to compare with" if accepted else "too few rows to compare on"
-        return Trained(data, metrics | {"candidate": chosen}, accepted, reason)
-    means = _mean_quality(early)
-    judged = {name: Verdict.of(make(early), late, means) for name, make in makers.items()}
-    chosen = max(judged, key=lambda name: judged[name].value)
-    metrics |= {
-        "candidate": chosen,
-        **{f"{name}_{k}": v for name, j in judged.items() for k, v in j.figures().items()},
-    }
-    accepted, reason = True, "first of its kind"
-    if old is not None:
-        before = Verdict.of(old, late, means)
-        metrics |= {f"incumbent_{k}": v for k, v in before.figures().items()}
-        accepted, reason = judged[chosen].not_worse_than(before)
-    return Trained(makers[chosen](usable).save(), metrics, accepted, reason)
+    metrics |= {f"neighbours_share_{action}": round(share, 3) for action, share in made.shares.items()}
+    accepted, reason = old is None, "first of its kind" if old is None else "too few rows to compare on"
+    if held >= knobs.least_held_out:
+        means = _mean_quality(early)
+        judged = Verdict.of(fresh_bandit(early, settings, knobs, now_s=now_s), late, means)
+        metrics |= judged.figures()
+        if old is not None:
+            before = Verdict.of(old, late, means)
+            metrics |= {f"incumbent_{k}": v for k, v in before.figures().items()}
+            accepted, reason = judged.not_worse_than(before)
+    return Trained(made.save(), metrics, accepted, reason)
 
 
 def fresh_bandit(
     rows: Sequence[Row], settings: BanditSettings, knobs: TrainingKnobs, *, now_s: float
 ) -> VowpalBandit:
     """A bandit trained on these rows alone, the latest last. Raises BanditInput, BanditMissing."""
+    lessons = [lesson for r in rows if (lesson := _aged(r, now_s, knobs)).weight >= knobs.least_weight]
+    held = int(len(lessons) * knobs.held_out)
+    early = VowpalBandit(settings)
+    early.learn(lessons[: len(lessons) - held])
     bandit = VowpalBandit(settings)
-    aged = [_aged(r, now_s, knobs) for r in rows]
-    bandit.train([lesson for lesson in aged if lesson.weight >= knobs.least_weight], passes=knobs.passes)
-    bandit.taught_until_s = rows[-1].at_s if rows else 0.0
+    bandit.shares = _shares(early, lessons[len(lessons) - held :])
+    bandit.learn(lessons)
     return bandit
+
+
+def _shares(bandit: VowpalBandit, late: Sequence[Lesson]) -> dict[str, float]:
+    """By action, the share of the neighbours with the least squared error on `late`, drawn to a half by what is few."""
+    fitted: dict[str, tuple[float, float]] = {}
+    for lesson in late:
+        parts = bandit.parts(lesson.scene)
+        for index, quality in lesson.qualities.items():
+            (near, linear), action = parts[index], action_key(lesson.scene.options[index])
+            apart = near.likeness * (near.mean - linear)
+            product, square = fitted.get(action, (EVEN_SHARE * _EVEN, _EVEN))
+            fitted[action] = product + (quality - linear) * apart, square + apart * apart
+    return {action: min(1.0, max(0.0, product / square)) for action, (product, square) in fitted.items()}
+
+
+_EVEN = 0.5
+"""How much is held against any share but a half: as much as 50 outcomes where the two are 0.1 apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +229,13 @@ class Verdict:
 def _rewards(scene: Scene, qualities: Sequence[float]) -> list[float]:
     c = scene.context
     dial = Weights(c.get("weight_quality", 1.0), c.get("weight_cost", 0.0), c.get("weight_latency", 0.0))
-    reference = qualities[-1]
+    *others, last = zip(qualities, scene.options, strict=True)
+    references = [qualities[-1]] * len(others) + [None]
     return [
-        reward(
+        expected_reward(
             dial, q, o.features.get("relative_cost", 0.0), o.features.get("relative_latency", 0.0), reference
         )
-        for q, o in zip(qualities, scene.options, strict=True)
+        for (q, o), reference in zip([*others, last], references, strict=True)
     ]
 
 

@@ -85,7 +85,6 @@ def row(
         quality_alone=0.5,
         quality_with=0.5,
         weights=(1.0, 0.0, 0.0),
-        familiarity=0.0,
     )
     last = len(engines) - 1
     options = [

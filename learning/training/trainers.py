@@ -19,13 +19,23 @@ if TYPE_CHECKING:
     from learning.training.stored_lessons import LessonsOf
 
 
+_FEWEST_CLEAR = 20
+"""So many outcomes that are all alike are some evidence."""
+
+
 @dataclass(frozen=True, slots=True)
 class BanditTrainer:
     """Trains the bandit, which predicts the quality of each action."""
 
-    needed: int
+    outcomes_needed: int
+    """Where nothing is clear; fewer are enough where an action is (learning.training.bandit.enough)."""
     half_life_s: float
     kind: str = "bandit"
+
+    @property
+    def needed(self) -> int:
+        """See learning.training.learner.Trainer. Fewer never are enough evidence."""
+        return min(self.outcomes_needed, _FEWEST_CLEAR)
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
         """See learning.training.learner.Trainer."""
@@ -41,8 +51,7 @@ class BanditTrainer:
             if each.choice.embedding_version == latest.embedding_version
             and (row := bandit_training.rows_from_log(each.choice, each.outcomes)) is not None
         ]
-        if len(rows) < self.needed // 2:
-            # There are outcomes, but of requests without weighed actions, from which a router cannot learn.
+        if not bandit_training.enough(rows, self.outcomes_needed):
             return None
         knobs = bandit_training.TrainingKnobs(half_life_s=self.half_life_s)
         before = incumbent.data if incumbent else None

@@ -75,12 +75,12 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Expected quality of every option of a scene, and how well the scene is known."""
+    """Expected quality of every option of a scene, and how sure that is."""
 
     qualities: tuple[float, ...]
     """One per option, 0..1."""
-    familiarity: float
-    """0: the bandit learnt nothing from similar requests. 1: it saw many of them."""
+    deviations: tuple[float, ...]
+    """Standard deviation of each of them: 0.5 where nothing near by is known, less with every outcome near by."""
 
 
 class Bandit(Protocol):

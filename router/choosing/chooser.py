@@ -1,9 +1,11 @@
 """Chooses an engine, with or without examples: expected reward per action, then a draw with exactly known probabilities.
 
 Exploration is SquareCB's inverse gap weighting (Foster & Rakhlin 2020, "Beyond UCB", Algorithm 1) on the expected reward:
-each action but the best gets 1 / (K + gamma * gap) of K actions, and the best gets the rest. In addition, every action
-has a least probability, so that any other policy can be evaluated on the log; the quality floor caps the probability of
-all engines but the reference; and where exploration is not allowed the best action is taken with probability 1.
+each action but the best gets 1 / (K + gamma * gap) of K actions, and the best gets the rest. It is confined to actions that
+may be the best for all that is known (AdaCB: Foster, Rakhlin, Simchi-Levi & Xu 2020): those whose upper bound reaches it.
+In addition, every action has a least probability, so that any other policy can be evaluated on the log; the quality floor
+caps the probability of all engines but the reference; and where exploration is not allowed the best action is taken with
+probability 1.
 """
 
 from __future__ import annotations
@@ -18,14 +20,20 @@ from router.choosing import features
 from router.choosing.bandit import Bandit, Option, Scene
 from router.choosing.features import Examples, Request
 from router.choosing.load import EngineState, LoadKnobs, bias
-from router.choosing.reward import Weights, reward, weights
+from router.choosing.reward import Weights, expected_reward, weights
 from router.plan import Action, Choice, Weighed
 from store.records import Vector
 
 Number = TypeVar("Number", int, float)
 
-UNFAMILIAR_PENALTY = 0.3
-"""Share of its expected quality that an engine other than the reference loses on a request like none before."""
+UPPER = 1.5
+"""Deviations of an upper bound above what is expected."""
+LEARNED_BEFORE = 100
+"""Lessons that gamma counts in addition: before any, not everything is worth a try."""
+HOPELESS = 0.2
+"""Share of the least probability that an action has whose upper bound does not reach the best."""
+_UNKNOWN = 0.5
+"""Standard deviation of a quality of which nothing is known."""
 
 
 class NothingToChoose(Exception):
@@ -34,19 +42,17 @@ class NothingToChoose(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """Settings of exploration, load and unknown requests."""
+    """Settings of exploration and load."""
 
     gamma_scale: float
-    """SquareCB: gamma = gamma_scale * learned^gamma_exponent. Larger explores less."""
+    """SquareCB: gamma = gamma_scale * (learned + LEARNED_BEFORE)^0.5. Larger explores less."""
     least_probability: float
-    """Of every action while exploring; at most half of all probability goes to this."""
+    """Of every action that may be the best, while exploring; at most half of all probability goes to this."""
     load: LoadKnobs
-    gamma_exponent: float = 0.5
     gamma_most: float = 1000.0
     """Largest gamma, so that a router that learnt for a year still notices a change."""
-    unfamiliar_penalty: float = UNFAMILIAR_PENALTY
     answer_tokens: int = 256
-    """Expected length of an answer where the situation does not say."""
+    """Expected length of an answer where neither the situation nor any engine says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,12 @@ class Situation:
     """False in tool loops, for forced engines and for keys out of budget: the best action then has probability 1."""
     offload_cap: float = 1.0
     """Largest total probability of all engines but the reference, 0..1, as the quality floor allows."""
+    max_loss: float | None = None
+    """What the quality floor promises: an action whose upper bound is farther below the reference is not tried under it."""
     allowed: Collection[Action] | None = None
-    """Proven actions: beside the reference only these may be drawn; None allows all."""
-    familiarity: float | None = None
-    """0..1, if the caller knows it; None takes the bandit's, or without a bandit request.nearest."""
+    """The actions that may be taken beside the reference; the others have probability 0. None: all."""
     completion_tokens: int | None = None
-    """Expected length of the answer; None takes Knobs.answer_tokens."""
+    """Expected length of the answer; None takes that of each engine's recent answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,50 @@ class _Largest:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Rewards:
+    """The reward of every action: expected, at the upper bound of its quality, and less what is not known of it."""
+
+    expected: Sequence[float]
+    upper: Sequence[float]
+    sure: Sequence[float]
+
+    @classmethod
+    def of(
+        cls,
+        dial: Weights,
+        qualities: Sequence[float],
+        deviations: Sequence[float],
+        priced: Sequence[_Priced],
+        largest: _Largest,
+        load: LoadKnobs | None,
+    ) -> _Rewards:
+        """At the present load, or with `load` None as if every engine were idle."""
+        reference = next(q for q, p in zip(qualities, priced, strict=True) if p.is_reference)
+
+        def one(p: _Priced, quality: float) -> float:
+            latency = p.idle_latency_s / largest.idle_latency_s
+            busy = 0.0
+            if load is not None:
+                latency = p.latency_s / largest.latency_s
+                busy = bias(p.state.utilisation, _per_token(p.state) / largest.usd_per_mtok, load)
+            others = None if p.is_reference else reference
+            return busy + expected_reward(dial, quality, p.cost_usd / largest.cost_usd, latency, others)
+
+        expected, upper, sure = [], [], []
+        for p, quality, deviation in zip(priced, qualities, deviations, strict=True):
+            expected.append(one(p, quality))
+            # The reference is what everything is measured by: it is neither doubted nor given up.
+            doubt = 0.0 if p.is_reference else deviation
+            upper.append(math.inf if p.is_reference else one(p, min(1.0, quality + UPPER * doubt)))
+            sure.append(one(p, max(0.0, quality - doubt**2)))
+        return cls(expected, upper, sure)
+
+    def best(self, allowed: Sequence[bool]) -> int:
+        """The index of the best action that is allowed, where what is not known counts against an action."""
+        return max((i for i, ok in enumerate(allowed) if ok), key=lambda i: (self.sure[i], -i))
+
+
 class Chooser:
     """Chooses an action. Stateless: the same situation, bandit and random number give the same choice."""
 
@@ -128,30 +178,34 @@ class Chooser:
         dial = weights(situation.preference)
         options = [_option(p, largest) for p in priced]
         context = self._context(situation, dial)
-        qualities, learned, familiarity = self._estimated(situation, priced, options, context, bandit)
-        context["familiarity"] = familiarity
-        qualities = self._doubted(qualities, priced, familiarity)
-        with_load = self._rewards(dial, qualities, priced, largest, loaded=True)
-        without_load = self._rewards(dial, qualities, priced, largest, loaded=False)
-
+        qualities, deviations, learned = self._estimated(situation, priced, options, context, bandit)
         allowed = _allowed(priced, situation.allowed)
         is_reference = [p.is_reference for p in priced]
+        lost = _lost(qualities, deviations, is_reference, situation.max_loss)
         draw = rng.random()
 
-        def probabilities(rewards: Sequence[float], cap: float) -> list[float]:
-            spread = self._spread(rewards, allowed, learned, situation.may_explore)
+        def weigh(loaded: bool) -> _Rewards:
+            given = (priced, largest, self._knobs.load if loaded else None)
+            return _Rewards.of(dial, qualities, deviations, *given)
+
+        with_load, without_load = weigh(True), weigh(False)
+
+        def probabilities(rewards: _Rewards, cap: float) -> list[float]:
+            spread = self._spread(rewards, allowed, lost, learned, situation.may_explore)
             return capped(spread, is_reference, allowed, cap)
 
         final = probabilities(with_load, situation.offload_cap)
         chosen = drawn(final, draw)
         idle = probabilities(without_load, situation.offload_cap)
         uncapped = final if situation.offload_cap >= 1 else probabilities(with_load, 1.0)
-        best = max((i for i, ok in enumerate(allowed) if ok), key=lambda i: (with_load[i], -i))
+        best = with_load.best(allowed)
         floored = is_reference[chosen] and not is_reference[drawn(uncapped, draw)]
         return Choice(
             weighed=tuple(
                 Weighed(p.action, pr, pi, q, p.cost_usd, p.latency_s, r, o.features)
-                for p, pr, pi, q, r, o in zip(priced, final, idle, qualities, with_load, options, strict=True)
+                for p, pr, pi, q, r, o in zip(
+                    priced, final, idle, qualities, with_load.expected, options, strict=True
+                )
             ),
             chosen=chosen,
             chosen_without_load=drawn(idle, draw),
@@ -168,65 +222,44 @@ class Chooser:
         options: Sequence[Option],
         context: dict[str, float],
         bandit: Bandit | None,
-    ) -> tuple[list[float], int, float]:
-        """Expected quality per action, the number of lessons it was learnt from, and the request's familiarity."""
+    ) -> tuple[Sequence[float], Sequence[float], int]:
+        """Expected quality per action, its standard deviation, and the number of lessons they were learnt from."""
         if bandit is None:
-            familiarity = _or(situation.familiarity, max(0.0, situation.request.nearest))
-            return self._expected(situation, priced), 0, familiarity
+            return self._expected(situation, priced), [_UNKNOWN] * len(priced), 0
         estimate = bandit.estimate(Scene(situation.vector, context, options))
-        return list(estimate.qualities), bandit.learned, _or(situation.familiarity, estimate.familiarity)
-
-    def _doubted(
-        self, qualities: Sequence[float], priced: Sequence[_Priced], familiarity: float
-    ) -> list[float]:
-        """The qualities with all but the reference's lowered by how unfamiliar the request is."""
-        shrink = 1.0 - self._knobs.unfamiliar_penalty * (1.0 - min(1.0, max(0.0, familiarity)))
-        return [q if p.is_reference else q * shrink for q, p in zip(qualities, priced, strict=True)]
-
-    def _rewards(
-        self,
-        dial: Weights,
-        qualities: Sequence[float],
-        priced: Sequence[_Priced],
-        largest: _Largest,
-        *,
-        loaded: bool,
-    ) -> list[float]:
-        """Expected reward per action, at the present load or as if every engine were idle."""
-        reference_quality = next(q for q, p in zip(qualities, priced, strict=True) if p.is_reference)
-
-        def one(quality: float, p: _Priced) -> float:
-            latency = p.latency_s / largest.latency_s if loaded else p.idle_latency_s / largest.idle_latency_s
-            found = reward(dial, quality, p.cost_usd / largest.cost_usd, latency, reference_quality)
-            if not loaded:
-                return found
-            relative_price = _per_token(p.state) / largest.usd_per_mtok
-            return found + bias(p.state.utilisation, relative_price, self._knobs.load)
-
-        return [one(quality, p) for quality, p in zip(qualities, priced, strict=True)]
+        return estimate.qualities, estimate.deviations, bandit.learned
 
     def _spread(
-        self, rewards: Sequence[float], allowed: Sequence[bool], learned: int, explore: bool
+        self, rewards: _Rewards, allowed: Sequence[bool], lost: Sequence[bool], learned: int, explore: bool
     ) -> list[float]:
         """Probability per action by inverse gap weighting; without exploration, 1 for the best action."""
-        knobs = self._knobs
-        indices = [i for i, ok in enumerate(allowed) if ok]
-        probabilities = [0.0] * len(rewards)
+        best = rewards.best(allowed)
+        probabilities = [0.0] * len(allowed)
         if not explore:
-            probabilities[max(indices, key=lambda i: (rewards[i], -i))] = 1.0
+            probabilities[best] = 1.0
             return probabilities
-        gamma = min(knobs.gamma_most, knobs.gamma_scale * max(1, learned) ** knobs.gamma_exponent)
-        found = inverse_gap_weights([rewards[i] for i in indices], gamma)
-        for index, p in zip(indices, with_floor(found, knobs.least_probability), strict=True):
-            probabilities[index] = p
+        knobs = self._knobs
+        open_ = [i for i, ok in enumerate(allowed) if ok and (i == best or not lost[i])]
+        hopeful = [i for i in open_ if i == best or rewards.upper[i] > rewards.expected[best]]
+        hopeless = [i for i in open_ if i not in hopeful]
+        least = HOPELESS * min(knobs.least_probability, 0.5 / len(open_))
+        gamma = min(knobs.gamma_most, knobs.gamma_scale * math.sqrt(learned + LEARNED_BEFORE))
+        found = inverse_gap_weights([rewards.expected[i] for i in hopeful], gamma, hopeful.index(best))
+        for index, p in zip(hopeful, with_floor(found, knobs.least_probability), strict=True):
+            probabilities[index] = p * (1.0 - least * len(hopeless))
+        for index in hopeless:
+            probabilities[index] = least
         return probabilities
 
     def _priced(self, situation: Situation) -> list[_Priced]:
         """Every action that is possible, with its expected cost and latency."""
         last = len(situation.engines) - 1
-        answer = _or(situation.completion_tokens, self._knobs.answer_tokens)
+        # An engine that has not answered yet is taken to say as much as the others do.
+        known = [e.answer_tokens for e in situation.engines if e.answer_tokens is not None]
+        usual = sum(known) / len(known) if known else float(self._knobs.answer_tokens)
         priced = []
         for place, state in enumerate(situation.engines):
+            answer = round(_or(situation.completion_tokens, _or(state.answer_tokens, usual)))
             ways = (False, True) if situation.examples.count and place < last else (False,)
             for with_examples in ways:
                 prompt = situation.request.prompt_tokens + (situation.examples.tokens if with_examples else 0)
@@ -251,7 +284,6 @@ class Chooser:
             quality_alone=situation.quality_alone,
             quality_with=situation.quality_with,
             weights=dial.as_tuple(),
-            familiarity=_or(situation.familiarity, 0.0),
         )
 
     def _expected(self, situation: Situation, priced: Sequence[_Priced]) -> list[float]:
@@ -266,11 +298,13 @@ class Chooser:
         return [quality(p) for p in priced]
 
 
-def inverse_gap_weights(rewards: Sequence[float], gamma: float) -> list[float]:
-    """SquareCB's probabilities: 1 / (K + gamma * (best - r)) for all but the best, which gets the rest. They sum to 1."""
+def inverse_gap_weights(rewards: Sequence[float], gamma: float, best: int) -> list[float]:
+    """SquareCB's probabilities: 1 / (K + gamma * (best - r)) for all but the best, which gets the rest. They sum to 1.
+
+    An action that is expected to be better than `best`, which was chosen for being surer, has 1 / K.
+    """
     count = len(rewards)
-    best = max(range(count), key=lambda i: (rewards[i], -i))
-    found = [1.0 / (count + gamma * (rewards[best] - r)) for r in rewards]
+    found = [1.0 / (count + gamma * max(0.0, rewards[best] - r)) for r in rewards]
     found[best] = 1.0 - (sum(found) - found[best])
     return found
 
@@ -323,11 +357,25 @@ def _per_token(state: EngineState) -> float:
     return state.price.both_usd_per_mtok
 
 
-def _allowed(priced: Sequence[_Priced], proven: Collection[Action] | None) -> list[bool]:
-    """Per action, whether it may be drawn: the reference's and those proven, as long as one of these engines is healthy."""
-    possible = [p.is_reference or proven is None or p.action in proven for p in priced]
-    healthy = [ok and p.state.healthy for p, ok in zip(priced, possible, strict=True)]
-    return healthy if any(healthy) else possible
+def _allowed(priced: Sequence[_Priced], actions: Collection[Action] | None) -> list[bool]:
+    """Per action, whether it may be taken and its engine is healthy; where none is, whether it may be taken."""
+    may = [p.is_reference or actions is None or p.action in actions for p in priced]
+    healthy = [ok and p.state.healthy for ok, p in zip(may, priced, strict=True)]
+    return healthy if any(healthy) else may
+
+
+def _lost(
+    qualities: Sequence[float],
+    deviations: Sequence[float],
+    is_reference: Sequence[bool],
+    max_loss: float | None,
+) -> list[bool]:
+    """Per action, whether even the upper bound of its quality is below what the quality floor promises."""
+    if max_loss is None:
+        return [False] * len(qualities)
+    promised = next(q for q, r in zip(qualities, is_reference, strict=True) if r) - max_loss
+    bounds = (q + UPPER * d for q, d in zip(qualities, deviations, strict=True))
+    return [not r and upper < promised for r, upper in zip(is_reference, bounds, strict=True)]
 
 
 def _option(p: _Priced, largest: _Largest) -> Option:

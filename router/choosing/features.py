@@ -141,12 +141,11 @@ def context_features(
     quality_alone: float,
     quality_with: float,
     weights: tuple[float, float, float],
-    familiarity: float,
 ) -> dict[str, float]:
     """The features of the request that do not depend on the action, by name.
 
-    `weights` are (quality, cost, latency) of router.choosing.reward; `familiarity` is 0..1. Values that are not finite
-    become 0: a broken stage must not poison what is learnt.
+    `weights` are (quality, cost, latency) of router.choosing.reward. Values that are not finite become 0: a broken stage
+    must not poison what is learnt.
     """
     features = text_features(request.text)
     features |= {
@@ -160,7 +159,6 @@ def context_features(
         "similarity_spread": examples.spread,
         "quality_alone": quality_alone,
         "quality_with": quality_with,
-        "familiarity": familiarity,
         "weight_quality": weights[0],
         "weight_cost": weights[1],
         "weight_latency": weights[2],
@@ -178,7 +176,6 @@ NOT_OF_LABELS = frozenset(
         "similarity_spread",
         "quality_alone",
         "quality_with",
-        "familiarity",
         "weight_quality",
         "weight_cost",
         "weight_latency",
@@ -224,7 +221,7 @@ NOT_FOR_QUALITY = frozenset(
     }
 )
 """Features that are logged for evaluation but that no model of quality may use: the quality of an answer does not depend on
-what it costs, and familiarity is known only after the model was asked."""
+what it costs. Familiarity is one that older logs have."""
 
 
 def spread(similarities: Sequence[float]) -> float:

@@ -30,6 +30,8 @@ class EngineState:
     healthy: bool = True
     idle_first_token_s: float | None = None
     """Time to first token when nothing queues; None takes `first_token_s`."""
+    answer_tokens: float | None = None
+    """Recent mean length of its answers; None before the first."""
 
 
 def engine_state(info: EngineInfo, load: EngineLoad) -> EngineState:
@@ -37,9 +39,9 @@ def engine_state(info: EngineInfo, load: EngineLoad) -> EngineState:
     first_s = load.first_chunk_s if load.first_chunk_s is not None else 0.0
     tokens_per_s = 0.0
     if load.answer_s is not None:
-        # Whole answers are timed, not tokens: streams and others together, over a typical length.
+        # Whole answers are timed, not tokens: streams and others together, over their mean length.
         rest_s = max(load.answer_s - first_s, 1e-3)
-        tokens_per_s = _TYPICAL_TOKENS / rest_s
+        tokens_per_s = (load.answer_tokens or _TYPICAL_TOKENS) / rest_s
     return EngineState(
         info.name,
         info.price,
@@ -48,6 +50,7 @@ def engine_state(info: EngineInfo, load: EngineLoad) -> EngineState:
         tokens_per_s=tokens_per_s,
         healthy=load.open,
         idle_first_token_s=load.idle_first_chunk_s,
+        answer_tokens=load.answer_tokens,
     )
 
 

@@ -63,6 +63,35 @@ def utility(quality: float, reference_quality: float = 1.0) -> float:
     return quality - AMPLIFICATION * max(0.0, gap - LARGE_GAP)
 
 
+def expected_utility(quality: float, reference_quality: float) -> float:
+    """The mean utility of an answer that is right with probability `quality`, where the reference is right with probability
+    `reference_quality`, over the four cases; the two are taken as independent.
+
+    The penalty is convex: the utility of the mean would hide that some answers are wholly wrong.
+
+    >>> round(utility(0.8, 0.9), 6), round(expected_utility(0.8, 0.9), 6)
+    (0.8, 0.674)
+    """
+    return sum(
+        p * p_reference * utility(right, reference)
+        for right, p in ((1.0, quality), (0.0, 1.0 - quality))
+        for reference, p_reference in ((1.0, reference_quality), (0.0, 1.0 - reference_quality))
+    )
+
+
+def expected_reward(
+    weights: Weights,
+    quality: float,
+    relative_cost: float,
+    relative_latency: float,
+    reference_quality: float | None,
+) -> float:
+    """As `reward`, averaged over outcomes (`expected_utility`); `reference_quality` None for the reference itself."""
+    # The reference is right exactly where it is right: it never loses against itself.
+    useful = quality if reference_quality is None else expected_utility(quality, reference_quality)
+    return weights.quality * useful - weights.cost * relative_cost - weights.latency * relative_latency
+
+
 def reward(
     weights: Weights,
     quality: float,
@@ -73,7 +102,7 @@ def reward(
     """w_q * utility - w_c * relative cost - w_l * relative latency.
 
     `quality` 0..1. `relative_cost` and `relative_latency` 0..1: shares of the dearest and the slowest way to answer this
-    request. The same function gives the expected reward, from expectations, and the observed one, from an answer.
+    request. Of an answer that was seen; `expected_reward` is the mean over those that may come.
 
     >>> round(reward(Weights(0.5, 0.4, 0.1), quality=0.8, relative_cost=0.1, relative_latency=0.5), 6)
     0.31

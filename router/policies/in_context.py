@@ -85,6 +85,8 @@ class Knobs:
     key_preferences: Mapping[str, float]
     least_probability: float
     """Least probability of each action that the rule does not pick."""
+    max_loss: float | None
+    """What the quality floor promises; None: there is none."""
     opted_out_keys: Collection[str]
     max_characters: int = EMBEDDED_CHARACTERS
     candidates: int = 20
@@ -424,6 +426,7 @@ class InContext:
             may_explore=decision.may_explore,
             offload_cap=decision.models.offload_cap,
             allowed=self._allowed(decision.proof),
+            max_loss=knobs.max_loss,
         )
 
     def _allowed(self, proof: Proof | None) -> tuple[Action, ...] | None:

@@ -36,17 +36,26 @@ def test_without_a_gap_nothing_can_be_recovered() -> None:
     assert np.isnan(metrics.apgr(np.arange(3.0), np.ones((3, 2))))
 
 
-def test_it_says_what_is_missing_and_runs_on_what_is_there(
+def test_any_file_of_the_schema_is_judged_beside_the_baselines_and_the_rest_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(0)
-    with gzip.open(tmp_path / "router_gsm8k_routellm.jsonl.gz", "wt") as file:
-        for n in range(240):
-            models = {
-                name: {"correct": bool(rng.random() < chance)}
-                for name, chance in (("mixtral-8x7b-instruct", 0.5), ("gpt-4-1106-preview", 0.9))
-            }
-            file.write(json.dumps({"id": n, "prompt": f"What is {n} + 1?", "models": models}) + "\n")
+
+    def written(name: str, rows: list[dict[str, Any]]) -> None:
+        with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+    graded = [
+        {
+            "question": f"What is {n} + 1?",
+            "subject": f"s{n % 10}",
+            "marks": {"a": -0.5 + n % 2, "b": n % 3 / 2},
+        }
+        for n in range(240)
+    ]
+    written("anything", graded)
+    written("labels", [{"text": "a", "intent": "b"}])
+    written("answers", [{"prompt": "a", "outputs": {"a": "one", "b": "two"}}])
 
     def embedded(prompts: Sequence[str], cache: Path, kept_as: Any) -> Any:
         vectors = rng.normal(size=(len(prompts), 384)).astype(np.float32)
@@ -54,11 +63,18 @@ def test_it_says_what_is_missing_and_runs_on_what_is_there(
 
     monkeypatch.setattr(routing_data, "embedded", embedded)
     out = tmp_path / "out.json"
-    command = ["routing", "--data", str(tmp_path), "--seeds", "1", "--sets", "mmlu,gsm8k", "--json", str(out)]
-    monkeypatch.setattr("sys.argv", command)
+    command = ["routing", "--data", str(tmp_path), "--seeds", "2", "--outcomes", "300", "--json", str(out)]
+    monkeypatch.setattr("sys.argv", [*command, "--baselines", "kNN 20,ridge,matrix factorisation"])
     routing.main()
-    assert "mmlu: skipped" in capsys.readouterr().out
-    policies = json.loads(out.read_text())["sets"]["gsm8k"]["policies"]
-    assert policies["oracle"]["apgr"] > policies["random"]["apgr"]
+    told = json.loads(out.read_text())
+    assert set(told["sets"]) == {"anything"}
+    assert told["sets"]["anything"]["cut"] == 120
+    policies = told["sets"]["anything"]["policies"]
     assert policies["oracle"]["regret"] == 0.0
-    assert {"learned, bandit feedback", "learned, bootstrap on half", "novelty (few_shot)"} <= set(policies)
+    assert policies["always large"]["regret_share"] == 1.0
+    for feedback in ("static", "bandit", "bootstrap", "full"):
+        for name in ("kNN 20", "ridge", "matrix factorisation", "ours"):
+            assert 0.0 <= policies[f"{feedback}: {name}"]["large"] <= 1.0
+    assert set(told["sets"]["anything"]["transfer"]) >= {"ours", "kNN 20", "prompt length"}
+    assert told["cost"]["outcomes"] == 300
+    assert "120 scores cut" in capsys.readouterr().out

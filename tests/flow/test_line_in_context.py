@@ -118,7 +118,6 @@ def bandit(vector: Vector, *, small: float, large: float) -> bytes:
         quality_alone=0.5,
         quality_with=0.6,
         weights=(1.0, 0.0, 0.0),
-        familiarity=1.0,
     )
     ways = (("small", False), ("small", True), ("large", False))
     options = [
@@ -139,8 +138,21 @@ def bandit(vector: Vector, *, small: float, large: float) -> bytes:
     ]
     qualities = {n: large if engine == "large" else small for n, (engine, _) in enumerate(ways)}
     made = VowpalBandit(BanditSettings(dimensions=len(vector)))
-    made.train([Lesson(Scene(vector, context, options), qualities)] * 100, passes=2)
+    made.learn([Lesson(Scene(vector, context, options), qualities)] * 100)
     return made.save()
+
+
+async def test_what_an_engine_is_expected_to_cost_follows_the_length_of_its_own_answers(here: Stage) -> None:
+    for question in (QUESTION, "What is the capital of Peru?"):
+        await here.gate.chat(question)
+        await here.gate.settled()
+    first, second = (choice for _, choice in here.store.decisions.choices.after(0, 10))
+    # Nothing is known of either engine at first; then of the large one, whose answer had three tokens, and what the
+    # small one would say is taken to be as long.
+    small, large = (f["cost_usd"] for f in (first.actions[0], first.actions[-1]))
+    assert (small, large) == (pytest.approx(256 * 1 / 1e6), pytest.approx(256 * 10 / 1e6))
+    small, large = (f["cost_usd"] for f in (second.actions[0], second.actions[-1]))
+    assert (small, large) == (pytest.approx(3 * 1 / 1e6), pytest.approx(3 * 10 / 1e6))
 
 
 async def test_the_example_that_the_scorer_expects_to_help_is_sent_and_everything_is_logged(

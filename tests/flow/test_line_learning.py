@@ -138,6 +138,7 @@ async def loop(
             },
             # What is older than the last 160 outcomes is forgotten: this world changes in seconds, not in weeks.
             "learning": {"advanced": {"train_scorer": False, "max_outcomes": 160}},
+            "feedback": {"advanced": {"per_minute": 10_000}},
             "log": {"requests": False},
         }
         async with line(config) as gate:
@@ -152,7 +153,7 @@ def users(small: float) -> Scores:
 async def test_the_share_of_offloaded_traffic_moves_with_what_users_say_and_back_after_drift(
     tmp_path: Path,
 ) -> None:
-    async with loop(tmp_path, epsilon=0.3, gamma=5, key_share=1.0) as here:
+    async with loop(tmp_path, epsilon=0.5, gamma=1, key_share=1.0) as here:
         # Hardly a question is familiar enough for the rule that decides at first.
         assert await here.used(40, users(small=1.0)) < 0.5
         assert await here.until(users(small=1.0), lambda share: share > 0.6), "it is as good, and cheaper"

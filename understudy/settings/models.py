@@ -72,7 +72,7 @@ class ModelAdvanced(Settings):
         0.02, ge=0, le=0.5, description="Exploration: least probability that all actions together share."
     )
     gamma: float = Field(
-        10, gt=0, description="Exploration (SquareCB): the higher, the less is tried that looks worse."
+        1, gt=0, description="Exploration (SquareCB): the higher, the less is tried that looks worse."
     )
     key_share: float = Field(
         0.1, ge=0, le=1, description="Exploration: most of a key's requests used for it, over an hour."

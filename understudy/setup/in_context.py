@@ -195,6 +195,7 @@ def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
         combiner=knobs_of(combiner.Knobs, order=advanced.example_order),
         counts=example_count.Knobs() if advanced.adapt_count else None,
         least_probability=advanced.epsilon / _actions(settings),
+        max_loss=settings.max_loss if settings.proof == "floor" else None,
     )
 
 

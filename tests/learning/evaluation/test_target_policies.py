@@ -17,7 +17,7 @@ from learning.evaluation.target_policies import (
     uniform,
 )
 from router.choosing.bandit import BanditOutdated, Estimate, Scene
-from router.choosing.reward import reward, weights
+from router.choosing.reward import expected_reward, weights
 from tests.learning.training.worlds import logged_world, met
 
 
@@ -65,23 +65,27 @@ def test_what_was_expected_is_weighed_anew_at_every_dial() -> None:
     assert expected().decide(found, 0.0).tolist() == [[1, 0, 0]]
     assert expected().decide(found, 1.0).tolist() == [[0, 0, 1]]
     told = rewards(found, found.expected_quality, 0.5)
-    assert told[0, 1] == pytest.approx(reward(weights(0.5), 0.8, 0.2, 0.5, 1.0))
+    assert told[0, 1] == pytest.approx(expected_reward(weights(0.5), 0.8, 0.2, 0.5, 1.0))
 
 
 class Fixed:
-    """A bandit that expects the same of everything, and knows half of what there is."""
+    """A bandit that expects the same of everything, and is as sure of it as it is told to be."""
 
     version, learned = "7", 10
 
+    def __init__(self, deviation: float = 0.0) -> None:
+        self.deviation = deviation
+
     def estimate(self, scene: Scene) -> Estimate:
-        return Estimate(tuple(0.9 for _ in scene.options), 0.5)
+        count = len(scene.options)
+        return Estimate((1.0,) * count, (self.deviation,) * count)
 
 
 def test_a_bandit_is_asked_as_the_chooser_would_and_its_doubts_count() -> None:
     found = logged([met(1, 0), met(2, 0)])
-    certain = learnt("bandit:7", Fixed(), unfamiliar_penalty=0.0)  # type: ignore[arg-type]
+    certain = learnt("bandit:7", Fixed())  # type: ignore[arg-type]
     assert certain.decide(found, 0.9).tolist() == [[1, 0, 0]] * 2
-    doubtful = learnt("bandit:7", Fixed(), unfamiliar_penalty=0.8)  # type: ignore[arg-type]
+    doubtful = learnt("bandit:7", Fixed(deviation=0.5))  # type: ignore[arg-type]
     assert doubtful.decide(found, 0.9).tolist() == [[0, 0, 1]] * 2
     assert doubtful.uses_dial
 

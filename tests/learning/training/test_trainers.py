@@ -60,7 +60,6 @@ def context() -> Mapping[str, float]:
         quality_alone=0.5,
         quality_with=0.6,
         weights=(0.9, 0.1, 0.0),
-        familiarity=0.5,
     )
 
 
@@ -110,7 +109,7 @@ def expected(data: bytes) -> list[float]:
 
 
 def test_a_bandit_learns_from_the_log_which_engine_is_good(store: Store) -> None:
-    trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
+    trainer = BanditTrainer(outcomes_needed=20, half_life_s=HALF_LIFE_S)
     made = trainer.train(happened(store, 180, {"small": 0.2, "large": 0.9}), None)
     assert made is not None and made.accepted
     small, with_examples, large = expected(made.data)
@@ -119,7 +118,7 @@ def test_a_bandit_learns_from_the_log_which_engine_is_good(store: Store) -> None
 
 
 def test_a_bandit_unlearns_when_the_world_has_turned(store: Store) -> None:
-    trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
+    trainer = BanditTrainer(outcomes_needed=20, half_life_s=HALF_LIFE_S)
     first = trainer.train(happened(store, 180, {"small": 0.2, "large": 0.9}), None)
     assert first is not None
     happened(store, 180, {"small": 0.9, "large": 0.3})
@@ -131,7 +130,7 @@ def test_a_bandit_unlearns_when_the_world_has_turned(store: Store) -> None:
 
 
 def test_an_incumbent_that_cannot_be_read_is_replaced(store: Store) -> None:
-    trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
+    trainer = BanditTrainer(outcomes_needed=20, half_life_s=HALF_LIFE_S)
     made = trainer.train(happened(store, 60, {"small": 0.2, "large": 0.9}), Incumbent(b"truncated", {}))
     assert made is not None and made.accepted
 
@@ -143,12 +142,12 @@ def test_an_incumbent_that_cannot_be_read_is_replaced(store: Store) -> None:
 )
 def test_what_was_never_weighed_teaches_a_bandit_nothing(store: Store, changes: dict[str, Any]) -> None:
     experiences = happened(store, 60, {"small": 0.2, "large": 0.9}, **changes)
-    assert BanditTrainer(needed=20, half_life_s=HALF_LIFE_S).train(experiences, None) is None
+    assert BanditTrainer(outcomes_needed=20, half_life_s=HALF_LIFE_S).train(experiences, None) is None
 
 
 def test_vectors_of_another_embedder_are_left_out(store: Store) -> None:
     happened(store, 60, {"small": 0.1, "large": 0.1}, vector=unit(1, 8), embedding_version="old@1")
-    trainer = BanditTrainer(needed=20, half_life_s=HALF_LIFE_S)
+    trainer = BanditTrainer(outcomes_needed=20, half_life_s=HALF_LIFE_S)
     made = trainer.train(happened(store, 60, {"small": 0.9, "large": 0.9}), None)
     assert made is not None and made.metrics["rows"] == 60
     assert min(expected(made.data)) > 0.5

@@ -41,7 +41,6 @@ def context(text: str = "What is it?") -> dict[str, float]:
         quality_alone=0.5,
         quality_with=0.5,
         weights=(1.0, 0.0, 0.0),
-        familiarity=0.0,
     )
 
 

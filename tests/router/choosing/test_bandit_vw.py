@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.choosing import features
+from router.choosing import bandit_vw, features
 from router.choosing.bandit import BanditBroken, BanditInput, BanditOutdated, Lesson
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
 from tests.router.choosing.routing_scenes import DIMENSIONS, lessons, scene
@@ -38,7 +38,7 @@ def test_it_learns_from_single_outcomes_where_the_large_engine_is_needed(taught:
 def test_untaught_it_expects_what_the_scorer_expects() -> None:
     found = VowpalBandit(SETTINGS).estimate(scene(np.random.default_rng(0), 0, ("s", "m", "l")))
     assert found.qualities == pytest.approx((0.5, 0.75, 1.0), abs=1e-6)
-    assert found.familiarity == 0.0
+    assert found.deviations == (0.5, 0.5, 0.5)
 
 
 def test_an_engine_nobody_knows_yet_can_be_asked_about_beside_known_ones(taught: bytes) -> None:
@@ -47,12 +47,11 @@ def test_an_engine_nobody_knows_yet_can_be_asked_about_beside_known_ones(taught:
     assert all(0.0 <= q <= 1.0 for q in found.qualities)
 
 
-def test_a_request_like_none_before_is_unfamiliar(taught: bytes) -> None:
+def test_of_a_request_like_none_before_nothing_is_sure(taught: bytes) -> None:
     bandit, rng = VowpalBandit.load(taught), np.random.default_rng(5)
-    known = bandit.estimate(scene(rng, 1)).familiarity
-    assert known > 0.6
-    assert bandit.estimate(scene(rng, 3)).familiarity < 0.1
-    assert bandit.estimate(replace(scene(rng, 1), vector=None)).familiarity == 0.0
+    assert max(bandit.estimate(scene(rng, 1)).deviations) < 0.15
+    assert min(bandit.estimate(scene(rng, 3)).deviations) > 0.4
+    assert bandit.estimate(replace(scene(rng, 1), vector=None)).deviations == (0.5, 0.5)
 
 
 def test_it_follows_when_the_engines_change_places(taught: bytes) -> None:
@@ -118,11 +117,20 @@ def test_without_an_embedding_it_still_says_something(taught: bytes) -> None:
     assert all(0.0 <= q <= 1.0 for q in found.qualities)
 
 
-def test_a_projected_embedding_reaches_vowpal_wabbit() -> None:
-    settings = replace(SETTINGS, projected=8, learning_rate=0.5)
-    bandit = VowpalBandit(replace(settings, landmarks=replace(settings.landmarks, prior_outcomes=1e9)))
-    bandit.learn(lessons(1, 800))
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_both_parts_learn_where_the_large_engine_is_needed(share: float, taught: bytes) -> None:
+    bandit = VowpalBandit.load(taught)
+    bandit.shares = {"small": share, "large": share}
     assert advantage(bandit, 1) > advantage(bandit, 0) + 0.3
+
+
+def test_an_artifact_of_an_older_format_is_outdated(taught: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    bandit = VowpalBandit.load(taught)
+    with monkeypatch.context() as patched:
+        patched.setattr(bandit_vw, "FORMAT", 2)
+        data = bandit.save()
+    with pytest.raises(BanditOutdated, match="format 2"):
+        VowpalBandit.load(data)
 
 
 def test_threads_that_ask_and_teach_at_once_disturb_nothing(taught: bytes) -> None:

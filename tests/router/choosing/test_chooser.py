@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engines.engine import Price
 from router.choosing.bandit import Estimate, Lesson, Scene
 from router.choosing.chooser import (
+    HOPELESS,
     Chooser,
     Knobs,
     NothingToChoose,
@@ -24,7 +25,7 @@ from router.choosing.chooser import (
 )
 from router.choosing.features import Examples, Request
 from router.choosing.load import EngineState
-from router.plan import Choice
+from router.plan import Action, Choice
 from tests.knobs import chooser_knobs
 
 SMALL = EngineState("small", Price(0.5, 1.0), first_token_s=0.2, tokens_per_s=100)
@@ -46,14 +47,13 @@ class Known:
     version = "known"
 
     def __init__(
-        self, qualities: dict[tuple[str, bool], float], *, familiarity: float = 1.0, learned: int = 1000
+        self, qualities: dict[tuple[str, bool], float], *, deviation: float = 0.2, learned: int = 1000
     ):
-        self.qualities, self.familiarity, self.learned = qualities, familiarity, learned
+        self.qualities, self.deviation, self.learned = qualities, deviation, learned
 
     def estimate(self, scene: Scene) -> Estimate:
-        return Estimate(
-            tuple(self.qualities[o.engine, o.with_examples] for o in scene.options), self.familiarity
-        )
+        qualities = tuple(self.qualities[o.engine, o.with_examples] for o in scene.options)
+        return Estimate(qualities, (self.deviation,) * len(qualities))
 
     def learn(self, lessons: Sequence[Lesson]) -> int:
         raise AssertionError("workers never train")
@@ -105,7 +105,7 @@ def test_probabilities_sum_to_one_and_none_is_too_small_to_evaluate() -> None:
     for name in ("probability", "probability_without_load"):
         found = [getattr(w, name) for w in choice.weighed]
         assert sum(found) == pytest.approx(1.0)
-        assert min(found) >= 0.01
+        assert min(found) >= HOPELESS * 0.01
 
 
 def test_the_logged_probability_is_the_frequency_of_the_draw() -> None:
@@ -129,7 +129,13 @@ def test_where_nothing_may_be_explored_the_best_is_taken_for_certain() -> None:
 
 def test_the_dial_moves_between_cheapest_and_best() -> None:
     situation = replace(SITUATION, may_explore=False)
-    bandit = Known({**GOOD_SMALL.qualities, ("small", False): 0.7, ("small", True): 0.75})
+    qualities = {
+        **GOOD_SMALL.qualities,
+        ("small", False): 0.7,
+        ("small", True): 0.75,
+        ("middle", False): 0.93,
+    }
+    bandit = Known(qualities, deviation=0.05)
     engines = []
     for preference in (0.0, 0.5, 1.0):
         choice = choose(replace(situation, preference=preference), bandit)
@@ -153,11 +159,46 @@ def test_under_load_the_choice_leans_to_cheap_engines_and_the_log_keeps_both_pic
     assert idle.chosen == idle.chosen_without_load
 
 
-def test_an_unfamiliar_request_leans_to_the_reference() -> None:
-    known = choose(SITUATION, Known(GOOD_SMALL.qualities, familiarity=1.0))
-    strange = choose(SITUATION, Known(GOOD_SMALL.qualities, familiarity=0.0))
-    assert offloaded(strange) < offloaded(known)
-    assert strange.weighed[-1].quality == known.weighed[-1].quality
+def test_what_is_unlike_anything_learnt_goes_to_the_reference_and_is_tried_now_and_then() -> None:
+    known = choose(SITUATION, Known(GOOD_SMALL.qualities, deviation=0.05))
+    strange = choose(SITUATION, Known(GOOD_SMALL.qualities, deviation=0.5))
+    assert offloaded(known) > 0.5
+    assert 0.1 < offloaded(strange) < 0.9
+    assert strange.weighed[-1].probability == max(w.probability for w in strange.weighed)
+    assert [w.quality for w in strange.weighed] == [w.quality for w in known.weighed]
+
+
+def test_an_action_whose_upper_bound_does_not_reach_the_best_is_hardly_tried() -> None:
+    hopeless = {**GOOD_SMALL.qualities, ("small", True): 0.3}
+    few = choose(SITUATION, Known(hopeless, deviation=0.05, learned=10))
+    assert few.weighed[1].probability == pytest.approx(HOPELESS * 0.01)
+    unsure = choose(SITUATION, Known(hopeless, deviation=0.5, learned=10))
+    assert unsure.weighed[1].probability > 0.01
+
+
+def test_under_a_floor_nothing_is_tried_whose_upper_bound_is_below_it() -> None:
+    qualities = {**GOOD_SMALL.qualities, ("small", False): 0.6, ("middle", False): 0.8}
+    bandit = Known({**qualities, ("large", False): 0.99}, deviation=0.1)
+    floored = choose(replace(SITUATION, offload_cap=0.2, max_loss=0.05), bandit)
+    chances = [w.probability for w in floored.weighed]
+    # Small and small with examples: at most 0.75 and 0.65, below 0.99 - 0.05. All of the allowance is the middle one's.
+    assert chances[0] == chances[1] == 0.0
+    assert chances[3] > 0.01
+    spent = choose(replace(SITUATION, offload_cap=0.2), bandit).weighed[0].probability
+    assert spent > 0.0
+
+
+def test_only_what_is_allowed_is_taken_and_the_reference_always_is() -> None:
+    proven = {Action("middle", False)}
+    for seed in range(20):
+        choice = choose(replace(SITUATION, allowed=proven), seed=seed)
+        taken = choice.weighed[choice.chosen].action
+        assert taken in {Action("middle", False), Action("large", False)}
+    chances = {(w.action.engine, w.action.with_examples): w.probability for w in choice.weighed}
+    assert chances["small", False] == chances["small", True] == chances["middle", True] == 0.0
+    assert chances["middle", False] > 0.0
+    nothing = choose(replace(SITUATION, allowed=()))
+    assert nothing.weighed[-1].probability == 1.0
 
 
 @given(st.floats(0, 1), st.integers(0, 50), st.booleans())
@@ -198,6 +239,17 @@ def test_examples_cost_what_their_tokens_cost() -> None:
     assert small.latency_s == pytest.approx(0.2 + 256 / 100)
 
 
+def test_every_engine_costs_what_its_own_answers_are_long() -> None:
+    engines = (replace(SMALL, answer_tokens=1000.0), MIDDLE, replace(LARGE, answer_tokens=40.0))
+    small, _, middle, _, large = choose(replace(SITUATION, engines=engines)).weighed
+    assert small.cost_usd == pytest.approx((50 * 0.5 + 1000 * 1.0) / 1e6)
+    assert middle.cost_usd == pytest.approx((50 * 2.0 + 520 * 4.0) / 1e6), (
+        "none of its own yet: as the others"
+    )
+    assert large.cost_usd == pytest.approx((50 * 10.0 + 40 * 30.0) / 1e6)
+    assert small.latency_s == pytest.approx(0.2 + 1000 / 100)
+
+
 def test_without_engines_there_is_nothing_to_choose() -> None:
     with pytest.raises(NothingToChoose):
         choose(replace(SITUATION, engines=()))
@@ -211,7 +263,6 @@ def test_engines_without_a_price_can_be_weighed() -> None:
 def test_the_log_holds_the_dial_and_what_was_known_of_each_action() -> None:
     choice = choose(SITUATION)
     assert choice.context["weight_quality"] == pytest.approx(1 / 1.15)
-    assert choice.context["familiarity"] == 1.0
     assert choice.weighed[-1].features["is_reference"] == 1.0
 
 
@@ -222,7 +273,7 @@ REWARDS = st.lists(st.floats(-2, 2), min_size=2, max_size=16)
 def test_inverse_gap_weights_are_a_distribution_that_favours_the_best(
     rewards: list[float], gamma: float
 ) -> None:
-    found = inverse_gap_weights(rewards, gamma)
+    found = inverse_gap_weights(rewards, gamma, rewards.index(max(rewards)))
     assert sum(found) == pytest.approx(1.0)
     assert min(found) >= 0.0
     assert max(found) == pytest.approx(found[rewards.index(max(rewards))])
@@ -230,14 +281,15 @@ def test_inverse_gap_weights_are_a_distribution_that_favours_the_best(
 
 @given(REWARDS, st.floats(0, 0.2))
 def test_the_floor_holds_for_any_number_of_actions(rewards: list[float], least: float) -> None:
-    found = with_floor(inverse_gap_weights(rewards, 100.0), least)
+    found = with_floor(inverse_gap_weights(rewards, 100.0, rewards.index(max(rewards))), least)
     assert sum(found) == pytest.approx(1.0)
     assert min(found) >= min(least, 0.5 / len(rewards)) - 1e-12
 
 
 def test_two_by_hand() -> None:
     # K = 2, gamma 10, gap 0.3: 1 / (2 + 3) = 0.2
-    assert inverse_gap_weights([0.1, 0.4], 10.0) == pytest.approx([0.2, 0.8])
+    assert inverse_gap_weights([0.1, 0.4], 10.0, 1) == pytest.approx([0.2, 0.8])
+    assert inverse_gap_weights([0.4, 0.1], 10.0, 1) == pytest.approx([0.5, 0.5])
     assert capped([0.2, 0.3, 0.5], [False, False, True], [True] * 3, 0.25) == pytest.approx([0.1, 0.15, 0.75])
     assert capped([0.5, 0.5], [False, True], [True, False], 0.0) == [0.5, 0.5]
     assert [drawn([0.0, 0.5, 0.5, 0.0], u) for u in (0.0, 0.49, 0.5, 0.999999)] == [1, 1, 2, 2]

@@ -52,6 +52,12 @@ def test_an_engine_that_told_nothing_is_idle_of_unknown_pace_and_healthy() -> No
     assert (state.utilisation, state.first_token_s, state.tokens_per_s, state.healthy) == (0, 0, 0, True)
 
 
+def test_the_length_of_its_answers_says_how_fast_it_writes_and_what_one_costs() -> None:
+    load = EngineLoad(first_chunk_s=0.5, answer_s=2.5, answer_tokens=40.0)
+    state = engine_state(INFO, load)
+    assert (state.answer_tokens, state.tokens_per_s) == (40.0, pytest.approx(40 / 2.0))
+
+
 def test_what_it_told_is_what_is_weighed() -> None:
     load = EngineLoad(in_flight=6, queued=4, capacity=8, first_chunk_s=0.5, answer_s=2.5, open=False)
     state = engine_state(INFO, load)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import doctest
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from router.choosing import reward as module
-from router.choosing.reward import Weights, reward, utility, weights
+from router.choosing.reward import Weights, expected_reward, expected_utility, reward, utility, weights
 
 SHARES = st.floats(0, 1)
 
@@ -56,3 +57,18 @@ def test_more_quality_never_costs_reward_and_more_cost_never_earns_any(
 def test_the_dial_moves_the_weight_on_quality_one_way(a: float, b: float) -> None:
     assert weights(min(a, b)).quality <= weights(max(a, b)).quality
     assert weights(0.0) == Weights(0.0, 0.8, 0.2)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_what_is_expected_is_the_mean_over_what_may_come(quality: float, reference: float) -> None:
+    rng = np.random.default_rng(0)
+    right, by_reference = rng.random(4000) < quality, rng.random(4000) < reference
+    seen = [utility(float(a), float(b)) for a, b in zip(right, by_reference, strict=True)]
+    assert expected_utility(quality, reference) == pytest.approx(np.mean(seen), abs=0.06)
+    # The penalty is convex: single answers that are wholly wrong cost more than their mean.
+    assert expected_utility(quality, reference) <= utility(quality, reference) + 1e-9
+
+
+def test_the_reference_never_loses_against_itself() -> None:
+    assert expected_reward(Weights(1.0, 0.0, 0.0), 0.7, 1.0, 1.0, None) == 0.7
+    assert expected_reward(Weights(1.0, 0.0, 0.0), 0.7, 1.0, 1.0, 0.7) < 0.7

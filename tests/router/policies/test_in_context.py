@@ -116,7 +116,7 @@ class GivenBandit:
     def estimate(self, scene: Scene) -> Estimate:
         if self.failure is not None:
             raise self.failure
-        return Estimate(tuple(self.qualities[o.engine] for o in scene.options), 1.0)
+        return Estimate(tuple(self.qualities[o.engine] for o in scene.options), (0.0,) * len(scene.options))
 
     def learn(self, lessons: Sequence[Lesson]) -> int:
         raise AssertionError("workers never train")
