@@ -18,9 +18,7 @@ class LearningAdvanced(Settings):
         24 * 14, gt=0, description="Age at which an outcome counts half: how fast the past is forgotten."
     )
     max_outcomes: int = Field(20_000, ge=100, description="Latest outcomes trained on, per tenant and model.")
-    train_scorer: bool = Field(
-        True, description="Whether to train the scorer, too, where the train extra is installed (torch)."
-    )
+    train_scorer: bool = Field(True, description="Whether to train the scorer of examples, too.")
 
 
 class LearningSettings(Settings):
