@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from store.errors import StoreFailed
 from store.examples.accounting import DECAY_RATE_PER_S
 from store.examples.rows import SELECT, as_example, these
 from store.examples.vectors import from_blob
@@ -127,7 +127,7 @@ class ExampleSearch:
         try:
             match = words.any_of(read, tenant, scope, said)
             return [] if match is None else read.execute(_MATCHING, (match, limit)).fetchall()
-        except sqlite3.OperationalError:
+        except StoreFailed:
             return []
         finally:
             read.set_progress_handler(None, 0)

@@ -68,7 +68,7 @@ class ModelAdvanced(Settings):
         10, gt=0, description="Longest wait for scores; after it the nearest examples are sent."
     )
     adapt_count: bool = Field(
-        True, description="Whether to try other numbers of examples now and then, to learn how many pay."
+        True, description="Whether to try other numbers of examples, to learn how many pay."
     )
     label_share: float = Field(
         0.05,
