@@ -51,7 +51,7 @@ test: export OMP_NUM_THREADS := 1
 test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not train and not gpu and not vllm"
 
-test-train: $(VENV)/installed ## The tests of training; installs torch (extra train) into the environment
+test-train: $(VENV)/installed ## The tests of training: of the tiny models; installs torch into the environment
 	$(PIP) --quiet install "torch>=2.8,<3"
 	$(BIN)/python -m pytest -m "train"
 
@@ -90,7 +90,7 @@ bench: $(VENV)/installed     ## What the gateway costs, beside a bare relay, in 
 lock: $(VENV)/installed      ## Resolve the lock files anew
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) -o requirements.lock pyproject.toml
 	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --build-deps-for editable -o requirements-demo.lock pyproject.toml
-	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load --extra map --extra privacy -o requirements-dev.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --upgrade $(LOCK_FLAGS) --extra demo --extra dev --extra load --extra privacy -o requirements-dev.lock pyproject.toml
 LOCK_FLAGS := --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 

@@ -35,7 +35,7 @@ def flat_map(vectors: npt.NDArray[np.float32], *, seed: int = 0, drawn: int = DR
         from sklearn.decomposition import PCA
         from sklearn.manifold import TSNE
     except ImportError as error:
-        raise MapExtraMissing("drawing the map needs scikit-learn: pip install 'understudy[map]'") from error
+        raise MapExtraMissing("drawing the map needs scikit-learn") from error
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[:drawn])
     sample = vectors[chosen].astype(np.float64)
     components = min(_COMPONENTS, sample.shape[1], len(sample) - 1)

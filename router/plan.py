@@ -51,10 +51,9 @@ class Candidate:
     answer_vector: Vector | None = None
     """Embedding of the example's answer, if known."""
     gain: float | None = None
-    """Expected change of the small engine's quality by this example alone, -1 to 1; None: not scored."""
-    effect: tuple[float, float] | None = None
-    """Shares, 0 to 1: of the errors without it that it mends, and of the right answers that it spoils; None: the scorer
-    gives `gain` alone."""
+    """Expected worth, 0 to 1: how far it holds what is needed (router.examples.scorer); None: not scored."""
+    words: float = 0.0
+    """BM25 of the two questions; 0: it was not found by words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from engines.openai_http import Timeouts
 from learning.outcomes.judging_limits import JudgingLimits
 from router.choosing import chooser
 from router.choosing.load import LoadKnobs
-from router.examples import combiner, count
+from router.examples import count
 from router.policies import few_shot, in_context
 from store.admission import AdmissionSettings, ContributorLimits
 from understudy.settings.engines import EngineSettings, HTTPAdvanced
@@ -44,10 +44,6 @@ def few_shot_knobs(**changes: Any) -> few_shot.Knobs:
     )
 
 
-def combiner_knobs(**changes: Any) -> combiner.Knobs:
-    return replace(knobs_of(combiner.Knobs, order=MODEL.example_order), **changes)
-
-
 def load_knobs(**changes: Any) -> LoadKnobs:
     made = knobs_of(LoadKnobs, threshold=MODEL.load_threshold, strength=MODEL.load_strength)
     return replace(made, **changes)
@@ -66,7 +62,6 @@ def in_context_knobs(**changes: Any) -> in_context.Knobs:
         MODEL,
         MEMORY.examples,
         deadline_s=0.1,
-        combiner=combiner_knobs(),
         counts=count.Knobs(),
         least_probability=0.01,
     )

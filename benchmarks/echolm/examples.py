@@ -20,8 +20,8 @@ from benchmarks.echolm.world import (
     World,
     win_rate,
 )
-from router.examples.combiner import Combination, combine
-from router.examples.combiner import Knobs as CombinerKnobs
+from router.examples.combiner import Combination, combine, with_worths
+from router.examples.set_quality import SetQuality
 from router.plan import Candidate
 from store.records import Example
 
@@ -35,7 +35,8 @@ NEAREST = 20
 MOST, BUDGET_TOKENS = 5, 2000
 """Examples to send: the paper's five; and their tokens."""
 STALE_POINTS = 0.5
-COMBINER = CombinerKnobs(order="helpful_last")
+LEAST_GAIN = 0.003
+"""Quality that each further example must add."""
 
 
 class Scales(NamedTuple):
@@ -140,10 +141,12 @@ class Bank:
 
 
 def put_together(seen: Seen, quality_alone: float) -> Combination:
-    """The gateway's own combiner on what the proxy said."""
-    return combine(
-        seen.near, quality_alone=quality_alone, most=MOST, budget_tokens=BUDGET_TOKENS, knobs=COMBINER
-    )
+    """The gateway's own combiner on what the proxy said: one example that helps is enough."""
+    to_mend = max(1e-4, 1.0 - quality_alone)
+    worths = [min(1.0, max(0.0, (c.gain or 0.0) / to_mend)) for c in seen.near]
+    quality = SetQuality(quality_alone, one=to_mend, vote=0.0, displaced=0.0, each=LEAST_GAIN)
+    scored = with_worths(seen.near, worths)
+    return combine(scored, quality=quality, most=MOST, budget_tokens=BUDGET_TOKENS)
 
 
 def fits_of(seen: Seen, chosen: Sequence[Candidate]) -> list[float]:

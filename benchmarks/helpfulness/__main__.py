@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ import numpy as np
 
 from benchmarks.helpfulness.choosing import (
     CANDIDATES,
-    DEFAULTS,
     MOST,
     choose,
     drawn,
@@ -46,14 +45,12 @@ from benchmarks.helpfulness.world import (
 )
 from benchmarks.options import write
 from benchmarks.tables import markdown
-from learning.training.scorer.bank_lessons import Lesson, lessons
+from learning.training.scorer.lessons import Lessons, lessons
 from learning.training.scorer.rows import Row
 from learning.training.scorer.training import trained
 from router.embedding.embedder import Embedder
 from router.embedding.model import prepare
-from router.examples.combiner import Knobs
 from router.examples.features import Features, RequestView
-from router.examples.help_rates import HelpRates
 from router.examples.prior import prior_model
 from router.examples.rarity import Rarity
 from router.examples.scorer import Scorer
@@ -65,7 +62,6 @@ WARM_UP = 300
 """Requests before outcomes are collected: the bank is still empty."""
 COUNTERFACTUAL = 0.3
 """Of the training stream: how often an answer without examples is asked for, too."""
-RELATIVE_PRICE = 0.06
 
 
 @dataclass
@@ -113,7 +109,7 @@ class Sum:
 
 def view(played: Played, i: int) -> RequestView:
     """Request `i` as the scorer sees it."""
-    return RequestView(played.texts[i], played.vectors[i], LEAD, RELATIVE_PRICE)
+    return RequestView(played.texts[i], played.vectors[i], LEAD)
 
 
 def collected(played: Played, upto: int, features: Features, seed: int) -> list[Row]:
@@ -130,10 +126,10 @@ def collected(played: Played, upto: int, features: Features, seed: int) -> list[
     return rows
 
 
-def taught(played: Played, upto: int, features: Features, seed: int) -> list[Lesson]:
+def taught(played: Played, upto: int, features: Features, seed: int) -> Lessons:
     """What the bank of the first `upto` requests teaches by itself: texts and the lead's answers, no outcome, no truth."""
     bank = remembered(played, upto, seed)
-    return lessons(bank.everything(), features, lambda c: view(played, c.example.id - 1), seed=seed)
+    return lessons(bank.everything(), features, lambda asked: [], LEAD, seed=seed)
 
 
 def _row(
@@ -148,26 +144,22 @@ def _row(
     return outcome(i, SECONDS_APART * i, view(played, i), near, sent, features, quality, weight)
 
 
-def chosen_by(
-    scorer: Scorer, rates: HelpRates, played: Played, i: int, near: Sequence[Candidate], knobs: Knobs
-) -> list[Candidate]:
+def chosen_by(scorer: Scorer, played: Played, i: int, near: Sequence[Candidate]) -> list[Candidate]:
     """What the scorer and the combiner send with request `i`, at its time."""
     CLOCK.now_s = SECONDS_APART * i
-    return choose(scorer, rates, view(played, i), near, knobs)
+    return choose(scorer, view(played, i), near)
 
 
-def compared(
-    played: Played, requests: range, scorers: Mapping[str, Scorer], knobs: Knobs, seed: int
-) -> dict[str, Any]:
+def compared(played: Played, requests: range, scorers: Mapping[str, Scorer], seed: int) -> dict[str, Any]:
     """Every way to choose, on the same requests with the same 20 candidates, the bank growing all the while."""
-    bank, rng, rates = remembered(played, requests.start, seed), random.Random(seed), HelpRates()
+    bank, rng = remembered(played, requests.start, seed), random.Random(seed)
     sums: dict[str, Sum] = {}
     gains: dict[str, list[float]] = {}
     for i in requests:
         near, world, ask = bank.near(i, CANDIDATES), played.world, played.asks[i]
         ways = {"none": [], "random 5": rng.sample(near, min(5, len(near)))}
         ways |= {f"nearest {k}": near[:k][::-1] for k in (1, 3, 5)}
-        ways |= {name: chosen_by(scorer, rates, played, i, near, knobs) for name, scorer in scorers.items()}
+        ways |= {name: chosen_by(scorer, played, i, near) for name, scorer in scorers.items()}
         ways["oracle"] = best_set(world, ask, near, MOST)
         for name, chosen in ways.items():
             sums.setdefault(name, Sum()).add(played, i, chosen)
@@ -176,7 +168,7 @@ def compared(
         gains.setdefault("similarity", []).extend(c.similarity for c in near)
         CLOCK.now_s = SECONDS_APART * i
         for name, scorer in scorers.items():
-            gains.setdefault(name, []).extend(scorer.score(view(played, i), near).gains.tolist())
+            gains.setdefault(name, []).extend(scorer.score(view(played, i), near).worths)
         if is_remembered(i, seed):
             bank.add(i)
     ways_ = {name: total.means() for name, total in sums.items()}
@@ -188,7 +180,7 @@ def compared(
     return {"requests": len(requests), "ways": ways_, "correlation_with_true_gain": correlation}
 
 
-def nothing_relevant(played: Played, scorers: Mapping[str, Scorer], knobs: Knobs) -> dict[str, Any]:
+def nothing_relevant(played: Played, scorers: Mapping[str, Scorer]) -> dict[str, Any]:
     """A bank of half of the kinds of names, questions about the other half: nothing in it helps."""
     kinds = sorted({f.kind for ask in played.asks for f in ask.facts})
     there = set(kinds[::2])
@@ -199,11 +191,10 @@ def nothing_relevant(played: Played, scorers: Mapping[str, Scorer], knobs: Knobs
             bank.add(i)
     strangers = [i for i, kind in enumerate(about) if kind and not kind & there][-400:]
     sums: dict[str, Sum] = {}
-    rates = HelpRates()
     for i in strangers:
         near = bank.near(i, CANDIDATES)
         ways = {"none": [], "nearest 5": near[:5][::-1]}
-        ways |= {name: chosen_by(scorer, rates, played, i, near, knobs) for name, scorer in scorers.items()}
+        ways |= {name: chosen_by(scorer, played, i, near) for name, scorer in scorers.items()}
         for name, chosen in ways.items():
             sums.setdefault(name, Sum()).add(played, i, chosen)
     return {"requests": len(strangers), "ways": {name: total.means() for name, total in sums.items()}}
@@ -223,7 +214,7 @@ def table(title: str, figures: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def run(*, requests: int, seed: int, worlds: Sequence[int], knobs: Knobs, cache: Path) -> dict[str, Any]:
+def run(*, requests: int, seed: int, worlds: Sequence[int], cache: Path) -> dict[str, Any]:
     """Trains in the first world, measures there and in the others; prints as it goes."""
     features = Features(Rarity.read(prepare("package", cache).tokenizer))
     embedder = Embedder.open("package", cache, cache_entries=50_000)
@@ -236,7 +227,6 @@ def run(*, requests: int, seed: int, worlds: Sequence[int], knobs: Knobs, cache:
     made = trained(
         rows,
         prior_model(),
-        seed=seed,
         lessons=taught(played[0], upto, features, SEED),
         tell=lambda line: print(line, flush=True),
     )
@@ -246,18 +236,16 @@ def run(*, requests: int, seed: int, worlds: Sequence[int], knobs: Knobs, cache:
             "requests": requests,
             "seed": seed,
             "worlds": list(worlds),
-            "min_gain": knobs.min_gain,
-            "min_promise": knobs.min_promise,
         },
         "training": made.metrics | {"accepted": made.accepted, "rows": len(rows)},
     }
     models = {"prior": prior_model(), "trained": made.model}
-    with opened(models, played[0].vectors.shape[1], features, CLOCK) as scorers:
+    with opened(models, features, CLOCK) as scorers:
         for world, stream in zip(worlds, played, strict=True):
             key = f"world {world}"
-            found[key] = compared(stream, range(upto, requests), scorers, knobs, SEED)
+            found[key] = compared(stream, range(upto, requests), scorers, SEED)
             print(table(f"World {world}, later requests", found[key]), flush=True)
-            strange = found[f"{key}, nothing relevant"] = nothing_relevant(stream, scorers, knobs)
+            strange = found[f"{key}, nothing relevant"] = nothing_relevant(stream, scorers)
             print(table(f"World {world}, a bank about other things", strange), flush=True)
     found["closes"] = closed_in_all([found[f"world {world}"] for world in worlds])
     for name, share in found["closes"].items():
@@ -287,7 +275,6 @@ def main() -> None:
         requests=asked.requests,
         seed=asked.seed,
         worlds=asked.worlds,
-        knobs=replace(DEFAULTS, min_gain=asked.min_gain, min_promise=asked.min_promise),
         cache=asked.cache / "models",
     )
     write(found, asked.json)

@@ -1,94 +1,117 @@
-"""Recorded requests of which it is known which examples are of the right kind: the same intent, or the same command."""
+"""Recorded requests of which it is known what an example is worth: every file of a folder that fits by its schema.
+
+- *labels*: `text`, and what it was labelled (`llm_label`, else `gold`, `intent` or `label`). An example is worth 1 if its
+  label is the right one (`gold`, else what it was labelled), else 0.
+- *commands*: `prompt`, `response`, `group`. An example is worth the share of words that its command has in common (F1).
+- *questions*: `prompt`, `answers`. An example is worth 1 if its answer is one of the right ones, else 0.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from benchmarks.recorded import rows
-from benchmarks.vectors import Matrix, embedded, exact_nearest
-from router.plan import Candidate
+from benchmarks.vectors import Matrix, embedded
 from store.records import Example
+
+Kind = Literal["labels", "commands", "questions"]
+_WORD = re.compile(r"\w+")
+_LABELS = ("llm_label", "gold", "intent", "label")
+_LONGEST = 1500
 
 
 @dataclass(frozen=True)
 class Case:
-    """Prompts with their answers, a label each, and vectors; prompt `i` and example `i` are the same pair."""
+    """Prompts with their answers and vectors; prompt `i` and example `i` are the same pair."""
 
     name: str
+    kind: Kind
     prompts: list[str]
     answers: list[str]
-    labels: list[str]
+    right: list[frozenset[str]]
+    """The right answers, normalised."""
     groups: list[int]
-    """Pairs of one group are never on different sides of a split."""
+    """Pairs of one group are never on different sides of a split, nor examples for each other."""
     vectors: Matrix
-    answer_vectors: Matrix
+    answer_vectors: Matrix | None
 
     def example(self, i: int) -> Example:
         """Pair `i` as it would be remembered."""
         return Example(i, i, "t", "s", self.prompts[i], self.answers[i], "large", 0.0)
 
-    def right(self, i: int, example_id: int) -> bool:
-        """Whether an example is of the right kind for prompt `i`."""
-        return self.labels[i] == self.labels[example_id]
+    def worth(self, i: int, example_id: int) -> float:
+        """How much of what prompt `i` needs an example holds, 0 to 1."""
+        if self.kind != "commands":
+            return float(_normal(self.answers[example_id]) in self.right[i])
+        one, other = Counter(self.answers[i].split()), Counter(self.answers[example_id].split())
+        return 2.0 * (one & other).total() / (one.total() + other.total())
 
 
-def banking77(data: Path, cache: Path, most: int | None = None) -> Case:
-    """Customers' questions to a bank; an example is right if it has the same of 77 intents. Raises NoData."""
-    asked = _some(rows(data / "sim_banking77.jsonl.gz"), most)
-    prompts = [row["text"].strip()[:1500] for row in asked]
-    intents = [row["intent"] for row in asked]
-    kinds = sorted(set(intents))
-    said = embedded([kind.replace("_", " ") for kind in kinds], cache)
-    case = Case(
-        "banking77",
-        prompts,
-        [intent.replace("_", " ") for intent in intents],
-        intents,
-        _same_text(prompts),
-        embedded(prompts, cache),
-        said[[kinds.index(intent) for intent in intents]],
-    )
-    return _shuffled(case)
+def cases(data: Path, cache: Path, most: int | None = None, named: Sequence[str] = ()) -> Iterator[Case]:
+    """Every file of the folder that fits, or those whose names begin so; at most so many pairs of each."""
+    for path in sorted(data.glob("*.jsonl.gz")):
+        name = path.name.removesuffix(".jsonl.gz")
+        if (named and not name.startswith(tuple(named))) or not name.startswith(
+            ("sim_", "caching_", "labels_", "bank_")
+        ):
+            continue
+        read = rows(path)
+        made = _case_of(read[0]) if read else None
+        if made is not None:
+            yield made(name, _some(read, most), cache)
 
 
-def nl2bash(data: Path, cache: Path, most: int | None = None) -> Case:
-    """What to do in a shell, in English; an example is right if its command begins with the same utility. Raises NoData."""
-    pairs = _some(rows(data / "bank_nl2bash_open.jsonl.gz"), most)
-    pairs = [pair for pair in pairs if pair["response"].split()]
-    prompts = [pair["prompt"].strip()[:1500] for pair in pairs]
-    commands = [pair["response"].strip()[:1500] for pair in pairs]
-    case = Case(
-        "nl2bash",
-        prompts,
-        commands,
-        [command.split()[0] for command in commands],
-        [int(pair["group"]) for pair in pairs],
-        embedded(prompts, cache),
-        embedded(commands, cache),
-    )
-    return _shuffled(case)
+def _case_of(row: dict[str, Any]) -> Callable[[str, list[dict[str, Any]], Path], Case] | None:
+    if {"prompt", "response", "group"} <= row.keys():
+        return _commands
+    if {"prompt", "answers"} <= row.keys():
+        return _questions
+    if "text" in row and row.keys() & set(_LABELS):
+        return _labels
+    return None
 
 
-def _shuffled(case: Case) -> Case:
-    """The files are sorted, and a pair's place, which becomes its id, must not tell its label."""
-    order = np.random.default_rng(0).permutation(len(case.prompts))
+def _commands(name: str, read: list[dict[str, Any]], cache: Path) -> Case:
+    read = [row for row in read if row["response"].split()]
+    prompts, commands = [_cut(row["prompt"]) for row in read], [_cut(row["response"]) for row in read]
+    groups = [int(row["group"]) for row in read]
+    nothing: list[frozenset[str]] = [frozenset()] * len(read)
+    vectors, answers = embedded(prompts, cache), embedded(commands, cache)
+    return Case(name, "commands", prompts, commands, nothing, groups, vectors, answers)
+
+
+def _questions(name: str, read: list[dict[str, Any]], cache: Path) -> Case:
+    read = [row for row in read if row["answers"]]
+    prompts = [_cut(row["prompt"]) for row in read]
+    right = [frozenset(map(_normal, row["answers"])) for row in read]
+    answers = [str(row["answers"][0]) for row in read]
     return Case(
-        case.name,
-        [case.prompts[i] for i in order],
-        [case.answers[i] for i in order],
-        [case.labels[i] for i in order],
-        [case.groups[i] for i in order],
-        case.vectors[order],
-        case.answer_vectors[order],
+        name, "questions", prompts, answers, right, _same_text(prompts), embedded(prompts, cache), None
     )
+
+
+def _labels(name: str, read: list[dict[str, Any]], cache: Path) -> Case:
+    prompts = [_cut(row["text"]) for row in read]
+    labelled = [_label(row, _LABELS) for row in read]
+    right = [frozenset([_normal(_label(row, ("gold", *_LABELS)))]) for row in read]
+    kinds = sorted(set(labelled))
+    said = embedded(kinds, cache)[[kinds.index(label) for label in labelled]]
+    return Case(name, "labels", prompts, labelled, right, _same_text(prompts), embedded(prompts, cache), said)
+
+
+def _label(row: dict[str, Any], of: Sequence[str]) -> str:
+    return str(next(row[key] for key in of if row.get(key) is not None)).replace("_", " ")
 
 
 def folds(case: Case, count: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(training, test) places, each prompt tested once; whole groups go together."""
+    """(bank, asked) places, each prompt asked once; whole groups go together."""
     kinds = sorted(set(case.groups))
     side = np.random.default_rng(seed).permutation(len(kinds)) % count
     of_group = dict(zip(kinds, side.tolist(), strict=True))
@@ -96,30 +119,16 @@ def folds(case: Case, count: int, seed: int) -> list[tuple[np.ndarray, np.ndarra
     return [(np.flatnonzero(fold != n), np.flatnonzero(fold == n)) for n in range(count)]
 
 
-def nearest(
-    case: Case, asked: Sequence[int] | np.ndarray, bank: np.ndarray, count: int
-) -> Iterator[list[Candidate]]:
-    """The `count` nearest of the bank for each prompt, nearest first; never one of the prompt's own group."""
-    # A few more than wanted, to be left with enough when those of the own group are gone.
-    found = exact_nearest(case.vectors[bank], case.vectors[list(asked)], min(len(bank), count + 30))
-    for i, places in zip(asked, found, strict=True):
-        ids = bank[places]
-        ids = ids[[case.groups[j] != case.groups[i] for j in ids]]
-        similarity = case.vectors[ids] @ case.vectors[i]
-        order = np.argsort(-similarity, kind="stable")[:count]
-        yield [
-            Candidate(
-                case.example(int(ids[n])),
-                float(similarity[n]),
-                case.vectors[ids[n]],
-                case.answer_vectors[ids[n]],
-            )
-            for n in order
-        ]
+def _cut(text: str) -> str:
+    return text.strip()[:_LONGEST]
 
 
-def _some(every: list[dict[str, str]], most: int | None) -> list[dict[str, str]]:
-    """At most that many, spread over the file: it is sorted by label."""
+def _normal(text: str) -> str:
+    return " ".join(_WORD.findall(text.lower()))
+
+
+def _some(every: list[dict[str, Any]], most: int | None) -> list[dict[str, Any]]:
+    """At most that many, spread over the file: it may be sorted."""
     if most is None or most >= len(every):
         return every
     return [every[i] for i in np.linspace(0, len(every) - 1, most).astype(int)]

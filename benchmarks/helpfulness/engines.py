@@ -20,7 +20,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ import numpy as np
 
 from benchmarks.helpfulness.choosing import (
     CANDIDATES,
-    DEFAULTS,
     MOST,
     choose,
     drawn,
@@ -40,14 +39,12 @@ from benchmarks.options import write
 from benchmarks.tables import markdown
 from benchmarks.tiny_models.world import PHRASINGS, Fact, World
 from benchmarks.vllm.serving import chat, remote
-from learning.training.scorer.bank_lessons import MOST_EXAMPLES, lessons
+from learning.training.scorer.lessons import MOST_EXAMPLES, lessons
 from learning.training.scorer.rows import Row
 from learning.training.scorer.training import trained
 from router.embedding.embedder import Embedder
 from router.embedding.model import prepare
-from router.examples.combiner import Knobs
 from router.examples.features import Features, RequestView
-from router.examples.help_rates import HelpRates
 from router.examples.prior import prior_model
 from router.examples.rarity import Rarity
 from router.examples.scorer import Scorer
@@ -178,13 +175,7 @@ class Town:
 
 def view(asked: Asked) -> RequestView:
     """As the scorer sees it."""
-    return RequestView(asked.question, asked.vector, "large", 0.3)
-
-
-def remembered(candidate: Candidate) -> RequestView:
-    """An example's question as a request."""
-    assert candidate.vector is not None
-    return RequestView(candidate.example.question, candidate.vector, "large", 0.3)
+    return RequestView(asked.question, asked.vector, "large")
 
 
 def outcomes(town: Town, requests: Sequence[Asked], features: Features) -> list[Row]:
@@ -209,10 +200,9 @@ def outcomes(town: Town, requests: Sequence[Asked], features: Features) -> list[
     ]
 
 
-def by_scorer(scorer: Scorer, requests: Sequence[Asked], knobs: Knobs) -> list[list[Candidate]]:
-    """What the scorer and the combiner send, one request after the other."""
-    rates = HelpRates()
-    return [choose(scorer, rates, view(asked), asked.near, knobs) for asked in requests]
+def by_scorer(scorer: Scorer, requests: Sequence[Asked]) -> list[list[Candidate]]:
+    """What the scorer and the combiner send."""
+    return [choose(scorer, view(asked), asked.near) for asked in requests]
 
 
 def oracle(town: Town, requests: Sequence[Asked]) -> list[list[Candidate]]:
@@ -233,14 +223,14 @@ def oracle(town: Town, requests: Sequence[Asked]) -> list[list[Candidate]]:
 
 
 def compared(
-    town: Town, requests: Sequence[Asked], scorers: Mapping[str, Scorer], knobs: Knobs, *, with_oracle: bool
+    town: Town, requests: Sequence[Asked], scorers: Mapping[str, Scorer], *, with_oracle: bool
 ) -> dict[str, Any]:
     """Every way to choose on the same requests: quality, examples and their tokens per request."""
     ways: dict[str, list[list[Candidate]]] = {
         "none": [[] for _ in requests],
         "random 5": [town.sample(asked.near, MOST) for asked in requests],
         **{f"nearest {k}": [list(asked.near[:k])[::-1] for asked in requests] for k in (1, 3, 5)},
-        **{name: by_scorer(scorer, requests, knobs) for name, scorer in scorers.items()},
+        **{name: by_scorer(scorer, requests) for name, scorer in scorers.items()},
     }
     if with_oracle:
         ways["oracle"] = oracle(town, requests)
@@ -262,7 +252,7 @@ def correlations(town: Town, requests: Sequence[Asked], scorers: Mapping[str, Sc
     true = [town.quality(a, [c]) - town.quality(a, []) for a in requests for c in a.near]
     said = {"similarity": [c.similarity for asked in requests for c in asked.near]}
     for name, scorer in scorers.items():
-        said[name] = [g for asked in requests for g in scorer.score(view(asked), asked.near).gains.tolist()]
+        said[name] = [g for asked in requests for g in scorer.score(view(asked), asked.near).worths]
     return {name: float(np.corrcoef(values, true)[0, 1]) for name, values in said.items()}
 
 
@@ -282,7 +272,6 @@ def run(
     *,
     requests: int,
     seed: int,
-    knobs: Knobs,
     cache: Path,
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -295,13 +284,13 @@ def run(
         town = Town(Engine(small), Engine(large), embedder.embed_blocking, seed)
         tell(f"the large engine is right about {town.large_right:.3f} of the facts")
         rows = outcomes(town, town.requests(requests, learnt=True), features)
-        bare = trained(rows, prior_model(), seed=seed, tell=tell)
-        taught = lessons(town.bank(), Features(rarity, MOST_EXAMPLES), remembered, seed=seed)
-        made = trained(rows, prior_model(), seed=seed, lessons=taught, tell=tell)
+        bare = trained(rows, prior_model(), tell=tell)
+        taught = lessons(town.bank(), Features(rarity, MOST_EXAMPLES), lambda asked: [], "large", seed=seed)
+        made = trained(rows, prior_model(), lessons=taught, tell=tell)
         for one in (bare, made):
             tell(one.reason)
         models = {"prior": prior_model(), "outcomes alone": bare.model, "trained": made.model}
-        scorers = stack.enter_context(opened(models, embedder.dimensions, features))
+        scorers = stack.enter_context(opened(models, features))
         later = town.requests(requests * 2 // 3, learnt=False)
         strange = town.requests(requests // 3, learnt=False, relevant=False)
         found = {
@@ -310,8 +299,8 @@ def run(
                 name: one.metrics | {"accepted": one.accepted, "rows": len(rows)}
                 for name, one in (("outcomes alone", bare), ("trained", made))
             },
-            "later": compared(town, later, scorers, knobs, with_oracle=True),
-            "nothing_relevant": compared(town, strange, scorers, knobs, with_oracle=False),
+            "later": compared(town, later, scorers, with_oracle=True),
+            "nothing_relevant": compared(town, strange, scorers, with_oracle=False),
             "correlation_with_true_gain": correlations(town, later[: requests // 6], scorers),
         }
     tell(table("Towns it never saw", found["later"]))
@@ -336,7 +325,6 @@ def main() -> None:
         *asked.engines,
         requests=asked.requests,
         seed=asked.seed,
-        knobs=replace(DEFAULTS, min_gain=asked.min_gain, min_promise=asked.min_promise),
         cache=asked.cache / "models",
         tell=lambda line: print(line, flush=True),
     )

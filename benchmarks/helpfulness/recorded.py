@@ -1,290 +1,461 @@
-"""Does a trained scorer pick more of the right examples than nearness does? `python -m benchmarks.helpfulness.recorded`.
+"""Are the examples that the gateway sends worth more than the nearest ones? `python -m benchmarks.helpfulness.recorded`.
 
-On recorded requests where the label of a good example is known: banking77 (the same intent) and nl2bash (a command of the
-same utility). Five folds: each prompt is asked once, with the pairs of the other folds as its bank. The scorer is trained on
-prompts of those other folds only, on single examples that were right (quality 1) or wrong (0), by
-learning.training.scorer.training. The same candidates, the 20 nearest by exact search, are then given to every way to
-choose. Side by side: the share of chosen examples with the right label, at the same number of examples; and what is
-chosen as it would be served, where one right example is all that counts and the combiner sends as few as it may.
+On every file of --data that fits (benchmarks.helpfulness.cases). Five folds: each prompt is asked once, with the pairs of
+the other folds as its bank. What an example is worth is recorded; what a set of them does is modelled
+(benchmarks.helpfulness.judge: two families, set once, never tuned). Training is as in service: outcomes of other prompts,
+served by the prior with its exploration, a share of them also answered without examples; lessons of the bank; and the
+trained scorer serves only where it is accepted. Every way chooses for the same prompts.
 
-What it does not show: that a model answers better with them. benchmarks.helpfulness asks that, in the simulated world.
+What it does not show: that a real model answers better with these examples.
 """
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+import random
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from benchmarks.helpfulness.cases import Case, banking77, folds, nearest, nl2bash
-from benchmarks.helpfulness.choosing import CANDIDATES, opened
+from benchmarks.helpfulness import judge
+from benchmarks.helpfulness.cases import Case, cases, folds
 from benchmarks.options import options, write
-from benchmarks.recorded import NoData
 from benchmarks.tables import markdown
+from benchmarks.vectors import exact_nearest
+from learning.training.scorer.lessons import Lessons, lessons
 from learning.training.scorer.rows import Row
-from learning.training.scorer.training import trained
+from learning.training.scorer.training import TooFewOutcomes, trained
+from router.choosing.label_exploration import explored
 from router.embedding import model as embedding_model
-from router.examples.combiner import Knobs, combine, with_gains
+from router.embedding.retriever import BY_WORDS, NEIGHBOURS
+from router.examples import count
+from router.examples.combiner import combine, with_worths
 from router.examples.features import Features, RequestView
+from router.examples.fusion import CONSTANT, best_fused
 from router.examples.prior import prior_model
 from router.examples.rarity import Rarity
+from router.examples.scorer import Scorer
+from router.examples.set_quality import UNLEARNT, same_answer
 from router.plan import Candidate
 from router.prompt import example_tokens
+from store.sqlite import words
 
-PLENTY_TOKENS = 1_000_000
-FILLING = Knobs(order="helpful_last", min_gain=0.0, redundancy=0.0, distraction=0.0)
-"""As many as asked for: what is compared is which, not how many."""
+_WORDS_TABLE = (
+    "CREATE VIRTUAL TABLE example_words USING fts5"
+    " (tenant, scope, question, answer, tokenize = 'unicode61 remove_diacritics 2')"
+)
+"""As store/sqlite/migrations makes it."""
+CANDIDATES, MOST = 20, 8
+BUDGET_TOKENS = 2000
 NOW_S = 86_400.0
-CASES: dict[str, Callable[[Path, Path, int | None], Case]] = {"banking77": banking77, "nl2bash": nl2bash}
-
-
-@dataclass
-class Chosen:
-    """What one way of choosing chose, over all prompts."""
-
-    right: list[int] = field(default_factory=list)
-    """Per prompt: how many chosen examples were right."""
-    sent: list[int] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-
-    def add(self, case: Case, i: int, examples: Sequence[Candidate]) -> None:
-        """Notes what was chosen for prompt `i`."""
-        self.right.append(sum(case.right(i, c.example.id) for c in examples))
-        self.sent.append(len(examples))
-        self.tokens.append(sum(example_tokens(c) for c in examples))
-
-    def figures(self) -> dict[str, float]:
-        """Share of right ones among all that were chosen, and how many that is per prompt."""
-        right, sent = np.array(self.right), np.array(self.sent)
-        return {
-            "right_share": float(right.sum() / max(1, sent.sum())),
-            "any_right_share": float(np.mean(right > 0)),
-            "examples": float(sent.mean()),
-            "tokens": float(np.mean(self.tokens)),
-        }
+LABEL_SHARE, ALONE_SHARE = 0.05, 0.2
+"""Of the requests that are learnt from: an example dropped or swapped; also answered without examples."""
+MMR_RELEVANCE = 0.7
+SERVED, SAME_TOKENS = "trained, as served", "nearest, same tokens"
 
 
 @dataclass(frozen=True)
 class Settings:
     """How much of everything."""
 
-    k: int = 5
     folds: int = 5
     prompts: int | None = None
     """Pairs of each file to use; None: all."""
-    learnt_from: int = 6000
-    """Prompts of the training folds whose examples are labelled."""
-    labelled_each: int = 6
-    """Of the candidates of each."""
+    asked: int | None = None
+    """Prompts of each fold that are asked; None: all."""
+    outcomes: int = 1000
+    """Requests that are learnt from."""
     seed: int = 0
-    loss: Any = "pointwise"
-    members: int = 1
-    """Networks that are averaged: more take as many times longer, and help most where there is little to learn from."""
+
+
+class Bank:
+    """The examples of a fold, found by vector and by words as the gateway finds them."""
+
+    def __init__(self, case: Case, places: np.ndarray, rarity: Rarity) -> None:
+        self.case, self.places, self._rarity = case, places, rarity
+        self._groups = np.array(case.groups)
+        self._db = sqlite3.connect(":memory:")
+        self._db.execute(_WORDS_TABLE)
+        self._db.execute("CREATE VIRTUAL TABLE example_vocabulary USING fts5vocab ('example_words', 'row')")
+        self._db.executemany(
+            "INSERT INTO example_words (rowid, tenant, scope, question, answer) VALUES (?, 't', 's', ?, '')",
+            [(int(j), case.prompts[j]) for j in places],
+        )
+
+    def by_words(self, i: int) -> list[tuple[int, float]]:
+        """(place, BM25) of the best by words, none of the prompt's own group."""
+        match = words.any_of(self._db, "t", "s", self._rarity.telling(self.case.prompts[i]))
+        if match is None:
+            return []
+        query = "SELECT rowid, -bm25(example_words, 0, 0, 1, 0) AS s FROM example_words WHERE example_words MATCH ?"
+        found = self._db.execute(query + " ORDER BY s DESC LIMIT ?", (match, BY_WORDS + 20)).fetchall()
+        return [(j, s) for j, s in found if self._groups[j] != self._groups[i]][:BY_WORDS]
+
+    def near(self, asked: Sequence[int]) -> list[list[Candidate]]:
+        """The candidates of each prompt, nearest first."""
+        case, made = self.case, []
+        wanted = min(len(self.places), NEIGHBOURS + 30)
+        for start in range(0, len(asked), 500):
+            some = list(asked[start : start + 500])
+            found = exact_nearest(case.vectors[self.places], case.vectors[some], wanted)
+            for i, rows in zip(some, found, strict=True):
+                ids = self.places[rows]
+                ids = ids[self._groups[ids] != self._groups[i]]
+                cosines = case.vectors[ids] @ case.vectors[i]
+                ids = ids[np.argsort(-cosines, kind="stable")[:NEIGHBOURS]]
+                by_words = dict(self.by_words(i))
+                both = list(dict.fromkeys([*ids.tolist(), *by_words]))
+                made.append(
+                    sorted(
+                        (self._candidate(i, j, by_words.get(j, 0.0)) for j in both),
+                        key=lambda c: -c.similarity,
+                    )
+                )
+        return made
+
+    def _candidate(self, i: int, j: int, by_words: float) -> Candidate:
+        case = self.case
+        answer = None if case.answer_vectors is None else case.answer_vectors[j]
+        return Candidate(
+            case.example(j), float(case.vectors[j] @ case.vectors[i]), case.vectors[j], answer, words=by_words
+        )
+
+
+@dataclass
+class Chosen:
+    """What one way of choosing chose, over all prompts."""
+
+    quality: list[float] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    worth: list[float] = field(default_factory=list)
+    """Of every example that was sent."""
+
+    def figures(self) -> dict[str, float]:
+        """Means over the prompts."""
+        return {
+            "quality": float(np.mean(self.quality)),
+            "examples": float(np.mean(self.sent)),
+            "tokens": float(np.mean(self.tokens)),
+            "worth": float(np.mean(self.worth)) if self.worth else 0.0,
+        }
 
 
 def measured(case: Case, settings: Settings, rarity: Rarity) -> dict[str, Any]:
-    """Everything about one case."""
-    ways = ("random of the bank", "random of the 20 nearest", "nearest", "prior", "trained", "oracle")
-    served = ("trained, as served", "nearest, as many as served")
-    chosen: dict[str, Chosen] = {way: Chosen() for way in (*ways, *served)}
-    fold_shares: list[dict[str, float]] = []
-    rng = np.random.default_rng(settings.seed)
-    features = Features(rarity, cache_entries=len(case.prompts))
-    orders: dict[str, list[tuple[Candidate, ...]]] = {"helpful_last": [], "stable": []}
-    trainings = []
-    for number, (bank, asked) in enumerate(folds(case, settings.folds, settings.seed)):
-        before = {way: (sum(chosen[way].right), sum(chosen[way].sent)) for way in ways}
-        began = time.process_time()
-        model, metrics = learnt(case, bank, settings, features, rng)
-        trainings.append({**metrics, "cpu_s": time.process_time() - began})
-        print(f"{case.name}: fold {number + 1} of {settings.folds} trained", flush=True)
-        models = {"prior": prior_model(), "trained": model}
-        with opened(models, case.vectors.shape[1], features, lambda: NOW_S) as scorers:
-            for i, candidates in zip(asked.tolist(), nearest(case, asked, bank, CANDIDATES), strict=True):
-                k = min(settings.k, len(candidates))
-                chance = rng.choice(bank, k, replace=False)
-                chosen["random of the bank"].add(
-                    case, i, [Candidate(case.example(int(j)), 0.0) for j in chance]
+    """Everything about one case, by family."""
+    features = Features(rarity, cache_entries=2 * len(case.prompts))
+    chosen: dict[str, dict[str, Chosen]] = {family: {} for family in judge.FAMILIES}
+    trainings: dict[str, list[dict[str, Any]]] = {family: [] for family in judge.FAMILIES}
+    rng = random.Random(settings.seed)
+    for number, (places, asked) in enumerate(folds(case, settings.folds, settings.seed)):
+        bank = Bank(case, places, rarity)
+        asked = np.array(rng.sample(asked.tolist(), min(len(asked), settings.asked or len(asked))))
+        taught = _lessons(bank, features)
+        learnt_from = rng.sample(places.tolist(), min(len(places), settings.outcomes))
+        seen = list(zip(learnt_from, bank.near(learnt_from), strict=True))
+        near = bank.near(asked.tolist())
+        for family in judge.FAMILIES:
+            model, told = _learnt(case, family, seen, features, taught, settings)
+            trainings[family].append(told)
+            with TemporaryDirectory() as folder:
+                prior, scorer = (
+                    _opened(Path(folder) / f"{n}.onnx", m, features)
+                    for n, m in enumerate((prior_model(), model))
                 )
-                picked = rng.permutation(len(candidates))[:k]
-                chosen["random of the 20 nearest"].add(case, i, [candidates[n] for n in picked])
-                chosen["nearest"].add(case, i, candidates[:k])
-                best = sorted(candidates, key=lambda c: not case.right(i, c.example.id))
-                chosen["oracle"].add(case, i, best[:k])
-                request = RequestView(case.prompts[i], case.vectors[i], "large")
-                for way, scorer in scorers.items():
-                    scores = scorer.score(request, candidates)
-                    scored = with_gains(candidates, scores.gains.tolist(), scores.effects)
-                    chosen[way].add(case, i, _filled(scored, scores.quality_alone, k))
-                    if way == "trained":
-                        for order in orders:
-                            together = combine(
-                                scored,
-                                quality_alone=scores.quality_alone,
-                                most=k,
-                                budget_tokens=PLENTY_TOKENS,
-                                knobs=Knobs(order=order),  # type: ignore[arg-type]
-                            )
-                            orders[order].append(together.chosen)
-                        chosen[served[0]].add(case, i, together.chosen)
-                        chosen[served[1]].add(case, i, candidates[: len(together.chosen)])
-        fold_shares.append(
-            {
-                way: (sum(chosen[way].right) - before[way][0]) / (sum(chosen[way].sent) - before[way][1])
-                for way in ways
-            }
-        )
+                for i, found in zip(asked.tolist(), near, strict=True):
+                    for way, examples in _ways(case, family, i, found, prior, scorer, rng, settings.seed):
+                        note = chosen[family].setdefault(way, Chosen())
+                        worths = [case.worth(i, c.example.id) for c in examples]
+                        note.quality.append(_quality(case, family, settings.seed, i, examples))
+                        note.sent.append(len(examples))
+                        note.tokens.append(sum(map(example_tokens, examples)))
+                        note.worth += worths
+                prior.close()
+                scorer.close()
+            print(
+                f"{case.name}, {family}: fold {number + 1} of {settings.folds}: {told['reason']}", flush=True
+            )
     return {
-        "prompts": len(chosen["nearest"].right),
-        "k": settings.k,
-        "ways": {way: found.figures() for way, found in chosen.items()},
-        "folds": fold_shares,
-        "trained_less_nearest": _difference(chosen["trained"], chosen["nearest"], settings.seed),
-        "prefix_shared": {order: prefix_share(sets) for order, sets in orders.items()},
-        "training": trainings,
+        "kind": case.kind,
+        "families": {
+            family: {
+                "prompts": len(ways["none"].quality),
+                "ways": {way: found.figures() for way, found in ways.items()},
+                "differences": _differences(ways, settings.seed),
+                "trainings": trainings[family],
+            }
+            for family, ways in chosen.items()
+        },
+        "qualities": {
+            family: {way: found.quality for way, found in ways.items()} for family, ways in chosen.items()
+        },
     }
 
 
-def learnt(
-    case: Case, bank: np.ndarray, settings: Settings, features: Features, rng: np.random.Generator
-) -> tuple[bytes, dict[str, Any]]:
-    """A scorer trained on some prompts of the bank, each with some of its nearest others."""
-    asked = rng.permutation(bank)[: settings.learnt_from]
-    rows: list[Row] = []
-    for place, (i, candidates) in enumerate(
-        zip(asked.tolist(), nearest(case, asked, bank, CANDIDATES), strict=True)
-    ):
-        request = RequestView(case.prompts[i], case.vectors[i], "large")
-        scalars = features.rows(request, candidates, NOW_S)
-        nothing = np.zeros((0, case.vectors.shape[1]), np.float32)
-        row = Row(str(i), float(place), case.vectors[i], nothing, nothing, scalars[:0], 0.0)
-        # Without any example there is none that is right.
-        rows.append(row)
-        # Half from the top, where the choice is made, half from anywhere.
-        first = rng.choice(
-            min(6, len(candidates)), min(settings.labelled_each // 2, len(candidates)), replace=False
+def _lessons(bank: Bank, features: Features) -> Lessons:
+    case = bank.case
+    remembered = [
+        Candidate(
+            case.example(int(j)),
+            0.0,
+            case.vectors[j],
+            None if case.answer_vectors is None else case.answer_vectors[j],
         )
-        rest = np.setdiff1d(np.arange(len(candidates)), first)
-        wanted = min(settings.labelled_each - len(first), len(rest))
-        for n in (*first, *rng.choice(rest, wanted, replace=False)):
-            candidate = candidates[n]
-            rows.append(
-                replace(
-                    row,
-                    questions=case.vectors[[candidate.example.id]],
-                    answers=case.answer_vectors[[candidate.example.id]],
-                    scalars=scalars[n : n + 1],
-                    quality=float(case.right(i, candidate.example.id)),
-                )
-            )
-    made = trained(rows, prior_model(), seed=settings.seed, loss=settings.loss, members=settings.members)
-    return made.model, {"accepted": made.accepted, "reason": made.reason, "rows": len(rows)}
+        for j in bank.places
+    ]
+    return lessons(remembered, features, lambda asked: bank.by_words(asked.example.id), "large")
 
 
-def prefix_share(sets: Iterable[Sequence[Candidate]]) -> float:
-    """Share of the examples' tokens that stand in a prefix sent before: what a cache of prefixes without end would save."""
-    known: set[tuple[int, ...]] = set()
-    total = shared = 0
-    for examples in sets:
-        prefixes = list(itertools.accumulate(((c.example.id,) for c in examples), lambda a, b: a + b))
-        for candidate, prefix in zip(examples, prefixes, strict=True):
-            total += example_tokens(candidate)
-            shared += example_tokens(candidate) * (prefix in known)
-        known.update(prefixes)
-    return shared / total if total else 0.0
+def _learnt(
+    case: Case,
+    family: judge.Family,
+    seen: Sequence[tuple[int, list[Candidate]]],
+    features: Features,
+    taught: Lessons,
+    settings: Settings,
+) -> tuple[bytes, dict[str, Any]]:
+    """The scorer that serves after these requests: the trained one where it is accepted, else the prior."""
+    rng, rows = random.Random(settings.seed), []
+    with TemporaryDirectory() as folder:
+        prior = _opened(Path(folder) / "prior.onnx", prior_model(), features)
+        for number, (i, near) in enumerate(seen):
+            considered = best_fused(near, CANDIDATES)
+            scores = prior.score(RequestView(case.prompts[i], case.vectors[i], "large"), considered)
+            scored = with_worths(considered, scores.worths)
+            sent = _explored(scored, rng)
+            answers = tuple(same_answer(c.example.answer) for c in scored)
+            place = {c.example.id: n for n, c in enumerate(scored)}
+            for examples in (sent, []) if rng.random() < ALONE_SHARE else (sent,):
+                expected = _quality(case, family, settings.seed, i, examples)
+                outcome = judge.observed(expected, case.kind == "commands", rng)
+                places = tuple(place[c.example.id] for c in examples)
+                rows.append(Row(f"{number:06}", float(number), scores.features, answers, places, outcome))
+        prior.close()
+    try:
+        made = trained(rows, prior_model(), lessons=taught)
+    except TooFewOutcomes as few:
+        return prior_model(), {"accepted": False, "reason": str(few)}
+    told = {**made.metrics, "accepted": made.accepted, "reason": f"{made.reason} ({made.metrics['ranking']})"}
+    return made.model if made.accepted else prior_model(), told
 
 
-def _filled(scored: Sequence[Candidate], quality_alone: float, k: int) -> list[Candidate]:
-    """What the combiner chooses when it is to choose k; with the next best where it would rather send fewer."""
-    together = combine(
-        scored, quality_alone=quality_alone, most=k, budget_tokens=PLENTY_TOKENS, knobs=FILLING
-    )
-    there = {c.example.id for c in together.chosen}
-    rest = sorted((c for c in scored if c.example.id not in there), key=lambda c: -(c.gain or 0.0))
-    return [*together.chosen, *rest[: k - len(there)]]
+def _explored(scored: list[Candidate], rng: random.Random) -> list[Candidate]:
+    """What the prior sends, with the exploration of router.policies.in_context."""
+    found = combine(scored, quality=UNLEARNT, most=MOST, budget_tokens=BUDGET_TOKENS)
+    drawn = count.drawn(len(found.chosen), MOST, count.Knobs(), rng)
+    if drawn.explored:
+        found = combine(scored, quality=UNLEARNT, most=MOST, budget_tokens=BUDGET_TOKENS, number=drawn.number)
+        return list(found.chosen)
+    return list(explored(found, scored, LABEL_SHARE, rng, budget_tokens=BUDGET_TOKENS).chosen)
 
 
-def _difference(one: Chosen, other: Chosen, seed: int, draws: int = 1000) -> dict[str, float]:
-    """Of their shares, with a 95 % percentile bootstrap over prompts."""
+def _ways(
+    case: Case,
+    family: judge.Family,
+    i: int,
+    near: list[Candidate],
+    prior: Scorer,
+    scorer: Scorer,
+    rng: random.Random,
+    seed: int,
+) -> list[tuple[str, list[Candidate]]]:
+    """What every way of choosing would send for prompt `i`."""
+    by_words = sorted((c for c in near if c.words), key=lambda c: -c.words)
+    # What only one of both rankings found counts in that one.
+    place = {c.example.id: n for n, c in enumerate(by_words)}
+    ranked = [
+        1 / (CONSTANT + 1 + n) + (1 / (CONSTANT + 1 + place[c.example.id]) if c.words else 0.0)
+        for n, c in enumerate(near)
+    ]
+    fused = [near[n] for n in sorted(range(len(near)), key=lambda n: -ranked[n])]
+    considered = best_fused(near, CANDIDATES)
+    request = RequestView(case.prompts[i], case.vectors[i], "large")
+    by_prior = _sent(prior, request, considered)
+    served = _sent(scorer, request, considered)
+    return [
+        ("none", []),
+        ("random 5", rng.sample(near, min(5, len(near)))),
+        *((f"nearest {k}", near[:k]) for k in (1, 3, 5)),
+        ("MMR 5", _mmr(near[:CANDIDATES], 5)),
+        *((f"BM25 {k}", by_words[:k]) for k in (1, 5)),
+        *((f"RRF {k}", fused[:k]) for k in (1, 3, 5)),
+        *((f"prior {k}", by_prior[:k]) for k in (1, 3)),
+        ("prior, as served", by_prior),
+        (SERVED, served),
+        (SAME_TOKENS, same_tokens(near, sum(map(example_tokens, served)))),
+        ("oracle", _oracle(case, family, seed, i, considered)),
+    ]
+
+
+def _sent(scorer: Scorer, request: RequestView, considered: list[Candidate]) -> list[Candidate]:
+    """Best first."""
+    scores = scorer.score(request, considered)
+    scored = with_worths(considered, scores.worths)
+    found = combine(scored, quality=scores.quality, most=MOST, budget_tokens=BUDGET_TOKENS)
+    return sorted(found.chosen, key=lambda c: -(c.gain or 0.0))
+
+
+def same_tokens(near: Sequence[Candidate], tokens: int) -> list[Candidate]:
+    """As many of the nearest as take about so many tokens: one more where half of it fits."""
+    picked: list[Candidate] = []
+    left = float(tokens)
+    for candidate in near:
+        needed = example_tokens(candidate)
+        if needed / 2 > left or not tokens:
+            break
+        picked.append(candidate)
+        left -= needed
+    return picked
+
+
+def _mmr(near: Sequence[Candidate], k: int) -> list[Candidate]:
+    """Maximal marginal relevance (Carbonell, Goldstein 1998)."""
+    waiting, picked = list(near), []
+    while waiting and len(picked) < k:
+        best = max(
+            waiting,
+            key=lambda c: (
+                MMR_RELEVANCE * c.similarity
+                - (1 - MMR_RELEVANCE) * max([float(c.vector @ p.vector) for p in picked], default=0.0)
+            ),
+        )
+        waiting.remove(best)
+        picked.append(best)
+    return picked
+
+
+def _oracle(
+    case: Case, family: judge.Family, seed: int, i: int, considered: list[Candidate]
+) -> list[Candidate]:
+    """Greedy, by what the judge will say."""
+    picked: list[Candidate] = []
+    best = _quality(case, family, seed, i, picked)
+    while len(picked) < MOST:
+        rest = [c for c in considered if c not in picked]
+        better = [(_quality(case, family, seed, i, [*picked, c]), n) for n, c in enumerate(rest)]
+        value, n = max(better, default=(0.0, 0))
+        if value <= best:
+            break
+        best = value
+        picked.append(rest[n])
+    return picked
+
+
+def _quality(case: Case, family: judge.Family, seed: int, i: int, examples: Sequence[Candidate]) -> float:
+    worths = [case.worth(i, c.example.id) for c in examples]
+    return judge.quality(family, judge.alone(seed, i), worths, [c.example.answer for c in examples])
+
+
+def _opened(path: Path, model: bytes, features: Features) -> Scorer:
+    path.write_bytes(model)
+    # What is measured is the choice: on a busy machine a late score would make it another one.
+    return Scorer.open(path, version=path.stem, features=features, deadline_s=60.0, clock=lambda: NOW_S)
+
+
+_PAIRS = (
+    (SERVED, SAME_TOKENS),
+    (SERVED, "nearest 5"),
+    (SERVED, "none"),
+    ("prior 1", "nearest 1"),
+    ("prior 3", "nearest 3"),
+    ("prior, as served", "nearest 5"),
+)
+
+
+def _differences(ways: dict[str, Chosen], seed: int) -> dict[str, tuple[float, float, float]]:
+    return {
+        f"{one} less {other}": interval(np.array(ways[one].quality) - np.array(ways[other].quality), seed)
+        for one, other in _PAIRS
+    }
+
+
+def interval(differences: np.ndarray, seed: int, draws: int = 1000) -> tuple[float, float, float]:
+    """Mean with a 95 % percentile bootstrap over prompts."""
     rng = np.random.default_rng(seed)
-    a, b = np.array(one.right) - np.array(other.right), np.array(one.sent)
-    picks = rng.integers(len(a), size=(draws, len(a)), dtype=np.int32)
-    found = a[picks].sum(axis=1) / b[picks].sum(axis=1)
+    found = [
+        float(differences[rng.integers(len(differences), size=len(differences))].mean()) for _ in range(draws)
+    ]
     low, high = np.percentile(found, [2.5, 97.5])
-    return {"difference": float(a.sum() / b.sum()), "low": float(low), "high": float(high)}
+    return float(differences.mean()), float(low), float(high)
 
 
-def table(name: str, figures: dict[str, Any]) -> str:
-    """One case as Markdown, with the verdict."""
-    head = ("chosen by", "right label", "at least one right", "examples", "their tokens")
+def table(name: str, family: str, figures: dict[str, Any]) -> str:
+    """One case and family as Markdown."""
+    head = ("chosen by", "quality", "examples", "their tokens", "worth of one")
     rows = [
-        [
-            way,
-            f"{f['right_share']:.4f}",
-            f"{f['any_right_share']:.4f}",
-            f"{f['examples']:.2f}",
-            f"{f['tokens']:.0f}",
-        ]
+        [way, f"{f['quality']:.4f}", f"{f['examples']:.2f}", f"{f['tokens']:.0f}", f"{f['worth']:.3f}"]
         for way, f in figures["ways"].items()
     ]
-    gap, prefix = figures["trained_less_nearest"], figures["prefix_shared"]
-    each = ", ".join(f"{f['trained'] - f['nearest']:+.4f}" for f in figures["folds"])
-    verdict = "beats nearest" if gap["low"] > 0 else "does NOT beat nearest"
-    lines = [
-        f"{name}: {figures['prompts']} prompts, {len(figures['folds'])} folds, {figures['k']} examples each",
-        "",
-        markdown(head, rows),
-        "",
-        f"trained less nearest: {gap['difference']:+.4f} ({gap['low']:+.4f} to {gap['high']:+.4f})"
-        f" by prompts; by fold {each}: {verdict}",
-        "examples' tokens in a prefix sent before, as served: "
-        + ", ".join(f"{share:.4f} {order}" for order, share in prefix.items()),
-    ]
+    lines = [f"{name}, {family}: {figures['prompts']} prompts", "", markdown(head, rows), ""]
+    for pair, (mean, low, high) in figures["differences"].items():
+        lines.append(f"{pair}: {mean:+.4f} ({low:+.4f} to {high:+.4f})")
     return "\n".join(lines)
 
 
+def averaged(
+    figures: dict[str, Any], seed: int = 0, draws: int = 1000
+) -> dict[str, tuple[float, float, float]]:
+    """The differences over all files and families, each counting the same, with a bootstrap over prompts of each."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for one, other in _PAIRS:
+        gaps = [
+            np.array(of[one]) - np.array(of[other])
+            for case in figures["cases"].values()
+            for of in case["qualities"].values()
+        ]
+        if gaps:
+            means = [
+                np.mean([gap[rng.integers(len(gap), size=len(gap))].mean() for gap in gaps])
+                for _ in range(draws)
+            ]
+            low, high = np.percentile(means, [2.5, 97.5])
+            found[f"{one} less {other}"] = (
+                float(np.mean([gap.mean() for gap in gaps])),
+                float(low),
+                float(high),
+            )
+    return found
+
+
 def run(
-    data: Path, json: Path | None, *, cache: Path, settings: Settings, cases: Sequence[str] = tuple(CASES)
+    data: Path, json: Path | None, *, cache: Path, settings: Settings, named: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Measures, prints, and writes JSON if asked. A case whose file is absent is left out with a reason."""
+    """Measures, prints, and writes JSON if asked."""
     figures: dict[str, Any] = {"settings": asdict(settings), "cases": {}}
-    for name in cases:
-        try:
-            case = CASES[name](data, cache, settings.prompts)
-        except NoData as absent:
-            print(f"{name}: {absent}")
-            continue
-        found = figures["cases"][name] = measured(case, settings, _rarity(cache))
-        print("\n" + table(name, found) + "\n", flush=True)
-        write(figures, json)
+    rarity = Rarity.read(embedding_model.prepare("package", cache / "models").tokenizer)
+    for case in cases(data, cache, settings.prompts, named):
+        found = figures["cases"][case.name] = measured(case, settings, rarity)
+        for family, of in found["families"].items():
+            print("\n" + table(case.name, family, of) + "\n", flush=True)
+    figures["average"] = averaged(figures, settings.seed)
+    print("over all files and families:")
+    for pair, (mean, low, high) in figures["average"].items():
+        print(f"{pair}: {mean:+.4f} ({low:+.4f} to {high:+.4f})")
+    for found in figures["cases"].values():
+        del found["qualities"]
+    write(figures, json)
     return figures
-
-
-def _rarity(cache: Path) -> Rarity:
-    return Rarity.read(embedding_model.prepare("package", cache / "models").tokenizer)
 
 
 def main() -> None:
     """From the command line."""
     parser = options(__doc__, data=True, cache=True)
     parser.add_argument(
-        "--case", choices=tuple(CASES), action="append", help="only this one; may be repeated"
+        "--case", action="append", default=[], help="only files whose names begin so; may be repeated"
     )
     parser.add_argument("--prompts", type=int, help="pairs of each file to use [all]")
-    parser.add_argument("--k", type=int, default=Settings.k, help="examples to choose [%(default)s]")
+    parser.add_argument("--asked", type=int, help="prompts of each fold that are asked [all]")
     parser.add_argument("--folds", type=int, default=Settings.folds)
-    parser.add_argument("--learnt-from", type=int, default=Settings.learnt_from)
-    parser.add_argument("--labelled-each", type=int, default=Settings.labelled_each)
+    parser.add_argument("--outcomes", type=int, default=Settings.outcomes)
     parser.add_argument("--seed", type=int, default=Settings.seed)
-    parser.add_argument("--loss", choices=("pointwise", "pairwise", "auto"), default=Settings.loss)
     chosen = parser.parse_args()
-    settings = Settings(**{f.name: getattr(chosen, f.name) for f in fields(Settings) if f.name in chosen})
-    run(chosen.data, chosen.json, cache=chosen.cache, settings=settings, cases=chosen.case or tuple(CASES))
+    settings = Settings(**{f.name: getattr(chosen, f.name) for f in fields(Settings)})
+    run(chosen.data, chosen.json, cache=chosen.cache, settings=settings, named=chosen.case)
 
 
 if __name__ == "__main__":

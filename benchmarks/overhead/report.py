@@ -181,15 +181,9 @@ def _stages(part: dict[str, list[dict[str, float]]]) -> list[Row]:
     labels = {
         "prior": "with the prior scorer",
         "trained": "with a scorer of the trained shape",
-        "embeddings": "trained from outcomes alone",
-        "prior_named": "prior, names in every text",
-        "trained_named": "trained shape, names in every text",
-        "embeddings_named": "outcomes alone, names in every text",
     }
     found = []
     for key, rounds in part.items():
-        # What was aimed for was set, and is compared over time, on texts of ordinary words.
-        aimed = not key.endswith("_named")
         both = Spread.of(_column(rounds, "both_ms"))
         pieces = [Spread.of(_column(rounds, name)).middle for name in ("score_ms", "combine_ms")]
         note = f"scoring {pieces[0]:.3f} ms, combining {pieces[1]:.3f} ms"
@@ -199,8 +193,8 @@ def _stages(part: dict[str, list[dict[str, float]]]) -> list[Row]:
                 labels[key],
                 both.text(" ms", 3),
                 "",
-                "< 0.4 ms" if aimed else "",
-                both.middle < 0.4 if aimed else None,
+                "< 0.4 ms",
+                both.middle < 0.4,
                 note,
             )
         )

@@ -24,9 +24,9 @@ from learning.bank.demonstrations import as_chat
 from learning.replay.gain import UNJUDGED, correction, gain, model_cost
 from router.digest import instructions, question, scope_of
 from router.embedding.retriever import Retriever
-from router.examples.lexical_things import about_other_things, things
 from router.plan import Candidate
 from router.prompt import with_examples
+from router.wording.lexical_things import about_other_things, things
 from simulation.judge import Leniency
 from simulation.minds import Aptitude, reply
 from simulation.stream import Ask, Stream

@@ -28,7 +28,7 @@ from benchmarks.recorded import NoData, rows
 from benchmarks.semantic_reuse.streams import Asked, Fixed, Growing, quora
 from learning.reuse.curve import Line, fit
 from learning.reuse.decision import Explore, Observation, Reuse, ReuseSettings, SemanticReuse
-from router.examples.lexical_gates import blocked
+from router.wording.lexical_gates import blocked
 
 DELTAS = (0.01, 0.02, 0.05)
 THRESHOLDS = (0.8, 0.85, 0.9, 0.95, 0.98)

@@ -22,7 +22,7 @@ from benchmarks.options import options, write
 from benchmarks.tables import markdown
 from router import digest
 from router.embedding.embedder import Embedder
-from router.examples.lexical_things import Things, about_other_things, things
+from router.wording.lexical_things import Things, about_other_things, things
 from simulation.minds import reply
 from simulation.stream import Ask, Stream
 from simulation.world import World

@@ -28,8 +28,8 @@ from router.asked import Asked
 from router.digest import scope, user_scope
 from router.embedding.retriever import NEIGHBOURS
 from router.embedding.templates import Templates
-from router.examples.lexical_gates import blocked
 from router.plan import Attempt, Plan
+from router.wording.lexical_gates import blocked
 from store.admission.cutting import EMBEDDED_CHARACTERS
 from store.answers.semantic_entries import SemanticEntry
 from store.answers.semantic_observations import SemanticScope

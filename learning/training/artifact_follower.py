@@ -17,7 +17,6 @@ import structlog
 from cachetools import LRUCache
 
 from learning.training.artifact_openers import ArtifactOpeners
-from router.examples.count import ExampleCounts
 from router.examples.scorer import Scorer
 from router.policies.in_context import LearnedModels
 from store.learned.artifacts import Artifacts
@@ -168,12 +167,10 @@ class ArtifactFollower:
             slot = self._slots.get((tenant, model)) or _Slot()
         self._use_best(slot, "scorer", tenant, model, self._openers.scorer)
         self._use_best(slot, "bandit", tenant, model, self._openers.bandit)
-        self._use_best(slot, "counts", tenant, model, self._openers.counts)
         versions = [f"{kind}-{held.record.id}" for kind, held in sorted(slot.held.items())]
         slot.learned = LearnedModels(
             scorer=slot.held["scorer"].thing if "scorer" in slot.held else self._prior,
             bandit=slot.held["bandit"].thing if "bandit" in slot.held else None,
-            counts=slot.held["counts"].thing if "counts" in slot.held else ExampleCounts(),
             offload_cap=self._floors.cap(tenant, model) if self._floors else 1.0,
             version="+".join(versions) or self._default.version,
         )
@@ -223,7 +220,7 @@ class ArtifactFollower:
                 slot = self._slots.get(key)
             if slot is not None and slot.learned.offload_cap != cap:
                 kept = slot.learned
-                slot.learned = LearnedModels(kept.scorer, kept.bandit, kept.counts, cap, kept.version)
+                slot.learned = LearnedModels(kept.scorer, kept.bandit, cap, kept.version)
 
     def _retire(self, slot: _Slot) -> None:
         for held in slot.held.values():

@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 from router.choosing.bandit import Bandit, BanditOutdated
-from router.examples.count import ExampleCounts
 from router.examples.features import VERSION, Features
 from router.examples.scorer import Scorer, ScorerBroken
 from store.learned.artifacts import Artifacts
@@ -23,14 +22,13 @@ _WRITE_PRIOR = (
 
 
 class ArtifactOpeners:
-    """Opens scorers, bandits and example counts for one served model of a gateway with an embedder."""
+    """Opens scorers and bandits for one served model of a gateway with an embedder."""
 
     def __init__(
         self,
         artifacts: Artifacts,
         features: Features,
         *,
-        dimensions: int,
         embedding_version: str,
         deadline_s: float,
         models_folder: Path,
@@ -38,7 +36,6 @@ class ArtifactOpeners:
         """`models_folder`: where the prior scorer is stored once it is written."""
         self._artifacts = artifacts
         self._features = features
-        self._dimensions = dimensions
         self._embedding_version = embedding_version
         self._deadline_s = deadline_s
         self._models_folder = models_folder
@@ -63,10 +60,6 @@ class ArtifactOpeners:
             raise BanditOutdated(f"it learnt from vectors of {made_for}, not of {self._embedding_version}")
         return bandit
 
-    def counts(self, record: ArtifactRecord) -> ExampleCounts:
-        """Opens published example counts. Raises ArtifactBroken, BadCounts."""
-        return ExampleCounts.from_bytes(self._artifacts.read(record))
-
     def _prior_model(self) -> Path:
         path = self._models_folder / f"scorer-prior-{VERSION}.onnx"
         if not path.exists():
@@ -77,7 +70,6 @@ class ArtifactOpeners:
         return Scorer.open(
             path,
             version=version,
-            dimensions=self._dimensions,
             features=self._features,
             deadline_s=self._deadline_s,
             embedding_version=self._embedding_version,

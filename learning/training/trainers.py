@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from learning.training import bandit as bandit_training
-from learning.training.count_rows import observed_from_log
 from learning.training.learner import Incumbent, Trained
-from learning.training.scorer.rows import VectorsOf, rows_from_log
-from router.examples.count import learnt
+from learning.training.scorer.rows import AnswersOf, rows_from_log
 from store.decisions.outcomes import Experience
 from store.records import ChoiceRecord
 
 if TYPE_CHECKING:
-    from learning.training.stored_lessons import LessonsOf
+    from learning.training.scorer.lessons import LessonsOf
 
 
 _FEWEST_CLEAR = 20
@@ -62,39 +59,16 @@ class BanditTrainer:
 
 
 @dataclass(frozen=True, slots=True)
-class CountsTrainer:
-    """Trains the number of examples that pays, per engine."""
-
-    needed: int
-    half_life_s: float
-    clock: Callable[[], float]
-    kind: str = "counts"
-
-    def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
-        """See learning.training.learner.Trainer. A sum over the log, always accepted without a comparison."""
-        rows = observed_from_log((each.choice, each.outcomes) for each in experiences)
-        if not rows:
-            return None
-        counts = learnt(rows, now_s=self.clock(), half_life_s=self.half_life_s)
-        return Trained(counts.to_bytes(), {"rows": len(rows)}, True, "added up anew")
-
-
-@dataclass(frozen=True, slots=True)
 class ScorerTrainer:
-    """Trains the scorer, which predicts how much each example helps. Needs torch; without it nothing is trained."""
+    """Trains the scorer, which predicts how much each example helps."""
 
     needed: int
-    vectors_of: Callable[[str, str], VectorsOf]
-    """By tenant and embedding version."""
+    answers_of: Callable[[str], AnswersOf]
+    """By tenant."""
     prior: Callable[[], bytes]
     lessons_of: LessonsOf | None = None
     """Makes lessons from a tenant's stored examples."""
     kind: str = "scorer"
-
-    @staticmethod
-    def possible() -> bool:
-        """Whether torch is installed; does not import it."""
-        return importlib.util.find_spec("torch") is not None
 
     def train(self, experiences: Sequence[Experience], incumbent: Incumbent | None) -> Trained | None:
         """See learning.training.learner.Trainer."""
@@ -103,13 +77,14 @@ class ScorerTrainer:
         latest = _latest_embedded(experiences)
         if latest is None:
             return None
-        rows, taught = [], []
+        rows, taught = [], None
         for tenant in dict.fromkeys(each.choice.tenant for each in experiences):
             of_tenant = [(e.choice, e.outcomes) for e in experiences if e.choice.tenant == tenant]
-            vectors = self.vectors_of(tenant, latest.embedding_version)
-            rows += rows_from_log(of_tenant, vectors, embedding_version=latest.embedding_version)
+            rows += rows_from_log(
+                of_tenant, self.answers_of(tenant), embedding_version=latest.embedding_version
+            )
             if self.lessons_of is not None and len(rows) >= LEAST_ROWS:
-                taught += self.lessons_of(tenant, latest)
+                taught = self.lessons_of(tenant, latest)
         try:
             before = incumbent.data if incumbent else self.prior()
             made = trained(rows, before, embedding_version=latest.embedding_version, lessons=taught)

@@ -1,4 +1,4 @@
-"""Finds candidate examples for an embedding: stage one, relevance (EchoLM §4.1)."""
+"""Finds candidate examples by embedding and by words: stage one, relevance (EchoLM §4.1)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from store.records import Example, Vector
 
 NEIGHBOURS = 32
 """Candidates fetched per request before they are filtered."""
+BY_WORDS = 20
+"""Of them, those found by words."""
 
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from store.examples.vector_index import TenantIndexes
 
 _PAGE = 8
+_UNKNOWN = -2.0
+"""Similarity of what was found by words alone, until its vector is read."""
 
 
 class Retriever:
@@ -39,11 +43,13 @@ class Retriever:
         lenders: Mapping[str, Sequence[str]] | None = None,
         for_all_users: Collection[str] = (),
         with_vectors: CandidateVectors | None = None,
+        words: Callable[[str], list[str]] | None = None,
     ) -> None:
         """`neighbours`: number of results asked of the index. Those with a cosine below `floor` are ignored, and reading
         stops once `enough` are found: a row costs more to read than to find. `for_all_users`: tenants whose examples
         are no end user's own (learning.private), so that every one of their users reads them. `with_vectors` adds the
-        embeddings of each candidate's question and answer, where known; a scorer and a combiner use them."""
+        embeddings of each candidate's question and answer, where known; a scorer uses them. `words` gives the words of a
+        text by which examples are looked for, too (router.examples.rarity.Rarity.telling); only with `with_vectors`."""
         self._index = index
         self._bank = bank
         self._neighbours = neighbours
@@ -52,6 +58,7 @@ class Retriever:
         self._lenders = dict(lenders or {})
         self._for_all_users = frozenset(for_all_users)
         self._vectors = with_vectors
+        self._words = words
 
     def look_down_to(self, floor: float, enough: int) -> None:
         """Changes `floor` and `enough` from now on. May be called from any thread."""
@@ -63,8 +70,9 @@ class Retriever:
         scope: str,
         vector: Vector,
         comparable: Callable[[Example], bool] = lambda example: True,
+        text: str = "",
     ) -> list[Candidate]:
-        """Candidates, nearest first. Blocks for about a third of a millisecond: call it on a thread.
+        """Candidates, nearest first. Blocks for a third of a millisecond, with `text` for some: call it on a thread.
 
         The index knows tenants but not scopes, so the scope is filtered here; so are examples that are not `comparable`.
         An end user's own examples are compared one by one: other users who ask the same would fill the list.
@@ -80,7 +88,34 @@ class Retriever:
             ]
             # Sorting is stable: of two equally near, the tenant's own comes first.
             found = sorted([*found, *lent], key=lambda c: -c.similarity)[: self._neighbours]
-        return found if self._vectors is None else _with_vectors(found, self._vectors)
+        if self._vectors is None:
+            return found
+        if self._words is not None and text and (words := self._words(text)):
+            found = self._with_words(found, tenant, scope, words, comparable)
+        found = _with_vectors(found, self._vectors)
+        for candidate in found:
+            if candidate.similarity == _UNKNOWN and candidate.vector is not None:
+                candidate.similarity = float(candidate.vector @ vector)
+        return sorted([c for c in found if c.similarity >= self._floor], key=lambda c: -c.similarity)
+
+    def _with_words(
+        self,
+        near: list[Candidate],
+        tenant: str,
+        scope: str,
+        words: Sequence[str],
+        comparable: Callable[[Example], bool],
+    ) -> list[Candidate]:
+        """Also what has the words, of the same tenants and scope. Where that is late or fails, what is near alone."""
+        by_id = {(c.example.tenant, c.example.id): c for c in near}
+        for whose in (tenant, *self._lenders.get(tenant, ())):
+            scores = dict(self._bank.search.matching(whose, scope, words, BY_WORDS))
+            for example in self._bank.by_ids(whose, list(scores)):
+                if example.scope != scope or not comparable(example):
+                    continue
+                known = by_id.setdefault((whose, example.id), Candidate(example, _UNKNOWN))
+                known.words = scores[example.id]
+        return list(by_id.values())
 
     def _nearest_of(
         self, tenant: str, scope: str, vector: Vector, comparable: Callable[[Example], bool]
@@ -108,4 +143,7 @@ def _with_vectors(candidates: list[Candidate], vectors: CandidateVectors) -> lis
     known: dict[int, tuple[Vector | None, Vector | None]] = {}
     for tenant, ids in by_tenant.items():
         known.update(vectors.pairs(tenant, ids))
-    return [Candidate(c.example, c.similarity, *known.get(c.example.id, (None, None))) for c in candidates]
+    return [
+        Candidate(c.example, c.similarity, *known.get(c.example.id, (None, None)), words=c.words)
+        for c in candidates
+    ]

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-from router.examples.slips import Slips
-from router.examples.word_parts import WordParts
 
 FEWEST_WORDS = 1000
 """A vocabulary with fewer whole words says nothing about frequency; length then stands for rarity."""
 _COMMON_LENGTH, _RARE_LENGTH = 3, 12
-MADE_OF_LISTED = 0.9
-"""Rarity of an unlisted word that is composed of listed ones: rare, but not a name."""
+_TELLING_FROM, _MOST_TELLING, _LONGEST = 0.35, 8, 2000
+_WORD = re.compile(r"\w+")
 _WORD_STARTS = ("\u2581", "\u0120")
 """What marks a word's first piece: SentencePiece's underline, and the space of byte-level vocabularies."""
 
@@ -50,7 +47,7 @@ class Rarity:
         return cls(_whole_words(pieces))
 
     def __call__(self, word: str) -> float:
-        """Rarity of a lower-case word without apostrophes, as in router.examples.lexical_things.Things.words."""
+        """Rarity of a lower-case word."""
         if len(word) == 1 and word.isascii() and word.isalpha():
             return 0.0
         if self.by_length:
@@ -60,19 +57,7 @@ class Rarity:
         if known is None and word.endswith("s"):
             # Plurals and "whats" are no rarer than the word they are made from.
             known = self._by_word.get(word[:-1])
-        if known is None:
-            return MADE_OF_LISTED if self.parts.made_of_listed(word) else 1.0
-        return known
-
-    @cached_property
-    def parts(self) -> WordParts:
-        """Parts of the vocabulary's words; takes some milliseconds at first."""
-        return WordParts(self._by_word)
-
-    @cached_property
-    def slips(self) -> Slips:
-        """Typing slips of the vocabulary's words; takes a tenth of a second at first."""
-        return Slips(list(self._by_word))
+        return 1.0 if known is None else known
 
     def of(self, words: Iterable[str]) -> dict[str, float]:
         """The rarity of each word, in order; calling this object for each would take most of the time."""
@@ -82,6 +67,12 @@ class Rarity:
             known = by_word.get(word)
             found[word] = self(word) if known is None or len(word) == 1 else known
         return found
+
+    def telling(self, text: str) -> list[str]:
+        """The rarest words of a text, by which others that are about the same are found."""
+        rarities = self.of(_WORD.findall(text[:_LONGEST].lower()))
+        rare = [word for word, rarity in rarities.items() if rarity > _TELLING_FROM]
+        return sorted(rare, key=lambda word: -rarities[word])[:_MOST_TELLING]
 
 
 def _pieces(tokenizer: Any) -> list[str]:

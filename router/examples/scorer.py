@@ -1,14 +1,15 @@
-"""Predicts how much each example would help an engine with a request, by one ONNX model with a deadline.
+"""Predicts the worth of each example for a request, by one ONNX model with a deadline.
 
-The model's inputs are named features and embeddings; it takes a tenth of a millisecond and states in its own metadata what
-it was made for (router.examples.scorer_artifact). Blocks: for the executor's threads. The scorer does not choose examples
-(router.examples.combiner does) and knows no tenant.
+The model's input are named features; it takes some tens of microseconds and states in its own metadata what it was made
+for, and how the worths of a set add up (router.examples.set_quality). Blocks: for the executor's threads. The scorer does
+not choose examples (router.examples.combiner does) and knows no tenant.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,19 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from router.embedding.onnx_session import OnnxSession, SessionBusy
-from router.examples.features import NAMES, VERSION, Features, RequestView, most_help, vector_rows
-from router.examples.scorer_artifact import EFFECTS, OUTPUTS, Declared, WrongArtifact, check_ports, declared
-from router.examples.set_quality import EPSILON
+from router.examples.features import NAMES, VERSION, Features, RequestView
+from router.examples.set_quality import UNLEARNT, SetQuality, coefficients
 from router.plan import Candidate
-from store.records import Example
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float32]
 
-
-_KEPT_ABOVE = 0.01
+_FORMAT = "2"
+_PREFIX = "understudy.scorer."
+_ROUNDING = 0.001
 
 
 class ScorerError(Exception):
@@ -40,54 +40,122 @@ class ScorerLate(ScorerError):
 
 
 class ScorerBroken(ScorerError):
-    """The model is missing, does not fit, or returns values that are no qualities."""
+    """The model is missing, does not fit, or returns values that are no worths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a model declares about itself, as ONNX metadata."""
+
+    features_version: str = VERSION
+    features_names: tuple[str, ...] = NAMES
+    embedding_version: str = ""
+    """Version of the embeddings it was trained on; empty: any."""
+    prior: bool = False
+    """Whether it is the untrained prior."""
+    qualities: Mapping[str, SetQuality] = field(default_factory=dict)
+    """By scope, "" for any other: how worths of a set add up."""
+
+    def metadata(self) -> dict[str, str]:
+        """As ONNX metadata_props."""
+        numbers = {
+            scope: [q.alone, q.one, q.vote, q.displaced, q.each] for scope, q in self.qualities.items()
+        }
+        values = {
+            "format": _FORMAT,
+            "features_version": self.features_version,
+            "features_names": json.dumps(self.features_names),
+            "embedding_version": self.embedding_version,
+            "prior": str(self.prior).lower(),
+            "qualities": json.dumps(numbers, sort_keys=True),
+        }
+        return {_PREFIX + name: value for name, value in values.items()}
+
+    @classmethod
+    def read(cls, metadata: Mapping[str, str]) -> Declared:
+        """Reads what `metadata` returned. Raises ValueError with the reason."""
+        said = {
+            name.removeprefix(_PREFIX): value for name, value in metadata.items() if name.startswith(_PREFIX)
+        }
+        if said.get("format") != _FORMAT:
+            raise ValueError(
+                f"it declares scorer format {said.get('format')!r}, this version reads {_FORMAT!r}"
+            )
+        return cls(
+            said.get("features_version", ""),
+            tuple(json.loads(said.get("features_names", "[]"))),
+            said.get("embedding_version", ""),
+            said.get("prior") == "true",
+            {scope: coefficients(n) for scope, n in json.loads(said.get("qualities", "{}")).items()},
+        )
+
+
+class ScorerModel(OnnxSession):
+    """An opened model: features in, worths out, on the caller's thread, of which there may be any number at once."""
+
+    closed = False
+
+    def __init__(self, path: Path) -> None:
+        """Raises ScorerBroken."""
+        try:
+            super().__init__(path, name="scorer")
+        except Exception as unreadable:
+            # onnxruntime raises a dozen exception types for a file that is absent, truncated, or no model at all.
+            raise ScorerBroken(f"{path} could not be loaded: {unreadable}") from unreadable
+        try:
+            self.declared = Declared.read(dict(self._session.get_modelmeta().custom_metadata_map))
+            _check(self.declared, list(self.inputs))
+            (self._input,) = self.inputs
+            self.worths(np.zeros((2, len(NAMES)), np.float32))
+        except (ScorerBroken, ValueError, TypeError, AttributeError) as wrong:
+            self.close()
+            raise ScorerBroken(f"{path}: {wrong}") from wrong
+
+    def worths(self, features: Floats) -> list[float]:
+        """The worth of each row, 0 to 1. Raises ScorerLate, ScorerBroken."""
+        if not len(features):
+            return []
+        if self.closed:
+            raise ScorerLate("it was closed")
+        try:
+            outputs: list[npt.NDArray[Any]] = self._infer({self._input: features})
+            # A classifier's last output is a column per class, of which the second is that it helps.
+            found: list[float] = outputs[-1].reshape(len(features), -1)[:, -1].tolist()
+        except SessionBusy:
+            raise ScorerLate("it was closed") from None
+        except Exception as failed:
+            raise ScorerBroken(str(failed)) from failed
+        # NaN fails every comparison.
+        if not all(-_ROUNDING < worth < 1.0 + _ROUNDING for worth in found):
+            raise ScorerBroken(f"it gave worths {found}, outside 0 to 1")
+        return [min(1.0, max(0.0, worth)) for worth in found]
+
+    def quality(self, scope: str = "") -> SetQuality:
+        """How worths of a set add up in this scope."""
+        learnt = self.declared.qualities
+        return learnt.get(scope) or learnt.get("") or UNLEARNT
+
+    def close(self) -> None:
+        self.closed = True
+        super().close()
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
     """The predictions for one request."""
 
-    gains: Floats
-    """Expected quality with each example alone, less quality without; (candidates,), -1..1."""
-    quality_with: Floats
-    """(candidates,), 0..1."""
-    quality_alone: float
-    """0..1."""
+    worths: list[float]
+    """How far each candidate holds what is needed, 0 to 1."""
     features: Floats
     """(candidates, router.examples.features.NAMES): logged with the decision, and so trained on."""
     scorer: str
     """Version of the model."""
-    effects: list[tuple[float, float]] = field(default_factory=list)
-    """Per candidate, the shares mended and spoilt (router.plan.Candidate.effect); for a model that does not distinguish
-    them, all gain is mended and nothing is spoilt."""
-
-
-class _Session(OnnxSession):
-    """A session that also reads what its model declares, and runs it on the caller's thread."""
-
-    closed = False
-
-    def here(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """Runs the model on the caller's thread. Any number of threads may do so at once: onnxruntime allows it."""
-        if self.closed:
-            raise SessionBusy(f"{self.name}: the session is closed")
-        return self._infer(feeds)
-
-    def close(self) -> None:
-        self.closed = True
-        super().close()
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        return dict(self._session.get_modelmeta().custom_metadata_map)
-
-    @property
-    def outputs(self) -> list[str]:
-        return [port.name for port in self._session.get_outputs()]
+    quality: SetQuality
+    """How worths of a set add up."""
 
 
 class Scorer:
-    """One opened model. Thread-safe.
+    """One opened model with the features. Thread-safe.
 
     The model runs on the calling thread, since it takes less time than a hop to another thread. So its deadline is
     checked afterwards.
@@ -95,183 +163,77 @@ class Scorer:
 
     def __init__(
         self,
-        session: _Session,
-        said: Declared,
+        model: ScorerModel,
         features: Features,
         *,
         version: str,
-        dimensions: int,
-        deadline_s: float,
+        deadline_s: float = 0.005,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Use `open`, which checks that these belong together."""
+        """`version` names it in logs. `deadline_s`: scores that took longer are discarded as late. `clock` returns seconds
+        since 1970, for the age of examples."""
         self.version = version
-        self.declared = said
-        self._session = session
+        self.declared = model.declared
+        self._model = model
         self._features = features
         self._deadline_s = deadline_s
         self._clock = clock
-        self._dimensions = dimensions
-        self._places = [session.outputs.index(name) for name in OUTPUTS]
-        told = set(EFFECTS) <= set(session.outputs)
-        self._effect_places = [session.outputs.index(name) for name in EFFECTS] if told else []
-        self._inputs = session.inputs
 
     @classmethod
     def open(
         cls,
-        model: Path,
+        path: Path,
         *,
         version: str,
-        dimensions: int,
         features: Features,
         deadline_s: float = 0.005,
         embedding_version: str = "",
         clock: Callable[[], float] = time.time,
     ) -> Scorer:
-        """Loads `model` (a few milliseconds), checks what it declares, and runs it once.
+        """Loads a model (a few milliseconds) and runs it once. Raises ScorerBroken with the reason.
 
-        `version` names it in logs. `dimensions` and `embedding_version` are the embedder's: a model trained on other
-        embeddings is refused. `deadline_s`: scores that took longer are discarded as late. `clock` returns seconds since
-        1970, for the age of examples. Raises ScorerBroken with the reason.
+        `embedding_version` is the embedder's: a model trained on other embeddings is refused.
         """
         try:
-            session = _Session(model, name="scorer")
-        except Exception as unreadable:
-            # onnxruntime raises a dozen exception types for a file that is absent, truncated, or no model at all.
-            raise ScorerBroken(f"scorer {version}: {model} could not be loaded: {unreadable}") from unreadable
-        try:
-            said = declared(session.metadata)
-            check_ports(list(session.inputs), session.outputs)
-            _check(said, session, dimensions, embedding_version)
-            scorer = cls(
-                session,
-                said,
-                features,
-                version=version,
-                dimensions=dimensions,
-                deadline_s=deadline_s,
-                clock=clock,
+            model = ScorerModel(path)
+        except ScorerBroken as broken:
+            raise ScorerBroken(f"scorer {version}: {broken}") from broken
+        made_for = model.declared.embedding_version
+        if made_for and embedding_version and made_for != embedding_version:
+            model.close()
+            raise ScorerBroken(
+                f"scorer {version}: it was trained on embeddings {made_for}, not {embedding_version}"
             )
-            scorer._warm_up()
-        except WrongArtifact as wrong:
-            session.close()
-            raise ScorerBroken(f"scorer {version}: {model}: {wrong}") from wrong
-        except BaseException:
-            session.close()
-            raise
-        return scorer
+        return cls(model, features, version=version, deadline_s=deadline_s, clock=clock)
 
-    def score(self, request: RequestView, candidates: Sequence[Candidate]) -> Scores:
+    def score(self, request: RequestView, candidates: Sequence[Candidate], scope: str = "") -> Scores:
         """Scores for `candidates`, in their order; blocks for a fraction of a millisecond.
 
-        Without candidates there is still `quality_alone`. Raises ScorerLate, ScorerBroken.
+        Raises ScorerLate, ScorerBroken.
         """
-        return self._score(request, candidates, self._clock(), self._deadline_s)
+        began = time.perf_counter()
+        try:
+            features = self._features.rows(request, candidates, self._clock())
+            worths = self._model.worths(features)
+        except ValueError as wrong:
+            raise ScorerBroken(f"scorer {self.version}: vectors of another size: {wrong}") from wrong
+        except ScorerError as error:
+            raise type(error)(f"scorer {self.version}: {error}") from error
+        if time.perf_counter() - began > self._deadline_s:
+            raise ScorerLate(f"scorer {self.version}: no scores within {self._deadline_s * 1000:g} ms")
+        return Scores(worths, features, self.version, self._model.quality(scope))
 
     def close(self) -> None:
         """Closes the model; later calls of `score` raise ScorerLate."""
-        self._session.close()
-
-    def _score(
-        self, request: RequestView, candidates: Sequence[Candidate], now_s: float, deadline_s: float | None
-    ) -> Scores:
-        scalars, feeds = self._rows(request, candidates, now_s)
-        began = time.perf_counter()
-        outputs = self._run(feeds)
-        if deadline_s is not None and time.perf_counter() - began > deadline_s:
-            raise ScorerLate(f"scorer {self.version}: no scores within {deadline_s * 1000:g} ms")
-        try:
-            quality_with, quality_alone = self._qualities(outputs, len(candidates))
-            effects = self._effects(outputs, len(candidates))
-        except (ValueError, IndexError, TypeError) as wrong:
-            raise ScorerBroken(f"scorer {self.version}: {wrong}") from wrong
-        gains = quality_with - quality_alone
-        if effects is None:
-            to_mend = max(EPSILON, 1.0 - quality_alone)
-            effects = [(gain / to_mend if gain > 0.0 else 0.0, 0.0) for gain in gains.tolist()]
-        for place, most in most_help(scalars).items():
-            helps, harms = effects[place]
-            # Above the limit they keep their order.
-            effects[place] = (min(helps, most + _KEPT_ABOVE * helps), harms)
-        return Scores(gains, quality_with, quality_alone, scalars, self.version, effects=effects)
-
-    def _run(self, feeds: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        try:
-            return self._session.here(feeds)
-        except SessionBusy:
-            raise ScorerLate(f"scorer {self.version}: it was closed") from None
-        except Exception as failed:
-            raise ScorerBroken(f"scorer {self.version}: {failed}") from failed
-
-    def _rows(
-        self, request: RequestView, candidates: Sequence[Candidate], now_s: float
-    ) -> tuple[Floats, dict[str, npt.NDArray[Any]]]:
-        """The features, and those inputs that the model takes."""
-        try:
-            answers = vector_rows([c.answer_vector for c in candidates] or [None], self._dimensions)
-            scalars = self._features.rows(request, candidates, now_s, answers)
-            # A model always gets at least one row: some return nothing at all for none, not even quality_alone.
-            feeds = {"scalars": scalars if candidates else np.zeros((1, len(NAMES)), np.float32)}
-            if "request" in self._inputs:
-                feeds["request"] = np.asarray(request.vector, np.float32).reshape(1, self._dimensions)
-            if "example_questions" in self._inputs:
-                questions = [c.vector for c in candidates] or [None]
-                feeds["example_questions"] = vector_rows(questions, self._dimensions)
-            if "example_answers" in self._inputs:
-                feeds["example_answers"] = answers
-        except ValueError as wrong:
-            raise ScorerBroken(f"scorer {self.version}: vectors of another size: {wrong}") from wrong
-        return scalars, feeds
-
-    def _qualities(self, outputs: list[npt.NDArray[Any]], count: int) -> tuple[Floats, float]:
-        """With each candidate and alone, all within 0..1. Raises ValueError for anything else."""
-        # Lists, not arrays: for so few numbers a single array operation costs more than all of them.
-        found: list[list[float]] = [outputs[place].reshape(-1).tolist() for place in self._places]
-        shown = max(1, count)
-        with_, alone = found
-        if len(with_) != shown or len(alone) not in (1, shown):
-            raise ValueError(f"it gave {len(with_)} and {len(alone)} qualities for {shown} examples")
-        # NaN fails every comparison.
-        if outside := [quality for quality in (*with_, *alone) if not 0.0 <= quality <= 1.0]:
-            for quality in outside:
-                # Slightly outside 0..1 is rounding.
-                if not -0.001 < quality < 1.001:
-                    raise ValueError(f"it gave {quality:g}, which is no quality, 0 to 1")
-            with_ = [min(1.0, max(0.0, quality)) for quality in with_]
-        return np.array(with_[:count], np.float32), min(1.0, max(0.0, sum(alone) / len(alone)))
-
-    def _effects(self, outputs: list[npt.NDArray[Any]], count: int) -> list[tuple[float, float]] | None:
-        """Shares mended and spoilt by each; None for a model that does not give them. Raises ValueError for anything
-        else."""
-        if not self._effect_places:
-            return None
-        helps, harms = [outputs[place].reshape(-1).tolist() for place in self._effect_places]
-        whole = sum(helps) + sum(harms)
-        # NaN is not equal to itself, and would go unnoticed in the minimum and the maximum.
-        if whole != whole or min(min(helps), min(harms)) < 0.0 or max(max(helps), max(harms)) > 1.0:
-            raise ValueError("it gave effects that are no shares, 0 to 1")
-        return list(zip(helps[:count], harms[:count], strict=True))
-
-    def _warm_up(self) -> None:
-        """Runs two rows through the whole path without a deadline, so that a bad model fails now."""
-        example = Example(0, 0, "", "", "warm", "warm", "", 0.0)
-        request = RequestView("warm", np.zeros(self._dimensions, np.float32))
-        self._score(request, [Candidate(example, 0.0)] * 2, 0.0, None)
+        self._model.close()
 
 
-def _check(said: Declared, session: _Session, dimensions: int, embedding_version: str) -> None:
-    """Raises WrongArtifact unless the model was made for these features and these embeddings."""
-    if said.features_version != VERSION or said.features_names != NAMES:
-        raise WrongArtifact(
-            f"it was made for features version {said.features_version!r} ({len(said.features_names)} scalars), "
+def _check(said: Declared, inputs: Sequence[str]) -> None:
+    """Raises ValueError unless the model was made for these features."""
+    if (said.features_version, said.features_names) != (VERSION, NAMES):
+        raise ValueError(
+            f"it was made for features version {said.features_version!r} ({len(said.features_names)} of them), "
             f"not for {VERSION!r} ({len(NAMES)})"
         )
-    if said.dimensions not in (0, dimensions):
-        raise WrongArtifact(f"it takes embeddings of {said.dimensions} dimensions, not of {dimensions}")
-    if said.embedding_version and embedding_version and said.embedding_version != embedding_version:
-        raise WrongArtifact(f"it was trained on embeddings {said.embedding_version}, not {embedding_version}")
-    for name, width in (("request", dimensions), ("scalars", len(NAMES))):
-        shape = session.inputs.get(name)
-        if shape and isinstance(shape[-1], int) and shape[-1] != width:
-            raise WrongArtifact(f"its input {name!r} has {shape[-1]} columns instead of {width}")
+    if len(inputs) != 1:
+        raise ValueError(f"it takes {', '.join(inputs)}: a scorer takes its features alone")

@@ -1,65 +1,72 @@
-"""The expected quality of several examples together, from the effect of each alone.
+"""The expected quality of a set of examples, from the worth of each: five coefficients that are learnt from outcomes.
 
-A scorer predicts, for one request, the quality without examples (`alone`) and with each example alone (`with_one`).
-There are too many sets to score each, so their quality is computed from these:
+An example's worth is how far it holds what is needed, 0 to 1. Sets help in two ways, and which of them counts is learnt:
 
-- Examples that help are independent chances to be right (noisy-or: Pearl 1988, "Probabilistic Reasoning in Intelligent
-  Systems", section 4.3.2). An example that helps mends a share of the errors without it, h = (w - a) / (1 - a); the errors
-  that remain are (1 - a) times the product of (1 - h). So a second example with the same answer adds little.
-- Examples that harm spoil a share of the right answers: each multiplies by w / a.
+- *One is enough*: the chance that any example holds it, 1 - product(1 - worth), where examples with the same answer count
+  once (noisy-or: Pearl 1988, "Probabilistic Reasoning in Intelligent Systems", section 4.3.2).
+- *Several vote*: sum(worth) / (n + 1), the share of right votes where the engine's own knowledge has one.
 
-    quality(S) = (1 - (1 - a) * prod(1 - h_i)) * prod(w_j / a),  i over those that help, j over those that harm
+    quality(S) = alone + one * (1 - product(1 - worth)) + vote * sum(worth) / (n + 1) - displaced * n / (n + 1) - each * n
 
-With one example this is its own w, with none it is a. Training (learning.training.scorer.training) fits this formula.
-Choosing (router.examples.combiner) keeps help and harm of one example apart and adds the distraction from others.
+`displaced` is what the engine knew and is talked out of; `each` is what a further example distracts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from math import isfinite
 
-import numpy as np
+_SURE = 0.999
+"""Largest worth: a sure example would leave nothing for others to mend."""
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+Terms = tuple[float, float, float, float]
+"""What `one`, `vote`, `displaced` and `each` are multiplied by."""
 
-    Floats = npt.NDArray[np.float64]
 
-EPSILON = 1e-4
-"""Least distance of `alone` from 0 and 1, where shares are undefined."""
+def terms_of_prefixes(worths: Sequence[float], answers: Sequence[str]) -> list[Terms]:
+    """The terms of the first example, of the first two, and so on. `answers` as `same_answer` gives them."""
+    best: dict[str, float] = {}
+    missed, total, found = 1.0, 0.0, []
+    for n, (worth, answer) in enumerate(zip(worths, answers, strict=True), 1):
+        total += worth
+        worth, known = min(worth, _SURE), best.get(answer, 0.0)
+        if worth > known:
+            missed *= (1.0 - worth) / (1.0 - known)
+            best[answer] = worth
+        found.append((1.0 - missed, total / (n + 1), -n / (n + 1), -float(n)))
+    return found
+
+
+def same_answer(answer: str) -> str:
+    """An answer, regardless of case and surrounding space: what counts as the same."""
+    return answer.strip().casefold()
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
-    """The effect of each example on the chance of a right answer; both in 0..1, and 1 is no effect."""
+class SetQuality:
+    """The coefficients, none below 0."""
 
-    alone: float | Floats
-    misses: Floats
-    """Share of the errors that remains, 1 - h; shape (..., examples)."""
-    keeps: Floats
-    """Share of the right answers that remains; shape (..., examples)."""
+    alone: float
+    """Quality without examples."""
+    one: float
+    vote: float
+    displaced: float
+    each: float
 
-
-def effects(alone: npt.ArrayLike, with_one: npt.ArrayLike) -> Effects:
-    """Splits qualities with one example, shape (..., examples), into help and harm against `alone`, shape (...).
-
-    With M and K the products of `misses` and `keeps` of a set, its quality is `(1 - (1 - alone) * M) * K`, so the quality
-    with any one more example is one vector operation. Qualities outside 0..1 are clipped.
-    """
-    a = np.clip(np.asarray(alone, np.float64), EPSILON, 1 - EPSILON)
-    w = np.clip(np.asarray(with_one, np.float64), 0.0, 1.0)
-    against = a[..., None] if a.ndim else a
-    misses = np.minimum(1.0, (1 - w) / (1 - against))
-    keeps = np.minimum(1.0, w / against)
-    return Effects(float(a) if a.ndim == 0 else a, misses, keeps)
+    def of(self, terms: Terms) -> float:
+        """The expected quality, 0 to 1 but for what the linear form overshoots."""
+        one, vote, displaced, each = terms
+        return self.alone + self.one * one + self.vote * vote + self.displaced * displaced + self.each * each
 
 
-def set_quality(alone: npt.ArrayLike, with_one: npt.ArrayLike) -> Floats:
-    """Expected quality, 0..1, with all of the examples: `alone` of shape (...), `with_one` of shape (..., examples).
+UNLEARNT = SetQuality(alone=0.3, one=0.0, vote=0.5, displaced=0.0, each=0.0)
+UNLEARNT_MOST = 5
+"""Before there is evidence every example is expected to help, and so many are sent, best first."""
 
-    No examples (a last axis of length 0) gives `alone`, within EPSILON.
-    """
-    parts = effects(alone, with_one)
-    missed = (1 - np.asarray(parts.alone)) * parts.misses.prod(axis=-1)
-    return np.asarray((1 - missed) * parts.keeps.prod(axis=-1))
+
+def coefficients(numbers: Sequence[float]) -> SetQuality:
+    """From five numbers. Raises ValueError for others."""
+    if len(numbers) != len(astuple(UNLEARNT)) or not all(isfinite(n) and n >= 0.0 for n in numbers):
+        raise ValueError(f"coefficients {numbers}: five numbers from 0 are right")
+    return SetQuality(*map(float, numbers))

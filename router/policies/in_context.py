@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from engines.engine import Engine
 from router.choosing.bandit import Bandit, BanditError
@@ -27,12 +27,11 @@ from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
 from router.examples import features as scorer_features
-from router.examples.combiner import Combination, combine, room_tokens, with_gains
-from router.examples.combiner import Knobs as CombinerKnobs
-from router.examples.count import Count, ExampleCounts
+from router.examples.combiner import Combination, Order, combine, room_tokens, with_worths
+from router.examples.count import Count, drawn
 from router.examples.count import Knobs as CountKnobs
 from router.examples.features import RequestView
-from router.examples.help_rates import HelpRates
+from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
 from router.plan import Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.nearest_examples import familiar, that_fit
@@ -56,7 +55,6 @@ class LearnedModels:
 
     scorer: Scorer | None = None
     bandit: Bandit | None = None
-    counts: ExampleCounts | None = None
     offload_cap: float = 1.0
     """Share of requests that may go to other engines than the reference, as the quality floor allows."""
     version: str = "none"
@@ -77,9 +75,9 @@ class Knobs:
     """Limit for everything after the embedding."""
     max_examples: int
     max_example_tokens: int
-    combiner: CombinerKnobs
+    example_order: Order
     counts: CountKnobs | None
-    """None: the number of examples is not learnt."""
+    """None: no other numbers of examples are tried."""
     label_share: float
     preference: float
     key_preferences: Mapping[str, float]
@@ -90,7 +88,7 @@ class Knobs:
     opted_out_keys: Collection[str]
     max_characters: int = EMBEDDED_CHARACTERS
     candidates: int = 20
-    """Nearest examples that are scored."""
+    """Examples that are scored: the best by vector and by words."""
 
 
 @dataclass(slots=True)
@@ -105,7 +103,9 @@ class _Decision:
     stages_s: dict[str, float]
     bypassed: list[str] = field(default_factory=list)
     near: list[Candidate] = field(default_factory=list)
-    """Nearest first; with scores if there is a scorer."""
+    """Nearest first."""
+    scored: list[Candidate] = field(default_factory=list)
+    """Those of them that were scored, with their worths."""
     scores: Scores | None = None
     proof: Proof | None = None
     """What is proven of the small engines with and without the chosen examples; None where no proof is asked for."""
@@ -174,11 +174,8 @@ class InContext:
         self._executor = executor
         self.knobs = knobs  # Replaced as a whole when an operator changes a setting, from any thread.
         self._hot = hot
-        self._rates = HelpRates()
         self._rng = rng or random.Random()
         self._clock = clock
-        small, large = (e.info.price.both_usd_per_mtok for e in (engines[0], engines[-1]))
-        self._relative_price = min(1.0, small / large) if large else 1.0
 
     async def decide(self, ask: Ask) -> Plan:
         """See router.plan.Policy."""
@@ -203,7 +200,7 @@ class InContext:
         if not question.without_examples:
             with decision.stage("nearest"):
                 decision.near = self._retriever.nearest(
-                    ask.tenant, question.scope, vector, self._questions.comparable(question)
+                    ask.tenant, question.scope, vector, self._questions.comparable(question), question.text
                 )
         with decision.stage("score"):
             self._score(decision)
@@ -239,20 +236,14 @@ class InContext:
         return self.knobs.with_tools == "route" and not (in_tool_loop(messages) or is_follow_up(messages))
 
     def _score(self, decision: _Decision) -> None:
-        """Adds expected gains to the nearest candidates, if there is a scorer."""
+        """Scores the candidates, if there is a scorer."""
         scorer = decision.models.scorer
         if scorer is None:
             return
-        request = RequestView(decision.question.text, decision.vector, self._names[-1], self._relative_price)
-        considered = decision.near[: self.knobs.candidates]
-        scores = scorer.score(request, considered)
-        effects = self._rates.corrected(
-            decision.ask.tenant,
-            scores.scorer,
-            scores.effects,
-            familiar=scorer_features.names_met(scores.features),
-        )
-        decision.near[: len(considered)] = with_gains(considered, scores.gains.tolist(), effects)
+        request = RequestView(decision.question.text, decision.vector, self._names[-1])
+        considered = best_fused(decision.near, self.knobs.candidates)
+        scores = scorer.score(request, considered, shared_scope(decision.question.scope))
+        decision.scored = with_worths(considered, scores.worths)
         decision.scores = scores
 
     def _combine(self, decision: _Decision) -> _ChosenExamples:
@@ -267,34 +258,33 @@ class InContext:
         )
         if scores is None:
             return _ChosenExamples(that_fit(self._familiar(decision), most=limit, room_tokens=room))
-        count = self._count(decision, limit)
-        candidates = decision.near[: knobs.candidates]
-        combined = combine(
-            candidates,
-            quality_alone=scores.quality_alone,
-            most=count.most,
-            budget_tokens=room,
-            knobs=knobs.combiner,
-            familiar=scorer_features.names_met(scores.features),
-            hot=self._hot(ask.tenant),
-        )
-        share = knobs.label_share if decision.may_explore else 0.0
-        sent = explored(combined, candidates, share, self._rng, budget_tokens=room)
+        hot = self._hot(ask.tenant)
+
+        def combined(most: int, number: int | None = None) -> Combination:
+            return combine(
+                decision.scored,
+                quality=scores.quality,
+                most=most,
+                budget_tokens=room,
+                order=knobs.example_order,
+                hot=hot,
+                number=number,
+            )
+
+        found = combined(limit)
+        count = Count(len(found.chosen), 1.0, explored=False)
+        if knobs.counts is not None and decision.may_explore and decision.scored:
+            count = drawn(len(found.chosen), limit, knobs.counts, self._rng)
+        if count.explored:
+            found = combined(limit, count.number)
+        share = knobs.label_share if decision.may_explore and not count.explored else 0.0
+        sent = explored(found, decision.scored, share, self._rng, budget_tokens=room)
         return _ChosenExamples(
             sent.chosen,
-            scores.quality_alone,
-            combined.quality_with,
-            self._selection(scores, candidates, combined, sent, count),
+            scores.quality.alone,
+            found.quality_with,
+            self._selection(scores, decision.scored, found, sent, count, limit),
         )
-
-    def _count(self, decision: _Decision, limit: int) -> Count:
-        """The largest number of examples to send: drawn if it is learnt, else `limit`."""
-        knobs, counts = self.knobs.counts, decision.models.counts
-        if knobs is None or counts is None:
-            return Count(limit, probability=1.0, explored=False)
-        if not decision.may_explore:
-            knobs = replace(knobs, explore_share=0.0)
-        return counts.ladder(self._names[0], knobs).drawn(self._rng, limit)
 
     def _selection(
         self,
@@ -303,6 +293,7 @@ class InContext:
         combined: Combination,
         sent: Explored,
         count: Count,
+        limit: int,
     ) -> ExampleSelection:
         order = sorted(range(len(candidates)), key=lambda i: -(candidates[i].gain or 0.0))
         return ExampleSelection(
@@ -310,9 +301,9 @@ class InContext:
             features_version=scorer_features.VERSION,
             considered=tuple(candidates[i] for i in order),
             features=scores.features[order] if len(order) else None,
-            quality_alone=scores.quality_alone,
+            quality_alone=scores.quality.alone,
             quality_with=combined.quality_with,
-            most=count.most,
+            most=count.number if count.explored else limit,
             explored=sent.kind or ("count" if count.explored else ""),
             probability=sent.probability * count.probability,
             left_out=combined.left_out,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.examples.lexical_things import about_other_things, things
 from router.plan import Candidate
 from router.prompt import example_tokens
+from router.wording.lexical_things import about_other_things, things
 
 
 def familiar(near: Sequence[Candidate], text: str, *, theta: float, same_names: bool) -> list[Candidate]:

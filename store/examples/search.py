@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from store.errors import StoreFailed
 from store.examples.accounting import DECAY_RATE_PER_S
 from store.examples.rows import SELECT, as_example, these
 from store.examples.vectors import from_blob
@@ -102,7 +104,7 @@ class ExampleSearch:
             return FoundExamples(())
         found = self._db.read().execute(
             "SELECT rowid FROM example_words WHERE example_words MATCH ? ORDER BY rank LIMIT ?",
-            (match, _WORDS),
+            (f"{{question answer}} : ({match})", _WORDS),
         )
         ids = [id for (id,) in found.fetchall()]
         now_s = time.time()
@@ -111,6 +113,24 @@ class ExampleSearch:
         return FoundExamples(
             tuple(rows[skip : skip + limit]), (), skip + limit if more else None, len(ids) < _WORDS
         )
+
+    def matching(
+        self, tenant: str, scope: str, said: Sequence[str], limit: int, within_s: float = 0.01
+    ) -> list[tuple[int, float]]:
+        """Up to `limit` (id, BM25) of the examples of a scope whose questions have any of these words, the best first.
+
+        Only the rarest of the words are looked for, so that little is read; nothing is found where that takes longer than
+        `within_s`. Rarity is counted over all tenants.
+        """
+        read, end = self._db.read(), time.monotonic() + within_s
+        read.set_progress_handler(lambda: time.monotonic() > end, 1000)
+        try:
+            match = words.any_of(read, tenant, scope, said)
+            return [] if match is None else read.execute(_MATCHING, (match, limit)).fetchall()
+        except StoreFailed:
+            return []
+        finally:
+            read.set_progress_handler(None, 0)
 
     def nearest(
         self,
@@ -157,6 +177,12 @@ class ExampleSearch:
             .fetchone()
         )
         return row[0] if row else 0
+
+
+_MATCHING = (
+    "SELECT rowid, -bm25(example_words, 0, 0, 1, 0) AS score FROM example_words WHERE example_words MATCH ?"
+    " ORDER BY score DESC LIMIT ?"
+)
 
 
 def page_query(tenant: str, *, sort: Sort, which: Which, skip: int, limit: int) -> tuple[str, dict[str, Any]]:

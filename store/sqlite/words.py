@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import unicodedata
+from collections.abc import Sequence
 from typing import Literal
 
 from store.errors import StoreBusy, StoreClosed
@@ -18,6 +20,8 @@ TABLES: tuple[Table, ...] = ("request_words", "example_words")
 
 _STEP_PAGES = 500
 _MAX_WORDS = 12
+_MOST_READ = 1000
+"""Rows with any of the words; of a common word they would be most of the bank."""
 _WORD = re.compile(r"\w+", re.UNICODE)
 
 
@@ -37,6 +41,33 @@ def as_match(text: str) -> str:
         return ""
     typing = bool(text) and not text.rstrip().endswith('"') and not text.endswith(" ")
     return " ".join(f'"{part}"' for part in parts[:_MAX_WORDS]) + ("*" if typing else "")
+
+
+def any_of(connection: sqlite3.Connection, tenant: str, scope: str, said: Sequence[str]) -> str | None:
+    """An FTS5 query for examples of a tenant's scope whose questions have the rarest of some words; None: none is known."""
+    # As the index folds words: without accents.
+    terms = {
+        "".join(c for c in unicodedata.normalize("NFD", w.lower()) if not unicodedata.combining(c))
+        for w in said
+    }
+    marks = ",".join("?" * len(terms))
+    rows = connection.execute(
+        f"SELECT term, doc FROM example_vocabulary WHERE term IN ({marks})",  # noqa: S608 - question marks
+        list(terms),
+    )
+    rarest: list[str] = []
+    read = 0
+    for term, count in sorted(rows.fetchall(), key=lambda row: row[1]):
+        read += count
+        if rarest and read > _MOST_READ:
+            break
+        rarest.append(f'"{term}"')
+    if not rarest:
+        return None
+    place = [
+        f'{name} : "{text.replace(chr(34), "")}"' for name, text in (("tenant", tenant), ("scope", scope))
+    ]
+    return " AND ".join([*place, f"question : ({' OR '.join(rarest)})"])
 
 
 def purge(connection: sqlite3.Connection, table: Table) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from benchmarks.helpfulness import engines
-from benchmarks.helpfulness.choosing import DEFAULTS
 from benchmarks.tiny_models.world import World
 
 WORLD = World()
@@ -111,14 +110,13 @@ def test_the_oracle_sends_what_makes_the_answer_right_and_nothing_where_nothing_
 
 def test_every_way_is_asked_and_no_prompt_twice(town: Any, servers: dict[str, Any]) -> None:
     requests = town.requests(8, learnt=True)
-    figures = engines.compared(town, requests, {}, DEFAULTS, with_oracle=True)["ways"]
+    figures = engines.compared(town, requests, {}, with_oracle=True)["ways"]
     assert set(figures) == {"none", "random 5", "nearest 1", "nearest 3", "nearest 5", "oracle"}
     assert figures["none"] == {"quality": 0.0, "examples": 0.0, "tokens": 0.0}
     assert figures["oracle"]["quality"] >= figures["nearest 5"]["quality"]
     assert set(servers["small"].asked.values()) == {1}
 
 
-@pytest.mark.train
 def test_a_run_trains_on_what_was_graded_and_compares_on_towns_it_never_saw(
     servers: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -128,7 +126,6 @@ def test_a_run_trains_on_what_was_graded_and_compares_on_towns_it_never_saw(
         url(servers["large"]),
         requests=180,
         seed=3,
-        knobs=DEFAULTS,
         cache=tmp_path,
         tell=said.append,
     )

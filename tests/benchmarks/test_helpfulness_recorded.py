@@ -1,22 +1,23 @@
-"""The benchmark measures what it says: no prompt meets its own pair or a twin, nothing learnt from what is tested."""
+"""The benchmark measures what it says: no prompt meets its own pair or a twin, nothing is learnt from what is asked."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.helpfulness import cases, recorded
+from benchmarks.helpfulness import cases, judge, recorded
+from router.examples.rarity import Rarity
 from router.plan import Candidate
 from store.records import Example
 
 
-def case(count: int = 240, kinds: int = 6, seed: int = 3) -> Any:
+def case(count: int = 240, kinds: int = 6, seed: int = 3) -> cases.Case:
     """Labels as clusters, well mixed; every tenth pair has a twin in its own group."""
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((kinds, 16))
@@ -27,12 +28,18 @@ def case(count: int = 240, kinds: int = 6, seed: int = 3) -> Any:
     for i in range(1, count, 10):
         vectors[i] = vectors[i - 1]
         labels[i] = labels[i - 1]
-    prompts = [f"Please do thing {i} of {labels[i]}" for i in range(count)]
+    prompts = [f"Please do thing {i} about subject{i % 7} of it" for i in range(count)]
     answers = np.eye(16, dtype=np.float32)[[int(label.split()[1]) for label in labels]]
-    return cases.Case("made", prompts, list(labels), labels, groups, vectors, answers)
+    right = [frozenset([label]) for label in labels]
+    return cases.Case("made", "labels", prompts, labels, right, groups, vectors, answers)
 
 
-def test_every_prompt_is_tested_once_and_no_group_is_split() -> None:
+def written(path: Path, rows: list[dict[str, Any]]) -> None:
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def test_every_prompt_is_asked_once_and_no_group_is_split() -> None:
     made = case()
     tested: list[int] = []
     for bank, asked in cases.folds(made, 5, seed=0):
@@ -42,109 +49,115 @@ def test_every_prompt_is_tested_once_and_no_group_is_split() -> None:
     assert sorted(tested) == list(range(240))
 
 
-def test_no_prompt_gets_itself_or_its_twin_and_the_nearest_come_first() -> None:
+def test_candidates_are_the_nearest_and_those_with_the_words_and_never_of_the_prompts_group() -> None:
     made = case()
-    bank = np.arange(240)
-    for i, candidates in zip(range(0, 240, 7), cases.nearest(made, range(0, 240, 7), bank, 20), strict=True):
-        assert len(candidates) == 20
-        assert all(made.groups[c.example.id] != made.groups[i] for c in candidates)
-        similarities = [c.similarity for c in candidates]
+    bank = recorded.Bank(made, np.arange(0, 240, 2), Rarity())
+    asked = list(range(0, 240, 14))
+    for i, near in zip(asked, bank.near(asked), strict=True):
+        assert all(made.groups[c.example.id] != made.groups[i] for c in near)
+        similarities = [c.similarity for c in near]
         assert similarities == sorted(similarities, reverse=True)
-        others = [j for j in range(240) if made.groups[j] != made.groups[i]]
+        there = [j for j in range(0, 240, 2) if made.groups[j] != made.groups[i]]
         assert similarities[0] == pytest.approx(
-            float((made.vectors[others] @ made.vectors[i]).max()), abs=1e-5
+            float((made.vectors[there] @ made.vectors[i]).max()), abs=1e-5
         )
+        worded = [c for c in near if c.words]
+        assert worded and all(f"subject{i % 7}" in c.example.question for c in worded)
 
 
-def test_the_scorer_learns_from_prompts_and_examples_of_the_other_folds_only(
-    monkeypatch: pytest.MonkeyPatch,
+def test_files_are_read_by_their_schema_and_others_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = case()
-    bank, asked = cases.folds(made, 5, seed=0)[0]
-    seen: list[Any] = []
-
-    def note(rows: Sequence[Any], incumbent: bytes, **options: Any) -> Any:
-        seen.extend(rows)
-        raise InterruptedError
-
-    monkeypatch.setattr(recorded, "trained", note)
-    settings = recorded.Settings(learnt_from=100)
-    with pytest.raises(InterruptedError):
-        recorded.learnt(made, bank, settings, recorded.Features(recorded.Rarity()), np.random.default_rng(0))
-    tested = {made.vectors[i].tobytes() for i in asked}
-    assert len(seen) == 100 * (1 + settings.labelled_each)
-    for row in seen:
-        assert row.request.tobytes() not in tested
-        assert all(vector.tobytes() not in tested for vector in row.questions)
-        if len(row.questions):
-            mine = {v.tobytes(): label for v, label in zip(made.vectors, made.labels, strict=True)}
-            right = mine[row.request.tobytes()] == mine[row.questions[0].tobytes()]
-            assert row.quality == float(right)
-        else:
-            assert row.quality == 0.0, "without examples there is no right one"
-
-
-def sent(*ids: int) -> list[Candidate]:
-    return [Candidate(Example(i, i, "t", "s", "q" * 40, "a" * 40, "large", 0.0), 0.5) for i in ids]
+    monkeypatch.setattr(cases, "embedded", lambda texts, cache: np.eye(len(texts), 8, dtype=np.float32))
+    texts = [
+        {"text": "a b", "gold": "one_x", "llm_label": "two"},
+        {"text": "c", "gold": "one_x", "llm_label": "one_x"},
+    ]
+    written(tmp_path / "caching_x.jsonl.gz", texts)
+    written(tmp_path / "sim_x.jsonl.gz", [{"text": "a", "intent": "one"}])
+    written(
+        tmp_path / "bank_c.jsonl.gz",
+        [{"prompt": "p", "response": "ls -l", "group": 1}, {"prompt": "q", "response": "ls -a", "group": 2}],
+    )
+    written(
+        tmp_path / "bank_q.jsonl.gz",
+        [{"prompt": "p", "answers": ["The A.", "B"]}, {"prompt": "q", "answers": ["b"]}],
+    )
+    written(tmp_path / "bank_other.jsonl.gz", [{"prompt": "p", "response": "r"}])
+    written(tmp_path / "router_x.jsonl.gz", [{"text": "a", "label": "b"}])
+    found = {made.name: made for made in cases.cases(tmp_path, tmp_path)}
+    assert set(found) == {"caching_x", "sim_x", "bank_c", "bank_q"}
+    labels = found["caching_x"]
+    assert [labels.worth(i, j) for i, j in ((0, 0), (0, 1), (1, 1))] == [0.0, 1.0, 1.0], (
+        "what the label says is shown, what is right counts"
+    )
+    assert found["bank_c"].worth(0, 1) == pytest.approx(0.5)
+    assert found["bank_q"].worth(0, 1) == 1.0 and found["bank_q"].worth(1, 0) == 0.0
 
 
-def test_what_a_prefix_cache_would_save_is_counted_from_the_front_only() -> None:
-    assert recorded.prefix_share([sent(1, 2), sent(1, 2)]) == 0.5
-    assert recorded.prefix_share([sent(1, 2), sent(1, 3)]) == 0.25
-    assert recorded.prefix_share([sent(1, 2), sent(2, 1)]) == 0.0
-    assert recorded.prefix_share([[], []]) == 0.0
+def test_the_judge_has_two_families_and_both_prefer_what_is_right() -> None:
+    for family in judge.FAMILIES:
+        alone = judge.quality(family, 0.3, [], [])
+        right = judge.quality(family, 0.3, [1.0, 1.0], ["a", "a"])
+        wrong = judge.quality(family, 0.3, [0.0, 0.0], ["b", "b"])
+        assert wrong < alone == 0.3 < right <= 1.0
+    one, votes = judge.FAMILIES
+    mixed = [1.0, 0.0, 0.0, 0.0], ["a", "b", "b", "b"]
+    assert judge.quality(one, 0.3, *mixed) > 0.8 > 0.4 > judge.quality(votes, 0.3, *mixed)
+    assert 0.0 <= judge.alone(0, 5) == judge.alone(0, 5) <= 0.6
 
 
-def test_the_comparison_is_always_at_the_same_number() -> None:
-    rng = random.Random(1)
-    for alone in (0.0, 0.5, 0.9):
-        scored = [
-            Candidate(c.example, 0.5, gain=rng.uniform(-0.9, 0.9) * (1 - alone)) for c in sent(*range(20))
-        ]
-        chosen = recorded._filled(scored, alone, 5)
-        assert len({c.example.id for c in chosen}) == 5
-        best = sorted(scored, key=lambda c: -(c.gain or 0.0))[:5]
-        assert {c.example.id for c in chosen} == {c.example.id for c in best}
+def test_what_is_observed_is_right_as_often_as_expected() -> None:
+    rng = random.Random(3)
+    seen = [judge.observed(0.7, graded=False, rng=rng) for _ in range(3000)]
+    assert set(seen) == {0.0, 1.0} and np.mean(seen) == pytest.approx(0.7, abs=0.03)
+    assert np.mean([judge.observed(0.5, graded=True, rng=rng) for _ in range(3000)]) == pytest.approx(
+        0.5, abs=0.01
+    )
+
+
+def sent(*lengths: int) -> list[Candidate]:
+    return [Candidate(Example(i, i, "t", "s", "q" * n, "", "large", 0.0), 0.5) for i, n in enumerate(lengths)]
+
+
+def test_as_many_tokens_are_as_many_of_the_nearest_as_they_pay_for() -> None:
+    near = sent(48, 48, 48, 48)
+    cost = recorded.example_tokens(near[0])
+    assert [len(recorded.same_tokens(near, n * cost)) for n in range(5)] == [0, 1, 2, 3, 4]
+    assert (
+        len(recorded.same_tokens(near, int(1.6 * cost))) == 2
+        and len(recorded.same_tokens(near, int(1.4 * cost))) == 1
+    )
 
 
 def test_a_difference_that_is_noise_is_not_called_one() -> None:
     rng = np.random.default_rng(2)
-    one, other, better = (recorded.Chosen() for _ in range(3))
-    for _ in range(500):
-        one.right.append(int(rng.integers(0, 6)))
-        other.right.append(int(rng.integers(0, 6)))
-        better.right.append(min(5, one.right[-1] + int(rng.random() < 0.3)))
-        for chosen in (one, other, better):
-            chosen.sent.append(5)
-    noise = recorded._difference(one, other, 0)
-    assert noise["low"] < 0 < noise["high"]
-    real = recorded._difference(better, one, 0)
-    assert real["low"] > 0 and real["low"] < real["difference"] < real["high"]
+    mean, low, high = recorded.interval(rng.normal(0.0, 0.3, 500), 0)
+    assert low < 0 < high and low < mean < high
+    _, low, _ = recorded.interval(rng.normal(0.1, 0.3, 500), 0)
+    assert low > 0
 
 
-def test_a_case_without_its_file_is_left_out_with_a_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    figures = recorded.run(tmp_path, None, cache=tmp_path / "cache", settings=recorded.Settings())
-    assert figures["cases"] == {}
-    assert "sim_banking77.jsonl.gz is not in" in capsys.readouterr().out
+def test_a_folder_without_a_file_that_fits_gives_no_case(tmp_path: Path) -> None:
+    assert list(cases.cases(tmp_path, tmp_path)) == []
 
 
-@pytest.mark.train
 def test_a_small_run_gives_every_figure_and_a_scorer_that_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "CASES", {"made": lambda *_: case()})
-    monkeypatch.setattr(recorded, "_rarity", lambda _: recorded.Rarity())
-    settings = recorded.Settings(k=3, folds=2, learnt_from=60)
-    recorded.run(tmp_path, tmp_path / "f.json", cache=tmp_path, settings=settings, cases=["made"])
-    found = json.loads((tmp_path / "f.json").read_text())["cases"]["made"]
-    assert found["prompts"] == 240 and len(found["folds"]) == 2
-    ways = found["ways"]
-    assert {ways[way]["examples"] for way in ("nearest", "prior", "trained", "oracle")} == {3.0}
-    shares = {way: figures["right_share"] for way, figures in ways.items()}
-    assert shares["oracle"] >= shares["trained"] > shares["random of the bank"]
-    # The answer's vector names the kind, which only training can find out.
-    assert shares["trained"] > shares["nearest"]
-    served, nearest = ways["trained, as served"], ways["nearest, as many as served"]
-    assert served["examples"] == nearest["examples"] <= 3
+    monkeypatch.setattr(recorded, "cases", lambda *_: iter([case(480)]))
+    settings = recorded.Settings(folds=2, outcomes=220)
+    figures = recorded.run(tmp_path, tmp_path / "f.json", cache=tmp_path, settings=settings)
+    found = json.loads((tmp_path / "f.json").read_text())["cases"]["made"]["families"]
+    assert set(found) == set(judge.FAMILIES) and set(figures["average"]) == set(
+        found["several vote"]["differences"]
+    )
+    for of in found.values():
+        assert of["prompts"] == 480 and len(of["trainings"]) == 2
+        quality = {way: each["quality"] for way, each in of["ways"].items()}
+        assert quality["oracle"] >= max(quality.values()) - 1e-9
+        assert quality["prior, as served"] == pytest.approx(quality["nearest 5"], abs=0.05)
+        assert quality[recorded.SERVED] > quality["none"]
+    votes = {way: each["quality"] for way, each in found["several vote"]["ways"].items()}
+    # The other candidates' answers say which label is meant, which nearness alone does not.
+    assert votes[recorded.SERVED] > votes["nearest 5"]

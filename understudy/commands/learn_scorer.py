@@ -24,14 +24,6 @@ _PAGE = 1000
 @data_option()
 @tenant_option("Whose outcomes to learn from; it is theirs alone.")
 @click.option("--model", required=True, help="The served model it is for.")
-@click.option("--seed", default=0, show_default=True, help="The same outcomes and seed give the same scorer.")
-@click.option(
-    "--loss",
-    type=click.Choice(["auto", "pointwise", "pairwise"]),
-    default="auto",
-    show_default=True,
-    help="auto: whichever is better on validation.",
-)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -42,22 +34,22 @@ def scorer(
     data: Path,
     tenant: str | None,
     model: str,
-    seed: int,
-    loss: Any,
     config: Path | None,
     dry_run: bool,
 ) -> None:
     """Train a scorer of examples on logged outcomes. Running gateways take it into use within a second.
 
-    The latest outcomes are held out; a scorer that is not better on them than the one in use is kept as rejected, and the
-    exit status is 1. `understudy models rollback scorer` takes back one that was accepted.
+    The latest outcomes are held out. A scorer whose choices are not worth more on them than those of the one in use, and
+    as much as the nearest examples and as none, is kept as rejected, and the exit status is 1. `understudy models rollback
+    scorer` takes back one that was accepted.
     """
     # Before anything that may stand on it is imported: onnxruntime first (router.embedding.onnx_session).
+    from learning.bank.answer_embedding import version_of
+    from learning.training.scorer.lessons import lessons_of
     from learning.training.scorer.rows import rows_from_log
-    from learning.training.scorer.training import TooFewOutcomes, TorchMissing, trained
-    from learning.training.stored_lessons import lessons_of
+    from learning.training.scorer.training import TooFewOutcomes, trained
     from router.examples.prior import prior_model
-    from understudy.setup.learner import vectors_of
+    from understudy.setup.learner import answers_of
 
     settings = example_settings(config)
     with store_in(data) as store:
@@ -66,26 +58,23 @@ def scorer(
         version = next(
             (e.choice.embedding_version for e in reversed(experiences) if e.choice.vector is not None), ""
         )
-        tenants_vectors = vectors_of(store, answers=settings.advanced.answer_vectors)
-        vectors = tenants_vectors(whose, version)
         logged = [(e.choice, e.outcomes) for e in experiences]
-        rows = rows_from_log(logged, vectors, embedding_version=version)
+        rows = rows_from_log(logged, answers_of(store)(whose), embedding_version=version)
         click.echo(f"{len(experiences)} judged requests, {len(rows)} usable outcomes", err=True)
         active, incumbent = _incumbent(store, whose, model)
         source = settings.examples.embedding_model
         embedded = [e.choice for e in experiences if e.choice.vector is not None]
-        agreed = lessons_of(store, source, tenants_vectors)(whose, embedded[-1]) if embedded else []
+        answers = settings.advanced.answer_vectors
+        taught = lessons_of(store, source, lambda made_by: version_of(made_by) if answers else "")
         try:
             made = trained(
                 rows,
                 incumbent or prior_model(),
-                seed=seed,
-                loss=loss,
                 embedding_version=version,
-                lessons=agreed,
+                lessons=taught(whose, embedded[-1]) if embedded else None,
                 tell=_tell,
             )
-        except (TooFewOutcomes, TorchMissing) as error:
+        except TooFewOutcomes as error:
             give_up(str(error))
         _show(made.metrics)
         click.echo(f"{'accepted' if made.accepted else 'rejected'}: {made.reason}")
@@ -127,12 +116,13 @@ def _incumbent(store: Store, tenant: str, model: str) -> tuple[ArtifactRecord | 
 
 
 def _show(metrics: dict[str, Any]) -> None:
-    new, old = metrics["held_out"], metrics["incumbent"]
-    click.echo(f"{'held out':16}{'new':>10}{'in use':>10}")
-    for name in new:
-        cells = ("-" if value is None else f"{value:.4f}" for value in (new[name], old[name]))
-        click.echo(f"{name:16}" + "".join(f"{cell:>10}" for cell in cells))
-    click.echo(f"loss: {metrics['loss']}, outcomes: {metrics['outcomes']}, pairs: {metrics['pairs']}")
+    click.echo("what choices are worth on the hold-out:")
+    for who, worth in metrics["held_out"].items():
+        click.echo(f"{who:16}{worth:>10.4f}")
+    click.echo(
+        f"ranking: {metrics['ranking']}, examples: {metrics['examples']:.2f}, lessons: {metrics['lessons']}, "
+        f"outcomes: {metrics['outcomes']}"
+    )
 
 
 def _tell(line: str) -> None:

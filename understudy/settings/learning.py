@@ -24,9 +24,7 @@ class LearningAdvanced(Settings):
         description="What comparing answers in the background may cost before anything is saved: the price of so many of a "
         "tenant's requests.",
     )
-    train_scorer: bool = Field(
-        True, description="Whether to train the scorer, too, where the train extra is installed (torch)."
-    )
+    train_scorer: bool = Field(True, description="Whether to train the scorer of examples, too.")
 
 
 class LearningSettings(Settings):

@@ -61,7 +61,9 @@ class ModelAdvanced(Settings):
     scorer_deadline_ms: float = Field(
         10, gt=0, description="Longest wait for scores; after it the nearest examples are sent."
     )
-    adapt_count: bool = Field(True, description="Whether to learn how many examples pay, per engine.")
+    adapt_count: bool = Field(
+        True, description="Whether to try other numbers of examples, to learn how many pay."
+    )
     label_share: float = Field(
         0.05,
         ge=0,

@@ -26,7 +26,6 @@ from router.choosing.floor import cap_in_force
 from router.choosing.load import LoadKnobs
 from router.dials import Dials
 from router.embedding.retriever import Retriever
-from router.examples import combiner
 from router.examples import count as example_count
 from router.examples.features import Features
 from router.examples.rarity import Rarity
@@ -81,6 +80,7 @@ def in_context(
     assert embedder is not None and store.indexes is not None and remembered is not None
     assert remembered.data_dir is not None, "understudy.processes.run gives every memory a folder"
     knobs, answers = _knobs(settings, remembered), remembered.advanced.answer_vectors
+    rarity = Rarity.read(embedder.tokenizer_file)
     retriever = Retriever(
         store.indexes,
         store.examples,
@@ -92,11 +92,11 @@ def in_context(
             question_version=embedder.version,
             answer_version=version_of(embedder.version) if answers else "",
         ),
+        words=rarity.telling,
     )
     openers = ArtifactOpeners(
         store.artifacts,
-        Features(Rarity.read(embedder.tokenizer_file)),
-        dimensions=embedder.dimensions,
+        Features(rarity),
         embedding_version=embedder.version,
         deadline_s=settings.advanced.scorer_deadline_ms / 1000,
         models_folder=embedding_models(remembered, remembered.data_dir),
@@ -192,7 +192,6 @@ def _knobs(settings: ModelSettings, remembered: MemorySettings) -> Knobs:
         advanced,
         remembered.examples,
         deadline_s=deadline_ms / 1000,
-        combiner=knobs_of(combiner.Knobs, order=advanced.example_order),
         counts=example_count.Knobs() if advanced.adapt_count else None,
         least_probability=advanced.epsilon / _actions(settings),
         max_loss=settings.max_loss if settings.proof == "floor" else None,

@@ -13,13 +13,12 @@ from learning.bank.answer_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.evaluation.floor import caught_up
 from learning.training.learner import Learner, Pace, Trainer
-from learning.training.scorer.rows import VectorsOf
-from learning.training.stored_lessons import lessons_of
-from learning.training.trainers import BanditTrainer, CountsTrainer, ScorerTrainer
+from learning.training.scorer.lessons import lessons_of
+from learning.training.scorer.rows import AnswersOf
+from learning.training.trainers import BanditTrainer, ScorerTrainer
 from router.choosing.floor import FloorSettings
 from store import Store
 from store.learned.quality_floors import FloorRow
-from store.records import Vector
 from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
@@ -71,35 +70,28 @@ def trainers(store: Store, config: Config, model: str) -> Sequence[Trainer]:
     learning, needed = config.learning.advanced, settings.advanced.outcomes_needed
     half_life_s = learning.half_life_h * 3600
     found: list[Trainer] = [BanditTrainer(needed, half_life_s)]
-    if settings.advanced.adapt_count:
-        found.append(CountsTrainer(needed, half_life_s, time.time))
-    if learning.train_scorer and ScorerTrainer.possible():
+    if learning.train_scorer:
         from router.examples.prior import prior_model
 
         assert config.memory is not None
-        vectors = vectors_of(store, answers=config.memory.advanced.answer_vectors)
-        lessons = lessons_of(store, config.memory.examples.embedding_model, vectors)
-        found.append(ScorerTrainer(_SCORER_NEEDS, vectors, prior_model, lessons))
+        answers = config.memory.advanced.answer_vectors
+        lessons = lessons_of(
+            store,
+            config.memory.examples.embedding_model,
+            lambda version: version_of(version) if answers else "",
+        )
+        found.append(ScorerTrainer(_SCORER_NEEDS, answers_of(store), prior_model, lessons))
     return found
 
 
-def vectors_of(store: Store, *, answers: bool) -> Callable[[str, str], VectorsOf]:
-    """(tenant, embedding version) to a reader of its examples' vectors, as the scorer is trained on them.
+def answers_of(store: Store) -> Callable[[str], AnswersOf]:
+    """From a tenant to a reader of its examples' answers, as the scorer is trained on them."""
 
-    `answers`: whether answers have vectors, too.
-    """
+    def of(tenant: str) -> AnswersOf:
+        def answers(ids: Sequence[int]) -> dict[int, str]:
+            return {e.id: e.answer for e in store.examples.by_ids(tenant, ids, serving=False)}
 
-    def of(tenant: str, embedding_version: str) -> VectorsOf:
-        reader = store.examples.candidate_vectors(
-            question_version=embedding_version,
-            answer_version=version_of(embedding_version) if answers else "",
-        )
-
-        def vectors(ids: Sequence[int]) -> dict[int, tuple[Vector, Vector | None]]:
-            pairs = reader.pairs(tenant, ids)
-            return {id: (q, a) for id, (q, a) in pairs.items() if q is not None}
-
-        return vectors
+        return answers
 
     return of
 

@@ -15,14 +15,11 @@ import pytest
 from learning.training import artifact_follower as module
 from learning.training.artifact_follower import ArtifactFollower
 from router.choosing.bandit import Bandit
-from router.examples.count import ExampleCounts
 from router.examples.scorer import Scorer
 from store.learned.artifacts import Artifacts
 from store.records import ArtifactRecord
 from store.sqlite.database import Database
 from tests.patience import eventually
-
-EMPTY_COUNTS = ExampleCounts().to_bytes()
 
 
 @dataclass
@@ -56,9 +53,6 @@ class Openers:
 
     def bandit(self, record: ArtifactRecord) -> Bandit:
         return cast(Bandit, Thing(self.artifacts.read(record)))
-
-    def counts(self, record: ArtifactRecord) -> ExampleCounts:
-        return ExampleCounts.from_bytes(self.artifacts.read(record))
 
     def alive(self) -> list[bytes]:
         return [thing.data for thing in self.opened if not thing.closed]
@@ -144,7 +138,7 @@ def test_a_tenant_uses_its_own_then_the_operators_for_the_model_then_for_any(fol
 
 
 def test_another_tenants_version_is_never_used(follower: Follower) -> None:
-    for kind, data in (("scorer", b"theirs"), ("bandit", b"theirs"), ("counts", EMPTY_COUNTS)):
+    for kind, data in (("scorer", b"theirs"), ("bandit", b"theirs")):
         follower.publish(data, "b", kind=kind)
     assert follower.scorer("b") == b"theirs"
     assert follower.scorer("a") == b"prior"
@@ -223,11 +217,9 @@ def test_a_broken_version_is_counted_and_the_next_best_used(follower: Follower, 
 
 def test_a_tenants_broken_version_keeps_nobody_from_theirs(follower: Follower) -> None:
     follower.publish(b"bad", "a")
-    follower.publish(b"nonsense", "a", kind="counts")
     follower.publish(b"fine", "b")
     assert (follower.scorer("a"), follower.scorer("b")) == (b"prior", b"fine")
-    assert follower.it.of("a", "m").counts == ExampleCounts(), "the default number of examples"
-    assert follower.broken == {"scorer": 1, "counts": 1}
+    assert follower.broken == {"scorer": 1}
 
 
 def test_without_even_a_prior_nothing_scores(db: Database) -> None:

@@ -14,18 +14,16 @@ from learning.training.artifact_follower import ArtifactFollower
 from learning.training.artifact_openers import ArtifactOpeners
 from router.choosing.bandit import BanditBroken, BanditOutdated
 from router.choosing.bandit_vw import BanditSettings, VowpalBandit
-from router.examples.count import BadCounts, ExampleCounts
 from router.examples.features import Features
-from router.examples.scorer import Scorer, ScorerBroken
+from router.examples.scorer import Declared, Scorer, ScorerBroken
 from store.learned.artifacts import ArtifactBroken, Artifacts
 from store.records import ArtifactRecord
 from store.sqlite.database import Database
 from tests.router.examples.scoring import (
     DIMENSIONS,
     candidates,
-    features_declared,
     features_model,
-    former_signature,
+    former_metadata,
     rarity,
     request,
 )
@@ -40,7 +38,6 @@ def artifacts(tmp_path: Path) -> Iterator[Artifacts]:
 
 def openers(artifacts: Artifacts, folder: Path, **changes: Any) -> ArtifactOpeners:
     settings: dict[str, Any] = {
-        "dimensions": DIMENSIONS,
         "embedding_version": "mini@1",
         "deadline_s": 10.0,
         "models_folder": folder / "models",
@@ -61,7 +58,7 @@ def test_the_prior_is_written_once_and_scores(
     again = openers(artifacts, tmp_path).prior()
     try:
         assert again.version == "prior"
-        assert len(again.score(request(), candidates()).gains) == 4
+        assert len(again.score(request(), candidates()).worths) == 4
     finally:
         again.close()
     assert len(list((tmp_path / "models").iterdir())) == 1, "no temporary file stays"
@@ -91,14 +88,11 @@ def test_a_scorer_opens_under_the_name_of_its_version(artifacts: Artifacts, tmp_
 
 
 def test_a_scorer_of_another_embedder_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:
-    declared = features_declared(embedding_version="another@1")
-    for changed in (
-        features_model(tmp_path / "a.onnx", metadata=declared),
-        features_model(tmp_path / "b.onnx", metadata=features_declared(dimensions=384)),
-    ):
-        record = published(artifacts, "scorer", changed.read_bytes())
-        with pytest.raises(ScorerBroken):
-            openers(artifacts, tmp_path).scorer(record)
+    declared = Declared(embedding_version="another@1").metadata()
+    changed = features_model(tmp_path / "a.onnx", metadata=declared)
+    record = published(artifacts, "scorer", changed.read_bytes())
+    with pytest.raises(ScorerBroken, match="another@1"):
+        openers(artifacts, tmp_path).scorer(record)
 
 
 def test_a_damaged_scorer_is_never_given_to_onnxruntime(artifacts: Artifacts, tmp_path: Path) -> None:
@@ -108,10 +102,10 @@ def test_a_damaged_scorer_is_never_given_to_onnxruntime(artifacts: Artifacts, tm
         openers(artifacts, tmp_path).scorer(record)
 
 
-def test_a_scorer_of_a_signature_of_earlier_versions_is_counted_and_gone_without(
+def test_a_scorer_of_a_format_of_earlier_versions_is_counted_and_gone_without(
     artifacts: Artifacts, tmp_path: Path
 ) -> None:
-    former = features_model(tmp_path / "former.onnx", metadata=former_signature())
+    former = features_model(tmp_path / "former.onnx", metadata=former_metadata())
     published(artifacts, "scorer", former.read_bytes())
     opener, broken = openers(artifacts, tmp_path), list[str]()
     follower = ArtifactFollower(artifacts, opener, prior=opener.prior(), broken=broken.append)
@@ -120,7 +114,7 @@ def test_a_scorer_of_a_signature_of_earlier_versions_is_counted_and_gone_without
         assert follower.ready("t", "m", timeout_s=60)
         scorer = follower.of("t", "m").scorer
         assert scorer is not None and scorer.version == "prior"
-        assert len(scorer.score(request(), candidates()).gains) == 4
+        assert len(scorer.score(request(), candidates()).worths) == 4
         assert broken == ["scorer"]
     finally:
         follower.stop()
@@ -138,10 +132,3 @@ def test_a_bandit_of_another_embedder_is_refused(artifacts: Artifacts, tmp_path:
         opener.bandit(published(artifacts, "bandit", made["another@1"]))
     with pytest.raises(BanditBroken):
         opener.bandit(published(artifacts, "bandit", made["mini@1"][:-20]))
-
-
-def test_counts_are_read_and_nothing_else_is_taken_for_them(artifacts: Artifacts, tmp_path: Path) -> None:
-    opener = openers(artifacts, tmp_path)
-    assert opener.counts(published(artifacts, "counts", ExampleCounts().to_bytes())) == ExampleCounts()
-    with pytest.raises(BadCounts):
-        opener.counts(published(artifacts, "counts", b"{}"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from router.embedding.retriever import Retriever
 from store.examples.answer_vectors import AnswerVectors, CandidateVectors
 from store.examples.bank import ExampleBank
+from store.examples.search import ExampleSearch
 from store.records import Example, Vector
 from store.sqlite.database import Database
 from tests.store.rows import new_example, unit_vector
@@ -106,3 +109,68 @@ def test_without_a_reader_of_vectors_none_are_read(store: Database) -> None:
             "a1", "scope", QUERY
         )
         assert found and all(c.vector is None and c.answer_vector is None for c in found)
+
+
+def worded(db: Database, tenant: str, *questions: str, **changes: object) -> list[Example]:
+    bank = ExampleBank(db)
+    return [
+        bank.add(
+            new_example(
+                n,
+                tenant,
+                question=question,
+                request_id=f"{tenant}{question}",
+                **({"scope": "scope"} | changes),
+            )
+        ).result(30)
+        for n, question in enumerate(questions)
+    ]
+
+
+def by_both(db: Database, near: dict[str, list[tuple[int, float]]], **more: Any) -> Retriever:
+    vectors = CandidateVectors(db, question_version="v1")
+    return Retriever(Index(near), ExampleBank(db), with_vectors=vectors, words=str.split, **more)
+
+
+def test_what_is_found_by_words_joins_the_nearest_with_its_own_cosine(store: Database) -> None:
+    with closing(store):
+        near_one, both, worded_one = worded(
+            store, "a1", "sort pears", "harbour of Eastwick", "who runs Eastwick"
+        )
+        index = {"a1": [(near_one.id, 0.9), (both.id, 0.8)]}
+        query = unit_vector(2)
+        found = {
+            c.example.id: c
+            for c in by_both(store, index).nearest("a1", "scope", query, text="Eastwick ferry")
+        }
+        assert set(found) == {near_one.id, both.id, worded_one.id}
+        assert found[near_one.id].words == 0.0 < found[both.id].words and found[worded_one.id].words > 0.0
+        assert found[both.id].similarity == 0.8 and found[worded_one.id].similarity == pytest.approx(
+            1.0, abs=1e-2
+        )
+        without = by_both(store, index).nearest("a1", "scope", query)
+        assert [c.example.id for c in without] == [near_one.id, both.id], "without a text, by nearness alone"
+
+
+def test_words_find_nothing_that_nearness_may_not(store: Database) -> None:
+    with closing(store):
+        worded(store, "b2", "harbour of Eastwick")
+        worded(store, "a1", "mayor of Eastwick", scope="other")
+        worded(store, "a1", "ferry of Eastwick", served_from_s=time.time() + 1000)
+        worded(store, "a1", "Eastwick unembedded", vector=None)
+        (mine,) = worded(store, "a1", "who runs Eastwick")
+        (lent,) = worded(store, "c3", "Eastwick by night")
+        retriever = by_both(store, {}, lenders={"a1": ["c3"]})
+        found = retriever.nearest("a1", "scope", QUERY / np.sqrt(8), text="Eastwick")
+        assert {c.example.id for c in found} == {mine.id, lent.id}
+        comparable = retriever.nearest("a1", "scope", QUERY, lambda e: e.tenant == "c3", "Eastwick")
+        assert [c.example.id for c in comparable] == [lent.id]
+        assert by_both(store, {}, floor=1.1).nearest("a1", "scope", QUERY / 3, text="Eastwick") == []
+
+
+def test_words_that_are_late_leave_the_nearest(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(store):
+        (mine,) = worded(store, "a1", "who runs Eastwick")
+        monkeypatch.setattr(ExampleSearch, "matching", lambda *_: [])
+        found = by_both(store, {"a1": [(mine.id, 0.9)]}).nearest("a1", "scope", QUERY, text="Eastwick")
+        assert [(c.example.id, c.similarity, c.words) for c in found] == [(mine.id, 0.9, 0.0)]

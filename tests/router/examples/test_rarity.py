@@ -75,6 +75,13 @@ def test_without_a_usable_vocabulary_length_stands_for_rarity(tmp_path: Path, co
     assert rarity("of") == 0.0 < rarity("harbour") < rarity("incomprehensible") == rarity("410") == 1.0
 
 
+def test_the_rarest_words_of_a_text_tell_what_it_is_about(english: Rarity) -> None:
+    told = english.telling("What is the population of Eastwick, please? The harbour of Eastwick!")
+    assert told[0] == "eastwick" and {"population", "harbour"} <= set(told)
+    assert not {"is", "the", "of"} & set(told)
+    assert len(english.telling(" ".join(words(50)))) == 8 and english.telling("") == []
+
+
 def test_a_missing_file_is_no_error(tmp_path: Path) -> None:
     assert Rarity.read(tmp_path / "absent.json").by_length
 

@@ -6,20 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from learning.training.scorer.rows import SMALLEST_PROBABILITY, Row, rows_from_log
 from router.examples.features import NAMES, VERSION, Features
-from store.records import ChoiceRecord, OutcomeRecord, Vector
-from tests.router.examples.scoring import DIMENSIONS, candidates, rarity, request, unit
+from store.records import ChoiceRecord, OutcomeRecord
+from tests.router.examples.scoring import candidates, rarity, request, unit
 
-KNOWN: dict[int, tuple[Vector, Vector | None]] = {
-    1: (unit(11), unit(51)),
-    2: (unit(12), None),
-    3: (unit(13), unit(53)),
-}
+KNOWN = {1: "Yes", 2: " yes ", 3: "no"}
 
 
-def vectors_of(ids: Sequence[int]) -> Mapping[int, tuple[Vector, Vector | None]]:
+def answers_of(ids: Sequence[int]) -> Mapping[int, str]:
     return {id: KNOWN[id] for id in ids if id in KNOWN}
 
 
@@ -83,32 +80,28 @@ def outcome(ids: tuple[int, ...] = (1, 2), quality: float = 1.0, **changes: Any)
 
 
 def rows(choice_: ChoiceRecord, *outcomes: OutcomeRecord, **options: Any) -> list[Row]:
-    return rows_from_log([(choice_, outcomes)], vectors_of, **options)
+    return rows_from_log([(choice_, outcomes)], answers_of, **options)
 
 
-def test_an_outcome_becomes_a_row_of_the_examples_it_was_sent_with() -> None:
+def test_an_outcome_becomes_a_row_of_all_candidates_and_those_that_were_sent() -> None:
     (row,) = rows(choice(), outcome((3, 1), 0.5, probability=0.25))
     assert (row.request_id, row.at_s, row.quality, row.weight) == ("r1", 100.0, 0.5, 4.0)
-    assert np.array_equal(row.request, unit(1))
-    assert np.array_equal(row.questions, np.stack([unit(13), unit(11)]))
-    assert np.array_equal(row.answers, np.stack([unit(53), unit(51)]))
-    assert np.array_equal(row.scalars, scalars(4)[[2, 0]])
+    assert row.sent == (2, 0) and np.array_equal(row.features, scalars(4))
+    assert row.answers[0] == row.answers[1] == "yes" != row.answers[2]
 
 
-def test_the_counterfactual_without_examples_is_a_row_of_none() -> None:
-    (row,) = rows(choice(candidates=(), candidate_features=None), outcome((), 0.0))
-    assert row.questions.shape == row.answers.shape == (0, DIMENSIONS)
-    assert row.scalars.shape == (0, len(NAMES))
+def test_an_answer_that_is_gone_is_like_no_other() -> None:
+    (row,) = rows(choice(), outcome((9,)))
+    assert len(set(row.answers)) == 3
 
 
-def test_an_unknown_answer_vector_is_zeros() -> None:
-    (row,) = rows(choice(), outcome((2,)))
-    assert not row.answers.any()
-    assert row.questions.any()
+@pytest.mark.parametrize("logged", [{}, {"candidates": (), "candidate_features": None}])
+def test_the_counterfactual_without_examples_is_a_row_of_none_sent(logged: dict[str, Any]) -> None:
+    (row,) = rows(choice(**logged), outcome((), 0.0))
+    assert row.sent == () and row.features.shape[1] == len(NAMES)
 
 
 def test_what_cannot_be_learnt_from_is_left_out() -> None:
-    assert not rows(choice(), outcome((9,)))  # gone
     assert not rows(choice(), outcome((1, 7)))  # never scored
     assert not rows(choice(), outcome((), engine="large"))  # the reference itself
     assert not rows(choice(vector=None), outcome())
@@ -130,10 +123,10 @@ def test_a_rarely_sampled_outcome_weighs_more_but_never_without_bound() -> None:
 
 def test_rows_come_in_the_order_of_their_requests() -> None:
     log = [(choice("late", at_s=2.0), [outcome()]), (choice("early", at_s=1.0), [outcome()])]
-    assert [row.request_id for row in rows_from_log(log, vectors_of)] == ["early", "late"]
+    assert [row.request_id for row in rows_from_log(log, answers_of)] == ["early", "late"]
 
 
-def test_training_sees_the_scalars_that_serving_computed() -> None:
+def test_training_sees_the_features_that_serving_computed() -> None:
     asked, near = request(), candidates()
     served = Features(rarity()).rows(asked, near, 5000.0)
     ids = tuple(c.example.id for c in near)
@@ -142,7 +135,6 @@ def test_training_sees_the_scalars_that_serving_computed() -> None:
         candidates=tuple({"id": id, "similarity": 0.5, "gain": 0.1, "sent": True} for id in ids),
         candidate_features=served,
     )
-    vectors = {c.example.id: (c.vector, c.answer_vector) for c in near if c.vector is not None}
-    (row,) = rows_from_log([(logged, [outcome(ids[::-1])])], lambda wanted: {i: vectors[i] for i in wanted})
-    assert np.array_equal(row.scalars, served[::-1])
-    assert np.array_equal(row.scalars, Features(rarity(), cache_entries=0).rows(asked, near, 5000.0)[::-1])
+    (row,) = rows_from_log([(logged, [outcome(ids[::-1])])], answers_of)
+    assert np.array_equal(row.features, served)
+    assert np.array_equal(row.features, Features(rarity(), cache_entries=1).rows(asked, near, 5000.0))

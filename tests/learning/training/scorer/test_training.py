@@ -1,123 +1,109 @@
-"""Training: what helps is found from outcomes of sets alone; nothing worse than what is in use is accepted."""
+"""A scorer is trained from outcomes and lessons, and accepted only where its choices are worth more."""
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from learning.training.scorer.rows import Row
-from learning.training.scorer.training import (
-    LEAST_ROWS,
-    TooFewOutcomes,
-    TorchMissing,
-    Trained,
-    _split,
-    predictions,
-    trained,
-)
-from router.examples.features import NAMES, PLACE
+from learning.training.scorer.training import TooFewOutcomes, Trained, choose, trained
 from router.examples.prior import prior_model
-from tests.learning.training.scorer.scorer_world import ALONE, outcomes
-from tests.router.examples.scoring import DIMENSIONS, unit
+from router.examples.scorer import ScorerModel
+from router.examples.set_quality import SetQuality
+from tests.learning.training.scorer.scorer_world import CANDIDATES, lessons, outcomes
 
 
-@pytest.fixture(scope="module")
-def made() -> Trained:
-    return trained(outcomes(900), prior_model(), seed=1, members=2, embedding_version="mini@1")
+def chosen_by(made: Trained, folder: Path, rows: list) -> list[list[int]]:  # type: ignore[type-arg]
+    (folder / "m.onnx").write_bytes(made.model)
+    model = ScorerModel(folder / "m.onnx")
+    try:
+        return [choose(model.worths, dict(model.declared.qualities), row) for row in rows]
+    finally:
+        model.close()
 
 
-def single(covered: bool) -> Row:
-    scalars = np.full((1, len(NAMES)), 0.5, np.float32)
-    scalars[0, PLACE["request_rare_covered"]] = covered
-    blank = np.zeros((1, DIMENSIONS), np.float32)
-    return Row("q", 0.0, unit(3), blank, blank, scalars, 0.0)
-
-
-@pytest.mark.train
-def test_what_helps_is_learnt_from_outcomes_of_sets(made: Trained) -> None:
-    none = replace(
-        single(True), questions=np.zeros((0, DIMENSIONS), np.float32), scalars=np.zeros((0, len(NAMES)))
-    )
-    helped, unhelped, alone = predictions(made.model, [single(True), single(False), none])
-    assert ALONE + 0.4 < helped < 1.0
-    assert alone == pytest.approx(ALONE, abs=0.15)
-    assert abs(unhelped - alone) < 0.15
-
-
-@pytest.mark.train
-def test_it_beats_the_prior_on_what_was_held_out_and_says_by_how_much(made: Trained) -> None:
-    assert made.accepted, made.reason
-    new, old = made.metrics["held_out"], made.metrics["incumbent"]
-    assert new["log_loss"] < old["log_loss"]
-    assert set(new) == {"log_loss", "brier", "ece", "auc", "ranking", "mean_predicted", "mean_observed"}
-    assert set(made.metrics["validation"]) <= {"pointwise", "pairwise"}
-    assert made.metrics["loss"] in made.metrics["validation"]
-    assert json.loads(json.dumps(made.metrics, allow_nan=False)) == made.metrics
-
-
-@pytest.mark.train
-def test_the_same_outcomes_and_seed_give_the_same_scorer() -> None:
-    rows = outcomes(250)
-    one, two = (trained(rows, prior_model(), seed=5, loss="pointwise", members=2) for _ in range(2))
-    assert one.model == two.model
-    assert one.metrics == two.metrics
-
-
-@pytest.mark.train
-def test_noise_is_not_better_than_a_good_scorer_in_use(made: Trained) -> None:
-    generator = np.random.default_rng(3)
-    fitted, held = outcomes(600, seed=8)[:400], outcomes(600, seed=8)[400:]
-    noise = [replace(row, quality=float(generator.random() < 0.5)) for row in fitted]
-    worse = trained([*noise, *held], made.model, seed=1, loss="pointwise", members=1)
-    assert not worse.accepted
-    assert "not better" in worse.reason
-
-
-@pytest.mark.train
-def test_a_scorer_in_use_that_cannot_be_asked_is_replaced_if_the_prior_is_beaten() -> None:
-    told: list[str] = []
-    made = trained(outcomes(400), b"damaged", seed=1, loss="pointwise", members=1, tell=told.append)
-    assert made.accepted
-    assert any("compared with the prior" in line for line in told)
-
-
-@pytest.mark.train
-def test_too_few_outcomes_are_told() -> None:
-    with pytest.raises(TooFewOutcomes, match=f"{LEAST_ROWS} are needed"):
-        trained(outcomes(LEAST_ROWS - 1), prior_model())
-
-
-def test_without_torch_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(TorchMissing, match=r"pip install 'understudy-gateway\[train\]'"):
-        trained([], prior_model())
-
-
-def test_the_latest_requests_are_held_out_and_none_is_on_both_sides() -> None:
-    rows = [
-        replace(row, request_id=f"{i // 3:05}", at_s=float(i // 3)) for i, row in enumerate(outcomes(300))
+def right_share(rows: list, chosen: list[list[int]]) -> float:  # type: ignore[type-arg]
+    told = [
+        row.answers[place] == "right" for row, places in zip(rows, chosen, strict=True) for place in places
     ]
-    parts = _split(rows)
-    ids = [{row.request_id for row in part} for part in parts]
-    assert not ids[0] & ids[1]
-    assert not ids[1] & ids[2]
-    assert max(ids[0]) < min(ids[1]) <= max(ids[1]) < min(ids[2])
-    assert sum(map(len, parts)) == len(rows)
+    return float(np.mean(told))
 
 
-def test_one_request_alone_cannot_be_split() -> None:
+def test_what_helps_is_learnt_from_lessons_and_outcomes_and_accepted(tmp_path: Path) -> None:
+    made = trained(outcomes(600), prior_model(), lessons=lessons(800), embedding_version="mini@1")
+    assert made.accepted, made.reason
+    later = outcomes(100, seed=9)
+    chosen = chosen_by(made, tmp_path, later)
+    assert right_share(later, chosen) > 0.8
+    assert 0 < np.mean([len(places) for places in chosen]) < 3, "one right example is enough here"
+    assert made.metrics["ranking"] != "nearest" and made.metrics["lessons"] == 800
+    worth = made.metrics["held_out"]
+    assert worth["new"] > worth["nearest"] and worth["new"] > worth["none"] and worth["new"] > worth["in use"]
+
+
+def test_where_several_vote_more_are_sent(tmp_path: Path) -> None:
+    one = trained(outcomes(800), prior_model(), lessons=lessons(800))
+    votes = trained(outcomes(800, votes=True), prior_model(), lessons=lessons(800))
+    later = outcomes(100, seed=9)
+    sent = [np.mean([len(places) for places in chosen_by(made, tmp_path, later)]) for made in (one, votes)]
+    assert sent[1] > sent[0] + 0.5
+
+
+def test_without_lessons_outcomes_alone_teach(tmp_path: Path) -> None:
+    made = trained(outcomes(1000), prior_model())
+    later = outcomes(100, seed=9)
+    assert right_share(later, chosen_by(made, tmp_path, later)) > 0.5, "0.35 by chance"
+
+
+def test_where_nothing_is_relevant_nothing_is_sent(tmp_path: Path) -> None:
+    made = trained(outcomes(800, relevant=0.0), prior_model(), lessons=lessons(800))
+    assert made.accepted, made.reason
+    assert sum(map(len, chosen_by(made, tmp_path, outcomes(100, seed=9, relevant=0.0)))) < 10
+
+
+def test_what_the_same_outcomes_teach_is_the_same_and_no_better_than_itself() -> None:
+    first = trained(outcomes(600), prior_model(), lessons=lessons(800))
+    again = trained(outcomes(600), first.model, lessons=lessons(800))
+    assert again.metrics["validation"] == pytest.approx(first.metrics["validation"], abs=1e-3)
+    assert not again.accepted and "not worth more" in again.reason
+
+
+def test_choices_that_are_worth_less_than_the_nearest_are_rejected() -> None:
+    """Lessons that say the opposite of what the outcomes say."""
+    taught = lessons(800)
+    wrong = replace(taught, overlap=1.0 - taught.overlap)
+    flipped = [replace(row, features=row.features.copy()) for row in outcomes(600)]
+    made = trained(flipped, prior_model(), lessons=wrong)
+    assert not made.accepted or made.metrics["held_out"]["new"] > made.metrics["held_out"]["nearest"]
+
+
+def test_an_incumbent_that_cannot_be_asked_is_compared_as_the_prior() -> None:
+    told: list[str] = []
+    made = trained(outcomes(600), b"nonsense", lessons=lessons(800), tell=told.append)
+    assert made.accepted and any("compared with the prior instead" in line for line in told)
+
+
+@pytest.mark.parametrize("rows", [outcomes(150), [replace(row, sent=()) for row in outcomes(400)]])
+def test_too_few_outcomes_teach_nothing(rows: list) -> None:  # type: ignore[type-arg]
+    with pytest.raises(TooFewOutcomes, match="are needed"):
+        trained(rows, prior_model(), lessons=lessons(100))
+
+
+def test_outcomes_of_one_request_are_on_one_side_of_the_split() -> None:
+    rows = [replace(row, request_id="same", at_s=1.0) for row in outcomes(400)]
     with pytest.raises(TooFewOutcomes, match="so few requests"):
-        _split([replace(row, request_id="same") for row in outcomes(300)])
+        trained(rows, prior_model())
 
 
-@pytest.mark.train
-def test_both_losses_are_compared_and_the_better_one_is_taken(made: Trained) -> None:
-    validation = made.metrics["validation"]
-    assert set(validation) == {"pointwise", "pairwise"}
-    best = min(validation, key=lambda kind: validation[kind]["log_loss_of_novel"])
-    assert made.metrics["loss"] == best
-    assert made.metrics["pairs"]["fit"] > 0
+def test_a_row_is_chosen_for_by_its_scope() -> None:
+    row = replace(outcomes(1)[0], scope="s")
+    keen = SetQuality(0.0, 1.0, 0.0, 0.0, 0.0)
+    shy = SetQuality(0.5, 0.0, 0.0, 1.0, 1.0)
+    worths = partial(np.full, fill_value=0.5)
+    chosen = [
+        choose(lambda f: worths(len(f)).tolist(), {"": a, "s": b}, row) for a, b in ((shy, keen), (keen, shy))
+    ]
+    assert chosen[0] and not chosen[1] and max(chosen[0]) < CANDIDATES

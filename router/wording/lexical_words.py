@@ -1,8 +1,7 @@
-"""Word lists: closed classes of words whose change turns a question into another, behind the lexical gates; and what the
-scorer reads past, and takes words apart by.
+"""Word lists: closed classes of words whose change turns a question into another, behind the lexical gates.
 
 Data only, for the languages named. What needs no list (numbers, names, symbols, order) is in
-router/examples/lexical_gates.py and works in any script.
+router/wording/lexical_gates.py and works in any script.
 """
 
 from __future__ import annotations
@@ -42,16 +41,6 @@ NUMBER_WORDS = _mapping("""
 """)
 """Without "one", "un", "eine" and the like, which are articles far more often than numbers."""
 
-CALENDAR = _words("""
-    january february march april june july august september october november december monday tuesday wednesday
-    thursday friday saturday sunday today tomorrow yesterday tonight morning afternoon evening night weekend
-    weekday spring summer autumn winter januar februar märz mai juni juli oktober dezember montag dienstag
-    mittwoch donnerstag freitag samstag sonntag heute morgen gestern janvier février mars avril juin juillet
-    août septembre octobre novembre décembre lundi mardi mercredi jeudi vendredi samedi dimanche hier demain
-    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre lunes martes
-    miércoles jueves viernes sábado domingo hoy mañana ayer
-""")
-
 QUESTION_WORDS = _mapping("""
     who=who whom=who whose=whose when=when where=where why=why wer=who wem=who wen=who wann=when wo=where
     wohin=where woher=where warum=why wieso=why qui=who quand=when où=where pourquoi=why quién=who quien=who
@@ -72,25 +61,3 @@ FUNCTION_WORDS = _words("""
     also der die das ein eine und oder ist sind le la les un une des du de et ou est sont el los las una y o es
     son en que
 """)
-
-CHAT_WORDS = _words("""
-    advance again answer anyway anywhere asking bother colleague else find fine friend give good great hello help hey
-    hi hurry know let like look more need now okay ok one question quick really remind right rush same say short show
-    sorry sure tell thank thanks thing think too try want well wondering yeah yes
-    danke bitte noch auch merci aussi gracias también
-""")
-"""What people say around a question, whatever they ask: a turn of nothing else asks what was asked before."""
-
-CONTRACTIONS = _words("""
-    aint arent cannot cant couldnt couldve didnt doesnt dont hadnt hasnt havent hes im isnt itd itll ive mustnt shes shouldnt
-    shouldve thats thatll theres theyd theyll theyre theyve wasnt werent whats wheres whens whos whod wont wouldnt wouldve
-    youd youll youre youve
-""")
-"""Without their apostrophes, as router.examples.lexical_things reads them. Vocabularies of encoders list none of them."""
-
-WORD_PREFIXES = _words("anti co de dis inter mis multi non out over pre re semi sub un under")
-WORD_ENDINGS = _words("""
-    able age al ance ancy ation ed ee ence ency er ers es ful ible ing ings ion ish ism ist ity ive ize izer less ling ly
-    ment ness or ous r s ship y
-""")
-"""English: what makes a word of another (router.examples.word_parts)."""

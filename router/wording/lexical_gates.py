@@ -12,8 +12,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from router.examples.lexical_things import LONGEST, about_other_things, things
-from router.examples.lexical_words import (
+from router.wording.lexical_things import LONGEST, about_other_things, things
+from router.wording.lexical_words import (
     AUXILIARIES,
     NEGATION_CHARACTERS,
     NEGATION_ENDINGS,

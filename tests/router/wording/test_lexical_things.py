@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.examples import lexical_things
-from router.examples.lexical_things import LONGEST, TOKEN, about_other_things, names_differ, number, things
-from router.examples.reading import identifiers
+from router.wording import lexical_things
+from router.wording.lexical_things import LONGEST, TOKEN, about_other_things, names_differ, number, things
 
 PIECES = (
     *(
@@ -97,12 +96,6 @@ def test_a_capital_is_no_name_where_it_opens_a_sentence_and_only_there(text: str
     starts = {opening.start(1) for opening in openings}
     for word in re.finditer(r"\w+", text):
         assert lexical_things._opens_sentence(text, word.start()) is (word.start() in starts)
-
-
-@given(TEXTS | st.text(max_size=40))
-def test_identifiers_are_the_whole_runs_that_hold_a_digit(text: str) -> None:
-    runs = re.findall(r"[\w-]*\d(?:[\w-]|\.(?=\w))*", text)
-    assert identifiers(text) == {run.casefold() for run in runs if not run.replace(".", "").isdigit()}
 
 
 @pytest.mark.parametrize(

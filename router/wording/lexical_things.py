@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from router.examples.lexical_words import FUNCTION_WORDS, HOW_KINDS, NUMBER_WORDS, QUESTION_WORDS
+from router.wording.lexical_words import FUNCTION_WORDS, HOW_KINDS, NUMBER_WORDS, QUESTION_WORDS
 
 LONGEST = 800
 """Characters. Longer texts are cut by the encoder (so what differs at the end is invisible) and hide small changes."""
@@ -68,7 +68,7 @@ def words_of(text: str) -> list[str]:
 def about_other_things(a: Things, b: Things) -> bool:
     """Whether one text names what the other does not: a name, a number, a machine's word.
 
-    Weaker than router.examples.lexical_gates.blocked: two questions may differ in what they ask of the same thing.
+    Weaker than router.wording.lexical_gates.blocked: two questions may differ in what they ask of the same thing.
     Symmetric.
     """
     return a.numbers != b.numbers or sorted(a.machine) != sorted(b.machine) or names_differ(a, b)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.examples.lexical_gates import LONGEST, blocked
-from router.examples.lexical_things import things
+from router.wording.lexical_gates import LONGEST, blocked
+from router.wording.lexical_things import things
 
 
 def refuses(asked: str, remembered: str) -> str | None:
