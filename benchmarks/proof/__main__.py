@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--streams", nargs="*", choices=STREAMS, default=list(STREAMS))
     parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--sockets", action="store_true", help="one order each, through a running gateway")
+    parser.add_argument("--priced", action="store_true", help="with --sockets: with prices of 1 to 10")
     args = parser.parse_args()
     if args.sockets:
         _sockets(args)
@@ -54,7 +55,7 @@ def _sockets(args: argparse.Namespace) -> None:
             print(missing)
             continue
         for engine in args.engines:
-            runs.append(asyncio.run(over_sockets(recorded, engine, 0, args.requests)))
+            runs.append(asyncio.run(over_sockets(recorded, engine, 0, args.requests, priced=args.priced)))
             print(runs[-1], file=sys.stderr, flush=True)
     head = ("stream", "engine", "lost at most", "offloaded", "last tenth", "first at", "compared", "seconds")
     print(

@@ -1,4 +1,4 @@
-"""The same streams over real sockets: `understudy serve --small --large`, its defaults, and two scripted upstreams.
+"""The same streams over real sockets: `understudy serve`, its defaults, and two scripted upstreams.
 
 The large upstream gives the recorded answers. As a judge it compares truthfully: a tie for equal answers, else 3 points
 for the recorded one. Quality is measured at the client; the judge is simulated.
@@ -95,12 +95,13 @@ def _said(text: str) -> web.Response:
     )
 
 
-async def over_sockets(recorded: Recorded, engine: str, seed: int, count: int) -> SocketRun:
-    """Play one stream, a few requests at once, and measure at the client."""
+async def over_sockets(recorded: Recorded, engine: str, seed: int, count: int, *, priced: bool) -> SocketRun:
+    """Play one stream, a few requests at once, and measure at the client. `priced`: whether the gateway is told that a
+    token of the small engine costs a tenth of one of the large engine."""
     order, answers = shuffled(recorded, seed, count)
     upstreams = _Upstreams(recorded, engine, order)
     began = time.monotonic()
-    async with _serving(upstreams) as url, aiohttp.ClientSession() as session:
+    async with _serving(upstreams, priced=priced) as url, aiohttp.ClientSession() as session:
         asked = asyncio.Semaphore(_AT_ONCE)
         turns = [_ask(session, url, recorded.texts[place], asked) for place in order]
         # As many tasks as requests: they begin in their order, a few at a time.
@@ -145,7 +146,7 @@ def _body(messages: list[dict[str, str]]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _serving(upstreams: _Upstreams) -> AsyncIterator[str]:
+async def _serving(upstreams: _Upstreams, *, priced: bool) -> AsyncIterator[str]:
     """The gateway as the command line starts it, between its upstreams; gives its base URL."""
     app = web.Application()
     app.router.add_post("/small/chat/completions", upstreams.small)
@@ -158,9 +159,14 @@ async def _serving(upstreams: _Upstreams) -> AsyncIterator[str]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder) / "log"
-            command = [sys.executable, "-m", "understudy", "serve", "--port", str(theirs), "--admin", "off"]
-            command += ["--data", f"{folder}/data", "--small", f"{base}/small=small-model"]
-            command += ["--large", f"{base}/large=large-model"]
+            command = [sys.executable, "-m", "understudy", "serve"]
+            if priced:
+                config = Path(folder) / "config.yaml"
+                config.write_text(json.dumps(_configured(base, folder, theirs)), encoding="utf-8")
+                command += ["--config", str(config)]
+            else:
+                command += ["--port", str(theirs), "--admin", "off", "--data", f"{folder}/data"]
+                command += ["--small", f"{base}/small=small-model", "--large", f"{base}/large=large-model"]
             with started(command, log) as process:
                 url = f"http://127.0.0.1:{theirs}"
                 await asyncio.to_thread(
@@ -175,6 +181,27 @@ async def _serving(upstreams: _Upstreams) -> AsyncIterator[str]:
                 yield url
     finally:
         await runner.cleanup()
+
+
+def _configured(base: str, folder: str, port: int) -> dict[str, Any]:
+    """What --small and --large stand for, with prices."""
+
+    def engine(name: str, usd: float) -> dict[str, Any]:
+        price = {"input_usd_per_mtok": usd, "output_usd_per_mtok": 4 * usd}
+        return {
+            "base_url": f"{base}/{name}",
+            "api_key": "none",
+            "model": f"{name}-model",
+            "price": price,
+        }
+
+    return {
+        "listen": {"port": port},
+        "admin": {"enabled": False},
+        "engines": {"small": engine("small", 0.25), "large": engine("large", 2.5)},
+        "models": {"large-model": {"engines": ["small", "large"], "policy": "few_shot"}},
+        "memory": {"data_dir": f"{folder}/data"},
+    }
 
 
 def _is_ready(url: str) -> bool:

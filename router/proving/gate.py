@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from router.plan import Candidate
 from router.proving.neighbours import Near, near
@@ -74,6 +75,7 @@ class Gate:
     """Names of the engines that need proof, small to large."""
     max_loss: float
     rng: random.Random = field(default_factory=random.Random)
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,6 +101,12 @@ class Gate:
         # Where several are proven the first decides: the others were proven on requests that it does not decide.
         decides = min(opened, key=lambda each: each.region.opened_at) if opened else None
         compared = [decides] if decides is not None else weighed
+        if decides is not None:
+            decides.region.wish(decides.share)
+            if decides.region.overdue(self.clock()):
+                # The reference answers, and every request is to be compared, until it is known that all is well.
+                decides = None
+                compared = [replace(each, share=1.0) for each in compared]
         share = max((each.share for each in compared), default=0.0)
         noted = {key(each.action): each.predicted for each in compared}
         if examples:
@@ -138,6 +146,7 @@ class Gate:
             if action not in state.actions:
                 return []
             regions = state.actions[action]
+            regions.of(predicted).told(self.clock())
             turned = regions.add(predicted, vector, _of(action, shown), quality, opening=state.openings + 1)
             if turned is not None:
                 state.openings += 1

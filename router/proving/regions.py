@@ -26,9 +26,11 @@ _PROBE_SHARE = 0.02
 _LEAST_SHARE, _UNCLEAR_SHARE = 0.2, 0.05
 _FULL_SHARE_WITHIN = 1000
 """Comparisons still expected up to which every request is wished to be compared."""
-_CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.3, 0.1, 30
+_CHECK_SHARE, _CHECK_FLOOR, _CHECK_HALVED_BY = 0.15, 0.1, 30
 _BEFORE_LONG = 500
 """Comparisons still expected up to which one action is proven at a time."""
+_OVERDUE, _OVERDUE_S = 5, 2.0
+"""Expected checks, and seconds, without an outcome, after which an open region answers nobody until there is one."""
 _DIVIDE_AFTER = 80
 """Comparisons after which the scope is divided where it is not expected to be proven as a whole."""
 _GIVE_UP_AFTER = 50
@@ -65,6 +67,20 @@ class Region:
         self.opened_at = 0
         """Place among the openings under its scope: where several regions are open, the first decides."""
         self.evidence = self._fresh()
+        self._wished = 0.0
+        self._told_at = 0.0
+
+    def wish(self, share: float) -> None:
+        """Another request was to be compared with this probability."""
+        self._wished += share
+
+    def told(self, now: float) -> None:
+        """An outcome came at this time, by a clock that only runs forward."""
+        self._wished, self._told_at = 0.0, now
+
+    def overdue(self, now: float) -> bool:
+        """Whether checks that must have been made told nothing: then nobody would notice a change."""
+        return self._wished > _OVERDUE and now - self._told_at > _OVERDUE_S
 
     @property
     def open(self) -> bool:

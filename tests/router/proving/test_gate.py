@@ -81,6 +81,21 @@ def test_an_open_action_closes_within_few_checks_when_the_engine_turns_bad() -> 
     assert asked(made).open_actions() == ()
 
 
+def test_an_open_region_answers_nobody_while_its_checks_tell_nothing() -> None:
+    """No money for checks, or a judge that is down: a change would go unnoticed."""
+    now = [0.0]
+    made = Gate(("small",), 0.05, clock=lambda: now[0])
+    compare(made, HELPED, 1.0, 400)
+    for _ in range(200):
+        asked(made)
+    assert asked(made).open_actions() == (HELPED,), "outcomes may take some seconds"
+    now[0] = 6.0
+    proof = asked(made)
+    assert proof.open_actions() == () and proof.share == 1.0 and proof.wished == (HELPED,)
+    compare(made, HELPED, 1.0)
+    assert asked(made).open_actions() == (HELPED,)
+
+
 def test_where_one_action_is_proven_only_that_one_is_compared_on() -> None:
     made = gate()
     compare(made, HELPED, 1.0, 200)

@@ -1,0 +1,57 @@
+"""The benchmark of the gate, on a small stream made here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.proof.replayed import MAX_LOSS, Run, replayed
+from benchmarks.proof.sockets import over_sockets
+from benchmarks.proof.streams import JUNK, Recorded, shuffled, small_answer
+from benchmarks.vectors import unit
+
+RECORDED = Recorded(
+    "made up", tuple(f"request {n}" for n in range(1500)), tuple(f"label_{n % 7}" for n in range(1500))
+)
+VECTORS = unit(
+    np.random.default_rng(0).normal(size=(1500, 16)) + 3 * np.eye(16)[np.arange(1500) % 7],
+)
+
+
+def played(engine: str, count: int = 1500) -> Run:
+    return replayed(RECORDED, VECTORS, engine, 0, count)
+
+
+def test_a_good_engine_is_let_in_and_no_more_is_lost_than_allowed() -> None:
+    run = played("good")
+    assert run.offloaded_late > 0.9 and run.oracle == 1.0
+    assert 0 < run.lost <= run.most_lost <= MAX_LOSS and run.saved > 0
+
+
+def test_a_junk_engine_is_kept_out_and_costs_its_allowance_at_most() -> None:
+    run = played("junk")
+    assert run.offloaded == run.lost == 0 and run.first is None
+    assert -200 <= run.least_saved < 0
+
+
+def test_an_engine_that_turns_bad_half_way_is_kept_out_again() -> None:
+    run = played("drift")
+    assert run.first is not None and run.offloaded_late == 0 and run.most_lost <= MAX_LOSS
+
+
+def test_scripted_engines_answer_as_they_are_called() -> None:
+    assert small_answer("junk", "q", "right", "right", late=False) == JUNK
+    assert small_answer("mimic", "q", "right", "copied", late=False) == "copied"
+    assert small_answer("mimic", "q", "right", None, late=False) == JUNK
+    said = [small_answer("good", f"q{n}", "right", None, late=True) for n in range(2000)]
+    assert 0.97 < said.count("right") / 2000 < 0.99
+
+
+def test_an_order_is_the_same_for_the_same_seed() -> None:
+    assert shuffled(RECORDED, 1, 50) == shuffled(RECORDED, 1, 50) != shuffled(RECORDED, 2, 50)
+
+
+@pytest.mark.timeout(300)
+async def test_a_stream_goes_through_a_served_gateway() -> None:
+    run = await over_sockets(RECORDED, "junk", 0, 12, priced=False)
+    assert (run.requests, run.offloaded, run.lost, run.violated) == (12, 0.0, 0.0, False)
