@@ -76,7 +76,7 @@ def sources(
             config_file=str(config_file or ""),
             gateway_url=gateway_url,
             replay=_replay(config),
-            judged=config.judging is not None,
+            judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
             proven=ProofReader(store.outcomes, store.decisions.choices, gates(config.models)).scopes,
             actions=actions or OperatorActions(),
         ),
