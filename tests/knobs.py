@@ -64,6 +64,7 @@ def in_context_knobs(**changes: Any) -> in_context.Knobs:
         deadline_s=0.1,
         counts=count.Knobs(),
         least_probability=0.01,
+        max_loss=None,
     )
     return replace(made, **changes)
 

@@ -193,7 +193,10 @@ class _Asker:
         references = {model.engines[-1] for model in self._config.models.values()}
         others = [each for each in outcomes if each.engine not in references]
         compared = replace(
-            line.so_far, comparisons=len(others), comparisons_usd=sum(each.cost_usd for each in outcomes)
+            line.so_far,
+            shadow=tuple((bool(each.example_ids), each.quality) for each in others if not each.served),
+            comparisons=len(others),
+            comparisons_usd=sum(each.cost_usd for each in outcomes),
         )
         judged = [each for each in others if each.served]
         if not judged or compared.way != "offloaded" or compared.quality is not None:

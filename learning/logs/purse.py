@@ -42,12 +42,13 @@ class Purse:
         self.in_flight += 1
         return True
 
-    def settle(self, put_aside_usd: float, usd: float, engine: str) -> None:
+    def settle(self, put_aside_usd: float, usd: float, engine: str, *, answered: bool) -> None:
         """Book what a request did cost."""
         self._put_aside_usd -= put_aside_usd
         self.spent_usd += usd
         self.in_flight -= 1
-        self.requests[engine] = self.requests.get(engine, 0) + 1
+        if answered:
+            self.requests[engine] = self.requests.get(engine, 0) + 1
 
 
 class Paid:
@@ -74,21 +75,22 @@ class Paid:
         if not self._purse.put_aside(most):
             raise Unavailable("the budget is spent", engine=self.info.name)
         # What breaks off may have been paid in full.
-        cost_usd, said = most, bytearray()
+        cost_usd, answered, said = most, False, bytearray()
         try:
             async with self._engine.stream(request) as reply:
                 reply.rest, reply.first = _copied(reply.chunks, said), None
-                if reply.status >= 400:
+                answered = reply.status < 400
+                if not answered:
                     cost_usd = 0.0
                 yield reply
-                usage = _usage(body, bytes(said)) if reply.status < 400 else None
+                usage = _usage(body, bytes(said)) if answered else None
                 if usage is not None:
                     cost_usd = price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
         except (ConnectFailed, Unavailable):
             cost_usd = 0.0
             raise
         finally:
-            self._purse.settle(most, cost_usd, self.info.name)
+            self._purse.settle(most, cost_usd, self.info.name, answered=answered)
 
     def load(self) -> EngineLoad:
         """See Engine."""

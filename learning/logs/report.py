@@ -46,6 +46,8 @@ class Replayed:
     """Of an offloaded answer against the recorded one, 0 to 1; None where nothing compared them."""
     weight: float = 1.0
     """How many offloaded answers it stands for: only a sample is judged."""
+    shadow: tuple[tuple[bool, float], ...] = ()
+    """Of small answers that were compared in the background: whether with examples, and the quality."""
     comparisons: int = 0
     comparisons_usd: float = 0.0
     expected_more: int | None = None
@@ -106,6 +108,7 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
         "quality_low": quality_in.low if quality_in else None,
         "quality_high": quality_in.high if quality_in else None,
         "compared": len(known),
+        "in_shadow": [_in_shadow(requests, with_examples) for with_examples in (False, True)],
         "reference_usd": sum(one.reference_usd for one in requests),
         "paid_usd": sum(one.cost_usd for one in requests),
         "comparisons": sum(one.comparisons for one in requests),
@@ -121,6 +124,19 @@ def _row(requests: Sequence[Replayed]) -> dict[str, Any]:
             {"reason": code, "requests": n, "says": told(code).says, "takes": told(code).takes}
             for code, n in why_not.most_common(_REASONS)
         ],
+    }
+
+
+def _in_shadow(requests: Sequence[Replayed], with_examples: bool) -> dict[str, Any]:
+    """How good the small engine's answers were that only were compared: what may be expected of offloading."""
+    found = [quality for one in requests for given, quality in one.shadow if given == with_examples]
+    quality, interval = _mean([(each, 1.0) for each in found])
+    return {
+        "with_examples": with_examples,
+        "compared": len(found),
+        "quality": quality,
+        "quality_low": interval.low if interval else None,
+        "quality_high": interval.high if interval else None,
     }
 
 
@@ -188,6 +204,12 @@ def table(result: dict[str, Any], names: dict[str, str]) -> str:
                 )
             if row["expected_more"]:
                 out.append(f"          about {row['expected_more']} more comparisons are expected")
+            out += [
+                f"          the small engine {'with' if each['with_examples'] else 'without'} examples, in shadow: quality "
+                f"{each['quality']:.3f} ({each['quality_low']:.3f} to {each['quality_high']:.3f}) of {each['compared']}"
+                for each in row["in_shadow"]
+                if each["compared"]
+            ]
     return "\n".join(out)
 
 

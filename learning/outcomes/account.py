@@ -1,8 +1,8 @@
 """What comparing in the background may cost a tenant: a share of what offload has saved lately, and a starting allowance.
 
 Everything is read from the store, and reserved in it before it is spent: restarts and workers make no difference. Where the
-reference has no price, tokens are counted instead: one is as dear as another, whoever's it is, and an offloaded request
-saves as many as one of the reference's takes.
+reference has no price, tokens are counted instead: a small engine's as a tenth of one of the reference's, and an offloaded
+request saves as many as one of the reference's takes.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ class Served:
     unit: Unit
 
 
-SMALL_TOKEN = 1.0
-"""A small engine's token where nothing has a price, in tokens of the reference: as dear, since nobody knows better."""
+SMALL_TOKEN = 0.1
+"""A small engine's token where nothing has a price, in tokens of the reference. Hosted small models cost a tenth or less of
+the large ones of their families, and one on the operator's own machine less; a price in the configuration replaces it."""
 
 
 def price_in(unit: Unit, price: Price, *, small: bool = False) -> Price:

@@ -91,4 +91,4 @@ async def test_what_was_never_answered_costs_nothing() -> None:
     for engine in (Says(ConnectFailed("no")), Says(status=500)):
         with pytest.raises(NotAnswered):
             await said(Paid(engine, purse), ASKED)
-    assert purse.spent_usd == 0.0
+    assert purse.spent_usd == 0.0 and purse.requests == {}

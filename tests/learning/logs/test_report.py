@@ -43,6 +43,17 @@ def test_few_right_answers_are_not_said_to_be_surely_right() -> None:
     assert total["quality"] == 1.0 and total["quality_low"] < 0.8
 
 
+def test_what_was_only_compared_says_how_good_offloading_would_be() -> None:
+    result = report(
+        [request(shadow=((False, 1.0), (True, 0.0))), request(shadow=((False, 0.0),))], priced=True
+    )
+    without, with_them = result["total"]["in_shadow"]
+    assert (without["quality"], without["compared"]) == (0.5, 2)
+    assert (with_them["quality"], with_them["compared"]) == (0.0, 1)
+    assert without["quality_low"] < 0.5 < without["quality_high"]
+    assert "without examples, in shadow: quality 0.500" in table(result, {})
+
+
 def test_the_dearest_scopes_come_first_and_the_others_are_summed_up() -> None:
     requests = [request(scope=f"s{n}", reference_usd=float(n)) for n in range(30)]
     told = report(requests, priced=True)
