@@ -36,7 +36,7 @@ LEFT_OUT: Mapping[str, str] = {
     "enough": "as many as wanted were chosen already",
     "no_room": "its tokens would not have fitted",
     "redundant": "too much like one that was chosen",
-    "adds_too_little": "adds too little beside the chosen ones, or in a bank that so seldom helps",
+    "adds_too_little": "adds too little beside the chosen ones",
     "promises_too_little": "promises too little even with the others",
 }
 """Why an example was left out (router.examples.combiner.LeftOut)."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ FEWEST_WORDS = 1000
 """A vocabulary with fewer whole words says nothing about frequency; length then stands for rarity."""
 _COMMON_LENGTH, _RARE_LENGTH = 3, 12
 _TELLING_FROM, _MOST_TELLING, _LONGEST = 0.35, 8, 2000
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
 _WORD_STARTS = ("\u2581", "\u0120")
 """What marks a word's first piece: SentencePiece's underline, and the space of byte-level vocabularies."""
 
@@ -69,8 +70,11 @@ class Rarity:
         return found
 
     def telling(self, text: str) -> list[str]:
-        """The rarest words of a text, by which others that are about the same are found."""
-        rarities = self.of(_WORD.findall(text[:_LONGEST].lower()))
+        """The rarest words of a text, without accents, by which others that are about the same are found."""
+        plain = "".join(
+            c for c in unicodedata.normalize("NFD", text[:_LONGEST]) if not unicodedata.combining(c)
+        )
+        rarities = self.of(_WORD.findall(plain.lower()))
         rare = [word for word, rarity in rarities.items() if rarity > _TELLING_FROM]
         return sorted(rare, key=lambda word: -rarities[word])[:_MOST_TELLING]
 

@@ -117,10 +117,9 @@ class ExampleSearch:
     def matching(
         self, tenant: str, scope: str, said: Sequence[str], limit: int, within_s: float = 0.01
     ) -> list[tuple[int, float]]:
-        """Up to `limit` (id, BM25) of the examples of a scope whose questions have any of these words, the best first.
+        """Up to `limit` (id, BM25) of a scope's examples whose questions have any of these words, the best first.
 
-        Only the rarest of the words are looked for, so that little is read; nothing is found where that takes longer than
-        `within_s`. Rarity is counted over all tenants.
+        `said`: in lower case, without accents; the rarest are looked for. None are found where it takes over `within_s`.
         """
         read, end = self._db.read(), time.monotonic() + within_s
         read.set_progress_handler(lambda: time.monotonic() > end, 1000)

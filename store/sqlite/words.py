@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
@@ -45,15 +44,10 @@ def as_match(text: str) -> str:
 
 def any_of(connection: sqlite3.Connection, tenant: str, scope: str, said: Sequence[str]) -> str | None:
     """An FTS5 query for examples of a tenant's scope whose questions have the rarest of some words; None: none is known."""
-    # As the index folds words: without accents.
-    terms = {
-        "".join(c for c in unicodedata.normalize("NFD", w.lower()) if not unicodedata.combining(c))
-        for w in said
-    }
-    marks = ",".join("?" * len(terms))
+    marks = ",".join("?" * len(said))
     rows = connection.execute(
         f"SELECT term, doc FROM example_vocabulary WHERE term IN ({marks})",  # noqa: S608 - question marks
-        list(terms),
+        list(said),
     )
     rarest: list[str] = []
     read = 0

@@ -199,8 +199,8 @@ async def test_a_broken_scorer_is_gone_without_and_an_operator_sees_it(
         await asyncio.to_thread(here.artifacts.activate, record.id)
         await here.ready()
     else:
-        # A whole model, for an embedder of eight dimensions.
-        wrong = features_model(tmp_path / "wrong.onnx").read_bytes()
+        # A whole model, of three features.
+        wrong = features_model(tmp_path / "wrong.onnx", width=3).read_bytes()
         await here.publish("scorer", b"not a model" if how == "not a model" else wrong)
     assert told(await here.gate.chat(ALIKE)) == ("small", "1"), "with the prior's scores"
     assert f"{SCALARS} 1.0" in await here.metrics()

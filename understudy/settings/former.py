@@ -44,6 +44,7 @@ class Removed:
 
 
 _UNKNOWABLE = "no figure that an operator sees would tell a better value"
+_LEARNT = "what a set of examples is worth is learnt from outcomes"
 _BY_USE = "the examples used most are kept warm: see `engines` and `kept_examples` of replay.advanced.kv_plan"
 _BY_MODEL = (
     "max_loss now stands beside `engines` of the model and is kept by its `proof`: on (the default) lets small engines"
@@ -83,12 +84,12 @@ FORMER: dict[str, Moved | Fixed | Removed] = {
     "models.*.in_context.outcomes_needed": Moved("models.*.advanced.outcomes_needed"),
     "models.*.in_context.examples.max_examples": Moved("models.*.in_context.max_examples"),
     "models.*.in_context.examples.max_example_tokens": Moved("models.*.advanced.max_example_tokens"),
-    "models.*.in_context.examples.min_gain": Fixed(0.003, _UNKNOWABLE),
-    "models.*.in_context.examples.min_promise": Fixed(0.0, _UNKNOWABLE),
-    "models.*.in_context.examples.distraction": Fixed(0.02, _UNKNOWABLE),
-    "models.*.in_context.examples.unfamiliar_min_help": Fixed(0.03, _UNKNOWABLE),
-    "models.*.in_context.examples.gain_per_ktok": Fixed(0.0, _UNKNOWABLE),
-    "models.*.in_context.examples.redundancy": Fixed(0.9, _UNKNOWABLE),
+    "models.*.in_context.examples.min_gain": Removed(_LEARNT),
+    "models.*.in_context.examples.min_promise": Removed(_LEARNT),
+    "models.*.in_context.examples.distraction": Removed(_LEARNT),
+    "models.*.in_context.examples.unfamiliar_min_help": Removed(_LEARNT),
+    "models.*.in_context.examples.gain_per_ktok": Removed(_LEARNT),
+    "models.*.in_context.examples.redundancy": Removed(_LEARNT),
     "models.*.in_context.examples.order": Moved("models.*.advanced.example_order"),
     "models.*.in_context.examples.candidates": Fixed(20, _UNKNOWABLE),
     "models.*.in_context.examples.floor": Fixed(0.3, _UNKNOWABLE),

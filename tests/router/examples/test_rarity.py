@@ -79,6 +79,7 @@ def test_the_rarest_words_of_a_text_tell_what_it_is_about(english: Rarity) -> No
     told = english.telling("What is the population of Eastwick, please? The harbour of Eastwick!")
     assert told[0] == "eastwick" and {"population", "harbour"} <= set(told)
     assert not {"is", "the", "of"} & set(told)
+    assert english.telling("Zoë") == ["zoe"]
     assert len(english.telling(" ".join(words(50)))) == 8 and english.telling("") == []
 
 
