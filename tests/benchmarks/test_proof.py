@@ -36,7 +36,8 @@ def test_a_junk_engine_is_kept_out_and_costs_its_allowance_at_most() -> None:
 
 def test_an_engine_that_turns_bad_half_way_is_kept_out_again() -> None:
     run = played("drift")
-    assert run.first is not None and run.offloaded_late == 0 and run.most_lost <= MAX_LOSS
+    assert run.first is not None and run.offloaded_late == 0
+    assert run.lost * run.requests < 80, "three checks at a tenth, and what comes before outcomes do"
 
 
 def test_scripted_engines_answer_as_they_are_called() -> None:
