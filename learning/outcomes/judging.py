@@ -197,7 +197,9 @@ class Judging:
         if not await self._quiet(taken, since + self._limits.patience_s):
             return "busy"
         judge = self._comparison.judge_of(taken)
-        settled = await asyncio.to_thread(settles, served.said(), taken.near)
+        # Whether a judge is needed shows in the reference's answer. Of an offloaded request it is not known yet: what a
+        # judge costs is added once it is, so that a bad answer in bad form is checked like any other.
+        settled = not taken.by_reference or await asyncio.to_thread(settles, served.said(), taken.near)
         reference = self._engines[taken.reference]
         needed = ([] if taken.by_reference else [reference]) + ([] if settled else [judge])
         if any(map(self._comparison.refuses, needed)):

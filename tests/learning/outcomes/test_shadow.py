@@ -276,7 +276,7 @@ async def test_the_engines_and_the_judge_need_no_price(db: Database) -> None:
     plan = planned(1.0)
     async with judging(db, free, NOTHING_CONFIGURED, spend, judge=None) as stage:
         stage.judging._models["free"] = ENGINES
-        for batch in range(10):
+        for batch in range(30):
             made = (served("card_arrival", plan, id=f"r{batch}/{n}") for n in range(50))
             await stage.judge(*(replace(each, model="free") for each in made))
         tokens = stage.spent("tokens")
