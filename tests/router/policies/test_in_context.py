@@ -111,6 +111,7 @@ class GivenBandit:
     """The same quality for an engine whatever is asked."""
 
     qualities: dict[str, float]
+    deviation: float = 0.0
     failure: Exception | None = None
     learned: int = 10_000
     version: str = "bandit-1"
@@ -118,7 +119,8 @@ class GivenBandit:
     def estimate(self, scene: Scene) -> Estimate:
         if self.failure is not None:
             raise self.failure
-        return Estimate(tuple(self.qualities[o.engine] for o in scene.options), (0.0,) * len(scene.options))
+        qualities = tuple(self.qualities[option.engine] for option in scene.options)
+        return Estimate(qualities, (self.deviation,) * len(qualities))
 
     def learn(self, lessons: Sequence[Lesson]) -> int:
         raise AssertionError("workers never train")
@@ -425,7 +427,8 @@ LOOP = [
 
 async def test_a_routed_request_with_tools_is_explored_but_no_later_step_of_its_loop(decide: Decide) -> None:
     careless = chooser_knobs(least_probability=0.3, gamma_scale=0.01)
-    learned = with_bandit(0.1, 0.9)
+    unsure = GivenBandit({SMALL: 0.7, LARGE: 0.9}, deviation=0.3)
+    learned = LearnedModels(scorer=GivenScorer(), bandit=unsure)
     given = Given(learned=learned, chooser=careless, knobs={"with_tools": "route"})
     later = replace(asked(), chat=ChatRequest(b"", TOOLS, "m", LOOP, stream=False, include_usage=False))
     first = [await decide(replace(given, seed=seed), asked(fields=TOOLS)) for seed in range(30)]
