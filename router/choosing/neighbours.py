@@ -153,7 +153,7 @@ def _new_index(dimensions: int) -> Any:
         ndim=dimensions,
         metric="cos",
         dtype="i8",
-        connectivity=12,
+        connectivity=8,
         expansion_add=40,
         expansion_search=NEAREST,
     )
