@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +13,7 @@ from benchmarks.defaults import default_chooser
 from benchmarks.routing.data import Recorded
 from benchmarks.routing.estimators import Estimator, Known
 from engines.engine import Price
-from router.choosing.bandit import Bandit, Estimate, Lesson, Option, Scene
+from router.choosing.bandit import Bandit, Estimate, Option, Scene
 from router.choosing.chooser import Situation
 from router.choosing.features import Request
 from router.choosing.load import EngineState
@@ -67,16 +66,6 @@ class Told:
 
     def estimate(self, scene: Scene) -> Estimate:
         return self.found
-
-    def learn(self, lessons: Sequence[Lesson]) -> int:
-        raise AssertionError("the estimator learns")
-
-    def save(self) -> bytes:
-        raise AssertionError("the estimator learns")
-
-    @classmethod
-    def load(cls, data: bytes) -> Told:
-        raise AssertionError("the estimator learns")
 
 
 def situation(recorded: Recorded, index: int, dial: float = DIAL) -> Situation:

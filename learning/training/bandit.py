@@ -1,22 +1,22 @@
 """Trains a bandit from the log or from labels, on a window in which older rows count less.
 
-It is accepted only if one that was trained without the latest rows is not worse on them than the incumbent.
+It is accepted only if one that was trained without the latest rows predicts them no worse than the incumbent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from learning.training.learner import Trained
 from router.choosing import features
 from router.choosing.bandit import BanditError, BanditInput, Lesson, Option, Scene, check_lesson
 from router.choosing.bandit_vw import EVEN_SHARE, BanditSettings, VowpalBandit, action_key
-from router.choosing.reward import Weights, expected_reward
 from store.records import ChoiceRecord, OutcomeRecord
 
 
@@ -139,13 +139,14 @@ def train(
     metrics |= {f"neighbours_share_{action}": round(share, 3) for action, share in made.shares.items()}
     accepted, reason = old is None, "first of its kind" if old is None else "too few rows to compare on"
     if held >= knobs.least_held_out:
-        means = _mean_quality(early)
-        judged = Verdict.of(fresh_bandit(early, settings, knobs, now_s=now_s), late, means)
-        metrics |= judged.figures()
+        errors = _errors(fresh_bandit(early, settings, knobs, now_s=now_s), late)
+        metrics["squared_error"] = round(float(errors.mean()), 5)
         if old is not None:
-            before = Verdict.of(old, late, means)
-            metrics |= {f"incumbent_{k}": v for k, v in before.figures().items()}
-            accepted, reason = judged.not_worse_than(before)
+            before = _errors(old, late)
+            metrics["incumbent_squared_error"] = round(float(before.mean()), 5)
+            lost = errors - before
+            accepted = float(lost.mean()) <= float(lost.std(ddof=1)) / math.sqrt(len(lost))
+            reason = "not worse than the incumbent" if accepted else "it predicts worse than the incumbent"
     return Trained(made.save(), metrics, accepted, reason)
 
 
@@ -180,71 +181,13 @@ _EVEN = 0.5
 """How much is held against any share but a half: as much as 50 outcomes where the two are 0.1 apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How well a bandit does on rows it has not learnt."""
-
-    values: np.ndarray[Any, np.dtype[np.float64]]
-    """Per row: doubly robust estimate of the reward of the bandit's pick (Dudik, Langford & Li 2011)."""
-    errors: np.ndarray[Any, np.dtype[np.float64]]
-    """Per known quality: the squared error of its prediction."""
-
-    @property
-    def value(self) -> float:
-        """Mean reward of the bandit's greedy picks."""
-        return float(self.values.mean())
-
-    def figures(self) -> dict[str, float]:
-        """The means, for the artifact's metrics."""
-        return {"value": round(self.value, 5), "squared_error": round(float(self.errors.mean()), 5)}
-
-    def not_worse_than(self, other: Verdict) -> tuple[bool, str]:
-        """Whether neither the value nor the error is worse by more than one standard error of the paired difference."""
-        gained, erred = self.values - other.values, self.errors - other.errors
-        if float(gained.mean()) < -_standard_error(gained):
-            return False, "its choices are worth less than the incumbent's"
-        if float(erred.mean()) > _standard_error(erred):
-            return False, "it predicts worse than the incumbent"
-        return True, "not worse than the incumbent"
-
-    @classmethod
-    def of(cls, bandit: VowpalBandit, rows: Sequence[Row], means: Mapping[str, float]) -> Verdict:
-        """Evaluates `bandit` on `rows`. `means`: mean quality by action on other rows, the model part of the estimate."""
-        values, errors = [], []
-        for row in rows:
-            scene, known = row.lesson.scene, row.lesson.qualities
-            found = bandit.estimate(scene).qualities
-            errors += [(found[i] - q) ** 2 for i, q in known.items()]
-            rewards = _rewards(scene, found)
-            pick = max(range(len(found)), key=lambda i: (rewards[i], -i))
-            modelled = [means.get(action_key(o), 0.5) for o in scene.options]
-            value = _rewards(scene, modelled)[pick]
-            if pick in known:
-                actual = [known.get(i, m) for i, m in enumerate(modelled)]
-                value += (_rewards(scene, actual)[pick] - value) / max(0.01, row.lesson.probability)
-            values.append(value)
-        return cls(np.array(values), np.array(errors))
-
-
-def _rewards(scene: Scene, qualities: Sequence[float]) -> list[float]:
-    c = scene.context
-    dial = Weights(c.get("weight_quality", 1.0), c.get("weight_cost", 0.0), c.get("weight_latency", 0.0))
-    *others, last = zip(qualities, scene.options, strict=True)
-    references = [qualities[-1]] * len(others) + [None]
-    return [
-        expected_reward(
-            dial, q, o.features.get("relative_cost", 0.0), o.features.get("relative_latency", 0.0), reference
-        )
-        for (q, o), reference in zip([*others, last], references, strict=True)
-    ]
-
-
-def _mean_quality(rows: Sequence[Row]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+def _errors(bandit: VowpalBandit, rows: Sequence[Row]) -> npt.NDArray[np.float64]:
+    """The squared error of every known quality's prediction."""
+    found = []
     for row in rows:
-        for index, quality in row.lesson.qualities.items():
-            found.setdefault(action_key(row.lesson.scene.options[index]), []).append(quality)
-    return {action: sum(qs) / len(qs) for action, qs in found.items()}
+        expected = bandit.estimate(row.lesson.scene).qualities
+        found += [(expected[index] - quality) ** 2 for index, quality in row.lesson.qualities.items()]
+    return np.array(found)
 
 
 def _aged(row: Row, now_s: float, knobs: TrainingKnobs) -> Lesson:
@@ -268,7 +211,3 @@ def _loaded(incumbent: bytes | None, settings: BanditSettings) -> VowpalBandit |
         return None
     fits = bandit.settings.dimensions == settings.dimensions
     return bandit if fits and bandit.settings.embedding_version == settings.embedding_version else None
-
-
-def _standard_error(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf

@@ -10,7 +10,7 @@ from typing import Any
 from learning.training.bandit import Row
 from router.choosing import features
 from router.choosing.bandit import Lesson, Option, Scene
-from router.choosing.features import Examples, Request
+from router.choosing.features import Request
 from router.digest import question
 from store.admission.cutting import EMBEDDED_CHARACTERS, cut
 from store.records import Vector
@@ -68,43 +68,22 @@ def row(
 ) -> Row:
     """The row of one labelled request. `engines` run from small to large; the last is the reference.
 
-    Features come from the functions that serving uses; those that a label does not determine are left out. Raises
-    BadLabel.
+    Features come from the function that serving uses; those that a label does not determine are left out. Raises BadLabel.
     """
     text = cut(question(request.messages), max_characters)
     if not text:
         raise BadLabel("no question")
-    context = features.context_features(
+    context = features.request_features(
         Request(
             text,
             turns=sum(m.get("role") in ("user", "assistant") for m in request.messages),
             prompt_tokens=sum(len(str(m.get("content", ""))) for m in request.messages)
             // _CHARACTERS_PER_TOKEN,
-        ),
-        Examples(),
-        quality_alone=0.5,
-        quality_with=0.5,
-        weights=(1.0, 0.0, 0.0),
-    )
-    last = len(engines) - 1
-    options = [
-        Option(
-            engine,
-            False,
-            features.action_features(
-                is_reference=place == last,
-                rank=place / last if last else 1.0,
-                with_examples=False,
-                relative_cost=0.0,
-                relative_latency=0.0,
-                utilisation=0.0,
-                healthy=True,
-            ),
         )
-        for place, engine in enumerate(engines)
-    ]
+    )
+    last = max(1, len(engines) - 1)
+    options = [Option(engine, False, {"rank": place / last}) for place, engine in enumerate(engines)]
     qualities = {place: request.quality[e] for place, e in enumerate(engines) if e in request.quality}
     if not qualities:
         raise BadLabel("no engine of those that are served")
-    known = {name: value for name, value in context.items() if name not in features.NOT_OF_LABELS}
-    return Row(Lesson(Scene(vector_of(text), known, options), qualities), at_s)
+    return Row(Lesson(Scene(vector_of(text), context, options), qualities), at_s)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class Estimate:
 
 
 class Bandit(Protocol):
-    """Estimates quality per option and learns from outcomes. Thread-safe; the same bytes give the same estimates."""
+    """Estimates quality per option. Thread-safe; the same artifact gives the same estimates."""
 
     @property
     def version(self) -> str:
@@ -98,19 +98,6 @@ class Bandit(Protocol):
 
     def estimate(self, scene: Scene) -> Estimate:
         """Returns the expected quality of every option. Raises BanditInput."""
-        ...
-
-    def learn(self, lessons: Sequence[Lesson]) -> int:
-        """Learns from the lessons in order and returns their number. Raises BanditInput before learning from any."""
-        ...
-
-    def save(self) -> bytes:
-        """Returns everything learnt as bytes, with a header that names the features and settings they need."""
-        ...
-
-    @classmethod
-    def load(cls, data: bytes) -> Self:
-        """Reads what `save` returned. Raises BanditBroken, BanditOutdated, BanditMissing."""
         ...
 
 

@@ -102,7 +102,10 @@ class VowpalBandit:
         return found
 
     def learn(self, lessons: Sequence[Lesson]) -> int:
-        """See router.choosing.bandit.Bandit. What the features look like is taken from the first lessons it is given."""
+        """Learns from the lessons in order and returns their number. Raises BanditInput before learning from any.
+
+        What the features look like is taken from the first lessons it is given.
+        """
         for lesson in lessons:
             check_lesson(lesson, self.settings.dimensions)
         if not lessons:
@@ -139,7 +142,7 @@ class VowpalBandit:
                     linear.learn(action, row, difference, lesson.weight)
 
     def save(self) -> bytes:
-        """See router.choosing.bandit.Bandit."""
+        """Returns everything learnt as bytes, with a header that names the features and settings they need."""
         with self._lock:
             linear = self._linear or Linear.scaled_to(self.settings.dimensions, [])
             arrays: dict[str, Any] = {
@@ -167,7 +170,10 @@ class VowpalBandit:
 
     @classmethod
     def load(cls, data: bytes) -> Self:
-        """See router.choosing.bandit.Bandit. The loaded version is the first 12 digits of the bytes' SHA-256."""
+        """Reads what `save` returned; its version is the first 12 digits of the bytes' SHA-256.
+
+        Raises BanditBroken, BanditOutdated, BanditMissing.
+        """
         header, payload = _unframed(data)
         if header.get("features") != features.VERSION:
             raise BanditOutdated(f"features {header.get('features')!r}; {features.VERSION!r} is needed")

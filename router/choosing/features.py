@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 VERSION = "1"
-"""Raised with any change of a name or meaning below. Rows of another version are not trained on."""
+"""Raised with any change of a meaning below. Rows of another version are not trained on; a name may come or go."""
 
 _LOOKED_AT = 4000
 _MANY_EXAMPLE_TOKENS = 4000
@@ -25,41 +25,6 @@ _CHOICES = (
     ("\n1.", "\n2.", "\n3."),
     ("\n1)", "\n2)", "\n3)"),
 )
-_CLASSIFY = frozenset(
-    [
-        "classify",
-        "categorize",
-        "categorise",
-        "label",
-        "sentiment",
-        "detect",
-        "true",
-        "false",
-        "following",
-        "category",
-    ]
-)
-_WRITE = frozenset(
-    [
-        "write",
-        "draft",
-        "compose",
-        "essay",
-        "story",
-        "poem",
-        "email",
-        "mail",
-        "letter",
-        "rewrite",
-        "rephrase",
-        "summarize",
-    ]
-)
-_WHY = frozenset(
-    ["why", "explain", "prove", "derive", "show", "calculate", "compute", "many", "much", "solve", "find"]
-)
-_ASKS = frozenset(["who", "what", "when", "where", "which", "whose"])
-_NOT = frozenset(["not", "except", "never", "least", "cannot", "incorrect", "false"])
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -98,10 +63,7 @@ def _log(value: float, full: float) -> float:
 
 
 def text_features(text: str) -> dict[str, float]:
-    """Length, kind of task and language of `text`, from its first 4,000 characters; each about 0..1.
-
-    The kinds of task are cues, not a classification: a request may have several or none.
-    """
+    """Length, looks and script of `text`, from its first 4,000 characters; each about 0..1."""
     head = text[:_LOOKED_AT]
     words = _WORD.findall(head)
     numbers = _DIGITS.findall(head)
@@ -124,13 +86,16 @@ def text_features(text: str) -> dict[str, float]:
         "code": float(any(sign in head for sign in _CODE)),
         "maths": float(_MATHS.search(head) is not None),
         "multiple_choice": float(any(all(sign in head for sign in signs) for signs in _CHOICES)),
-        "classification": float(not said.isdisjoint(_CLASSIFY)),
-        "writing": float(not said.isdisjoint(_WRITE)),
-        "reasoning": float(not said.isdisjoint(_WHY)),
-        "factual": float(not said.isdisjoint(_ASKS)),
-        "negation": float(not said.isdisjoint(_NOT)),
         "long": float(len(text) > 2000),
         "latin": ascii_letters / letters if letters else 1.0,
+    }
+
+
+def request_features(request: Request) -> dict[str, float]:
+    """What is known of a request whatever becomes of it, by name."""
+    return text_features(request.text) | {
+        "turns": _log(request.turns, 50),
+        "prompt_tokens": _log(request.prompt_tokens, 16_000),
     }
 
 
@@ -147,10 +112,7 @@ def context_features(
     `weights` are (quality, cost, latency) of router.choosing.reward. Values that are not finite become 0: a broken stage
     must not poison what is learnt.
     """
-    features = text_features(request.text)
-    features |= {
-        "turns": _log(request.turns, 50),
-        "prompt_tokens": _log(request.prompt_tokens, 16_000),
+    features = request_features(request) | {
         "nearest": request.nearest,
         "examples": _log(examples.count, 8),
         "example_tokens": _log(examples.tokens, _MANY_EXAMPLE_TOKENS),
@@ -164,25 +126,6 @@ def context_features(
         "weight_latency": weights[2],
     }
     return {name: value if math.isfinite(value) else 0.0 for name, value in features.items()}
-
-
-NOT_OF_LABELS = frozenset(
-    {
-        "nearest",
-        "examples",
-        "example_tokens",
-        "gain",
-        "best_similarity",
-        "similarity_spread",
-        "quality_alone",
-        "quality_with",
-        "weight_quality",
-        "weight_cost",
-        "weight_latency",
-    }
-)
-"""Context features that a file of labels does not have. They are left out, not set to a constant: a constant would be
-learnt as an intercept and shift every estimate once traffic brings other values."""
 
 
 def action_features(
@@ -227,7 +170,3 @@ what it costs. Familiarity is one that older logs have."""
 def spread(similarities: Sequence[float]) -> float:
     """Largest less smallest similarity; 0 for fewer than two."""
     return max(similarities) - min(similarities) if len(similarities) > 1 else 0.0
-
-
-TEXT_NAMES: tuple[str, ...] = tuple(text_features(""))
-"""The names of `text_features`, in their order."""

@@ -51,8 +51,16 @@ class _Outcomes:
     index: Any
     quality: Matrix
     weight: Matrix
+    good: float = 0.0
+    """Sum of quality times weight."""
+    total: float = 0.0
+    """Sum of weights."""
     usual: float = 0.0
     """Cosine with its nearest other outcome that three of four outcomes have at least."""
+
+    def add_up(self) -> None:
+        """To be called when outcomes were added."""
+        self.good, self.total = float(self.quality @ self.weight), float(self.weight.sum())
 
 
 class Neighbours:
@@ -79,6 +87,7 @@ class Neighbours:
         held.index.add(np.arange(first, first + count, dtype=np.uint64), rows, threads=1)
         held.quality = np.append(held.quality, np.broadcast_to(np.asarray(qualities, np.float32), count))
         held.weight = np.append(held.weight, np.broadcast_to(np.asarray(weights, np.float32), count))
+        held.add_up()
         held.usual = _usual(held.index, rows)
 
     def estimate(
@@ -94,18 +103,13 @@ class Neighbours:
         }
 
     def _near(self, held: _Outcomes, vector: Matrix | None, expected: float, belief: float) -> Near:
-        overall = (float(held.quality @ held.weight) + belief * expected) / (
-            float(held.weight.sum()) + belief
-        )
+        overall = (held.good + belief * expected) / (held.total + belief)
         if vector is None:
             return Near(overall, 0.0, overall, 0.0)
         found = held.index.search(vector, min(NEAREST, len(held.quality)), threads=1)
-        if not len(found.keys):
-            return Near(overall, 0.0, overall, 0.0)
-        cosines, keys = 1.0 - found.distances, found.keys
-        nearest = float(cosines.max())
-        likeness = math.exp(STRANGENESS * min(0.0, nearest - held.usual))
-        weights = np.exp(SHARPNESS * (cosines - nearest)) * held.weight[keys]
+        distances, keys = found.distances, found.keys
+        likeness = math.exp(STRANGENESS * min(0.0, 1.0 - float(distances[0]) - held.usual))
+        weights = np.exp(SHARPNESS * (distances[0] - distances)) * held.weight[keys]
         total = float(weights.sum())
         mean = (float(weights @ held.quality[keys]) + PRIOR * overall) / (total + PRIOR)
         return Near(mean, total * likeness, overall, likeness)
@@ -133,7 +137,9 @@ class Neighbours:
                 fits = len(index) == len(quality) == len(weight) and index.ndim == dimensions
                 if not fits or not np.isfinite(quality).all() or not np.isfinite(weight).all():
                     raise ValueError("outcomes of different lengths")
-                found._outcomes[action] = _Outcomes(index, quality, weight, float(kept[f"usual{place}"]))
+                held = found._outcomes[action] = _Outcomes(index, quality, weight)
+                held.usual = float(kept[f"usual{place}"])
+                held.add_up()
         return found
 
 
@@ -147,7 +153,7 @@ def _new_index(dimensions: int) -> Any:
         ndim=dimensions,
         metric="cos",
         dtype="i8",
-        connectivity=12,
+        connectivity=8,
         expansion_add=40,
         expansion_search=NEAREST,
     )

@@ -72,11 +72,8 @@ def expected_utility(quality: float, reference_quality: float) -> float:
     >>> round(utility(0.8, 0.9), 6), round(expected_utility(0.8, 0.9), 6)
     (0.8, 0.674)
     """
-    return sum(
-        p * p_reference * utility(right, reference)
-        for right, p in ((1.0, quality), (0.0, 1.0 - quality))
-        for reference, p_reference in ((1.0, reference_quality), (0.0, 1.0 - reference_quality))
-    )
+    # Of the four only one has a large gap: the action is wrong, the reference right.
+    return quality - AMPLIFICATION * (1.0 - LARGE_GAP) * (1.0 - quality) * reference_quality
 
 
 def expected_reward(

@@ -27,8 +27,7 @@ def test_a_prompt_and_messages_mean_the_same() -> None:
 
 def test_what_a_label_cannot_know_is_left_out_not_invented() -> None:
     found = row(labelled(GOOD), ("small", "large"), vector_of, at_s=1.0).lesson.scene.context
-    assert not features.NOT_OF_LABELS & set(found)
-    assert set(features.TEXT_NAMES) <= set(found)
+    assert set(found) == set(features.text_features("")) | {"turns", "prompt_tokens"}
 
 
 def test_engines_go_by_average_quality_unless_told() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.engine import Price
-from router.choosing.bandit import Estimate, Lesson, Scene
+from router.choosing.bandit import Estimate, Scene
 from router.choosing.chooser import (
     HOPELESS,
     Chooser,
@@ -54,16 +53,6 @@ class Known:
     def estimate(self, scene: Scene) -> Estimate:
         qualities = tuple(self.qualities[o.engine, o.with_examples] for o in scene.options)
         return Estimate(qualities, (self.deviation,) * len(qualities))
-
-    def learn(self, lessons: Sequence[Lesson]) -> int:
-        raise AssertionError("workers never train")
-
-    def save(self) -> bytes:
-        raise AssertionError("workers never save")
-
-    @classmethod
-    def load(cls, data: bytes) -> Known:
-        raise AssertionError
 
 
 GOOD_SMALL = Known(

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ import pytest
 from engines.chat import ChatRequest
 from engines.engine import EngineInfo, EngineLoad, Price
 from router.choosing import chooser
-from router.choosing.bandit import BanditBroken, Estimate, Lesson, Scene
+from router.choosing.bandit import BanditBroken, Estimate, Scene
 from router.choosing.chooser import Chooser
 from router.choosing.exploration_budget import ExplorationBudget
 from router.examples.count import Knobs as CountKnobs
@@ -121,16 +121,6 @@ class GivenBandit:
             raise self.failure
         qualities = tuple(self.qualities[option.engine] for option in scene.options)
         return Estimate(qualities, (self.deviation,) * len(qualities))
-
-    def learn(self, lessons: Sequence[Lesson]) -> int:
-        raise AssertionError("workers never train")
-
-    def save(self) -> bytes:
-        raise AssertionError
-
-    @classmethod
-    def load(cls, data: bytes) -> Self:
-        raise AssertionError
 
 
 @dataclass

@@ -51,7 +51,7 @@ def test_labels_become_the_version_in_use_and_a_second_time_it_must_not_be_worse
     assert learnt.learned == 160
     assert record.metrics["labels"] == 160
     again = asked("--from", str(file), "--data", str(tmp_path / "data"), "--dry-run")
-    assert "incumbent_value" in again.output
+    assert "incumbent_squared_error" in again.output
 
 
 def test_too_few_lines_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
