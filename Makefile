@@ -32,7 +32,7 @@ define project
 endef
 
 $(VENV)/installed-demo: requirements-demo.lock requirements-weights.lock pyproject.toml | $(VENV)/created
-	$(call say,downloading and installing $(call packages,requirements-demo.lock) for the gateway and the demo (about 110 MB))
+	$(call say,downloading and installing $(call packages,requirements-demo.lock) for the gateway and the demo (about 160 MB))
 	@$(PIP) $(LOCKED) -r requirements-demo.lock
 	$(project)
 
