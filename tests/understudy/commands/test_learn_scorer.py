@@ -20,7 +20,10 @@ MODEL = "gpt-4o"
 
 
 def filled(folder: Path, requests: int) -> str:
-    """Nothing helps here, so that sending nothing is worth more than what the prior sends. A data folder whose log holds `requests` judged requests of one tenant; gives the tenant."""
+    """A data folder whose log holds `requests` judged requests of one tenant; gives the tenant.
+
+    Nothing helps here, so that sending nothing is worth more than what the prior sends.
+    """
     store = Store.open(folder)
     try:
         key, _ = store.keys.create("acme", "laptop")
