@@ -129,7 +129,9 @@ def worded(db: Database, tenant: str, *questions: str, **changes: object) -> lis
 
 def by_both(db: Database, near: dict[str, list[tuple[int, float]]], **more: Any) -> Retriever:
     vectors = CandidateVectors(db, question_version="v1")
-    return Retriever(Index(near), ExampleBank(db), with_vectors=vectors, words=str.split, **more)
+    return Retriever(
+        Index(near), ExampleBank(db), with_vectors=vectors, words=lambda text: text.lower().split(), **more
+    )
 
 
 def test_what_is_found_by_words_joins_the_nearest_with_its_own_cosine(store: Database) -> None:
