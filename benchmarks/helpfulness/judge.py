@@ -1,8 +1,8 @@
 """An outcome model of our own: from what examples are worth to the quality of an answer with them.
 
-No recorded data holds a small model's answers with and without examples. This shares nothing with the product's set quality
-or with the simulated world, and was set once and never tuned. An engine without examples is right with a chance of its own
-for each request, evenly spread from 0 to 0.6. Two families:
+No recorded data holds a small model's answers with and without examples. This shares nothing with the simulated world, and
+was set once and never changed; the product's set quality can take both its forms. An engine without examples is right with a
+chance of its own for each request, evenly spread from 0 to 0.6. Two families:
 
 - *one is enough*: the best example's worth is what the answer is worth, times 0.9 for a small engine's own slips, times 0.98
   for every further example. Where it holds nothing, the engine answers from what it knows, of which each example spoils

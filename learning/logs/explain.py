@@ -183,7 +183,7 @@ def _comparing_usd(store: Store, models: Iterable[str]) -> dict[tuple[str, str],
 
 def _scope(store: Store, row: RequestRecord, choice: ChoiceRecord | None) -> str:
     """As it was logged, or that of the example that the answer became; empty where neither tells."""
-    logged = getattr(choice, "scope", "")
+    logged = choice.scope if choice is not None else ""
     if not logged and choice is not None:
         example = store.examples.by_request(row.tenant, row.id)
         logged = example.scope if example is not None else ""

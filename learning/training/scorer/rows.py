@@ -91,7 +91,7 @@ def rows_from_log(
                 tuple(place[id] for id in outcome.example_ids),
                 outcome.quality,
                 1.0 / max(SMALLEST_PROBABILITY, outcome.probability),
-                getattr(choice, "scope", ""),
+                choice.scope,
             )
             for outcome in last.values()
             if all(id in place for id in outcome.example_ids)
