@@ -1,7 +1,7 @@
 """Projects embeddings onto a plane for people to look at: t-SNE over principal components, which keeps neighbours together.
 
 van der Maaten & Hinton 2008, "Visualizing data using t-SNE". Distances between far groups, and the size of a group, mean
-nothing on such a map. Needs the extra `map` (scikit-learn).
+nothing on such a map.
 """
 
 from __future__ import annotations
@@ -19,23 +19,17 @@ _NEAREST = 3
 _AT_ONCE = 4_096
 
 
-class MapExtraMissing(Exception):
-    """scikit-learn is not installed; the text says how to install it."""
-
-
 def flat_map(vectors: npt.NDArray[np.float32], *, seed: int = 0, drawn: int = DRAWN) -> Floats:
     """Positions [n, 2], centred, between -1 and 1. Takes seconds for a few thousand unit vectors [n, dimensions].
 
-    The same vectors and seed give the same map on one machine. Raises MapExtraMissing.
+    The same vectors and seed give the same map on one machine.
     """
     n = len(vectors)
     if n < _FEWEST:
         return _few(n)
-    try:
-        from sklearn.decomposition import PCA
-        from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise MapExtraMissing("drawing the map needs scikit-learn") from error
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[:drawn])
     sample = vectors[chosen].astype(np.float64)
     components = min(_COMPONENTS, sample.shape[1], len(sample) - 1)

@@ -18,7 +18,7 @@ _WAIT_S = 60.0
 def draw(store: Store, tenant: str) -> int:
     """Draws one tenant's map and returns the number of examples on it. Takes seconds to a minute.
 
-    Raises MapExtraMissing, and what writing raises.
+    Raises what writing raises.
     """
     places = store.examples.places
     ids, vectors = places.vectors(tenant, MOST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,12 @@ DATA = ROOT.parent / "shared" / "data"
 
 class NoData(Exception):
     """A recorded file is absent; the text names it."""
+
+
+def some_fit(names: Sequence[object], data: Path) -> None:
+    """Says so where no file of `data` fits the benchmark."""
+    if not names:
+        print(f"skipped: no file that fits is in {data} (say where with --data)")
 
 
 def there(path: Path) -> Path:

@@ -69,7 +69,7 @@ def test_the_demos_lock_holds_what_the_gateway_runs_on_and_nothing_for_developer
     gateway, demo, everything = (_pins(f"requirements{name}.lock") for name in ("", "-demo", "-dev"))
     assert gateway.items() <= demo.items()
     assert demo.keys() <= everything.keys()
-    assert not demo.keys() & {"pytest", "mypy", "ruff", "playwright", "scikit-learn", "pip-tools"}
+    assert not demo.keys() & {"pytest", "mypy", "ruff", "playwright", "pip-tools"}
 
 
 def test_the_demo_installs_its_own_lock_beside_the_developers() -> None:

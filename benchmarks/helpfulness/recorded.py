@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.helpfulness import judge
 from benchmarks.helpfulness.cases import Case, cases, folds
 from benchmarks.options import options, write
+from benchmarks.recorded import some_fit
 from benchmarks.tables import markdown
 from benchmarks.vectors import exact_nearest
 from learning.training.scorer.lessons import Lessons, lessons
@@ -432,6 +433,7 @@ def run(
         found = figures["cases"][case.name] = measured(case, settings, rarity)
         for family, of in found["families"].items():
             print("\n" + table(case.name, family, of) + "\n", flush=True)
+    some_fit(list(figures["cases"]), data)
     figures["average"] = averaged(figures, settings.seed)
     print("over all files and families:")
     for pair, (mean, low, high) in figures["average"].items():

@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.defaults import default_chooser
 from benchmarks.options import options, write
-from benchmarks.recorded import NoData
+from benchmarks.recorded import NoData, some_fit
 from benchmarks.routing import estimators
 from benchmarks.routing.baselines import THETA, at_random, novelty, prompt_length
 from benchmarks.routing.data import Recorded, load, names
@@ -74,8 +74,10 @@ def main() -> None:
         "dial": DIAL,
         "sets": {},
     }
+    sets = chosen.sets.split(",") if chosen.sets else names(chosen.data)
+    some_fit(sets, chosen.data)
     print("*scores outside 0 to 1 are cut to it, and counted*")
-    for name in chosen.sets.split(",") if chosen.sets else names(chosen.data):
+    for name in sets:
         try:
             recorded = load(name, chosen.data, chosen.cache, chosen.limit)
         except NoData as absent:

@@ -126,10 +126,11 @@ async def test_junk_spends_the_starting_allowance_and_nothing_beyond(
 ) -> None:
     monkeypatch.setattr(account, "_READ_EVERY_S", -1.0)
     # An answer has three tokens, and a request ten with them.
-    unit, most = ("usd", 100 * 3 * 10 / 1e6) if priced else ("tokens", 100 * 10.0)
+    requests = 100 if priced else 8
+    unit, most = ("usd", requests * 3 * 10 / 1e6) if priced else ("tokens", requests * 10.0)
     async with upstream() as small, upstream() as large:
         small.says, large.says = "As an AI I cannot.", LABEL
-        allowed = {"advanced": {"starting_requests": 100}}
+        allowed = {"advanced": {"starting_requests": requests}}
         config = two(tmp_path, small.url, large.url, priced, learning=allowed)
         held_back = 0.0
         for _ in range(2):

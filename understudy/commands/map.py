@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -15,18 +14,13 @@ from understudy.commands.tenant_option import tenant_named, tenant_option
 @data_option()
 @tenant_option("Whose map; every tenant's with examples if it is not given.")
 def draw_map(data: Path, tenant: str | None) -> None:
-    """Draw each tenant's examples on a plane, for the admin pages. Some seconds per thousand. Needs the extra `map`."""
-    from admin.flat_map import MapExtraMissing
+    """Draw each tenant's examples on a plane, for the admin pages. Some seconds per thousand."""
     from admin.map_maker import draw
 
     with store_in(data) as store:
         whose = [tenant_named(store.keys, tenant)] if tenant else list(store.examples.tenants())
-        try:
-            for each in whose:
-                click.echo(f"{each}: drawing {store.examples.count(each)} examples", err=True)
-                click.echo(f"{each}: {draw(store, each)} examples on the map")
-        except MapExtraMissing as error:
-            click.echo(f"understudy: {error}", err=True)
-            sys.exit(1)
+        for each in whose:
+            click.echo(f"{each}: drawing {store.examples.count(each)} examples", err=True)
+            click.echo(f"{each}: {draw(store, each)} examples on the map")
     if not whose:
         click.echo("there are no examples to draw")

@@ -56,8 +56,8 @@ class ModelAdvanced(Settings):
     outcomes_needed: int = Field(
         200,
         ge=1,
-        description="Evidence a tenant needs before what was learnt takes over from the few_shot rule: so many outcomes where "
-        "nothing is clear, fewer where they agree.",
+        description="Evidence a tenant needs before what was learnt takes over from the few_shot rule: so many outcomes "
+        "where nothing is clear, fewer where they agree.",
     )
     scorer_deadline_ms: float = Field(
         10, gt=0, description="Longest wait for scores; after it the nearest examples are sent."
