@@ -46,10 +46,11 @@ demo: $(or $(wildcard $(VENV)/installed),$(VENV)/installed-demo)      ## Watch t
 	$(call say,starting the demo)
 	@$(BIN)/understudy demo
 
-# A worker per processor, so a thread per worker: more would only take turns. Neighbouring tests stay together, with what they share.
+# One worker more than the processors of a small machine, since many tests wait for processes; a thread per worker. Neighbouring
+# tests stay together, with what they share.
 test: export OMP_NUM_THREADS := 1
 test: $(VENV)/installed      ## The whole test suite (the slow ones apart)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not train and not gpu and not vllm"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not train and not gpu and not vllm"
 
 test-train: $(VENV)/installed ## The tests of training: of the tiny models; installs torch into the environment
 	$(PIP) --quiet install "torch>=2.8,<3"

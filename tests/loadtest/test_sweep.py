@@ -78,6 +78,7 @@ async def test_an_interrupted_search_keeps_what_it_has() -> None:
     assert result["stopped_because"] == "interrupted" and len(result["probes"]) == 1
 
 
+@pytest.mark.slow  # It measures what a server can do, so it needs the machine to itself.
 async def test_a_real_servers_capacity_is_found(serve_mock: Any) -> None:
     # Four at a time, 20 ms each: 200 requests/s and no more.
     url = serve_mock("--capacity", "4", "--ttft-ms", "20").url
