@@ -71,7 +71,8 @@ class _Upstreams:
 
     def __init__(self, recorded: Recorded, engine: str, order: list[int]) -> None:
         self._engine = engine
-        self._answers = {recorded.texts[place]: recorded.answers[place] for place in order}
+        self.answers = {recorded.texts[place]: recorded.answers[place] for place in order}
+        """What the large engine says: where a request was recorded with several answers, one of them."""
         self._late = {recorded.texts[place] for place in order[len(order) // 2 :]}
         self.small_asked = 0
 
@@ -83,7 +84,7 @@ class _Upstreams:
         # The nearest example stands next to the question.
         examples = [m["content"] for m in messages[:-1] if m["role"] == "assistant"]
         example = examples[-1] if examples else None
-        right = self._answers[text]
+        right = self.answers[text]
         return _said(small_answer(self._engine, text, right, example, late=text in self._late))
 
     async def large(self, request: web.Request) -> web.Response:
@@ -91,9 +92,9 @@ class _Upstreams:
         text = (await request.json())["messages"][-1]["content"]
         found = _JUDGED.findall(text)
         if len(found) != 2:
-            return _said(self._answers.get(text, ""))
+            return _said(self.answers.get(text, ""))
         (_, code, first), (_, _, second) = found
-        right = set(self._answers.values())
+        right = set(self.answers.values())
         score = 0 if first == second else 3 if first in right else -3 if second in right else 0
         return _said(f"SCORE {code}: {score}")
 
@@ -108,7 +109,7 @@ def _said(text: str) -> web.Response:
 async def over_sockets(recorded: Recorded, engine: str, seed: int, count: int, *, priced: bool) -> SocketRun:
     """Play one stream, a few requests at once, and measure at the client. `priced`: whether the gateway is told that a
     token of the small engine costs a tenth of one of the large engine."""
-    order, answers = shuffled(recorded, seed, count)
+    order, _ = shuffled(recorded, seed, count)
     upstreams = _Upstreams(recorded, engine, order)
     began = time.monotonic()
     async with _serving(upstreams, priced=priced) as (url, log), aiohttp.ClientSession() as session:
@@ -121,7 +122,8 @@ async def over_sockets(recorded: Recorded, engine: str, seed: int, count: int, *
             became = {name: float(count) for name, count in _SERIES.findall(await got.text())}
         opened = _OPENED.search(log.read_text(encoding="utf-8"))
     small = [who == "small" for who, _ in seen]
-    losses = [float(said != right) for (_, said), right in zip(seen, answers, strict=True)]
+    right = (upstreams.answers[recorded.texts[place]] for place in order)
+    losses = [float(said != large) for (_, said), large in zip(seen, right, strict=True)]
     so_far, most = 0.0, 0.0
     for place, loss in enumerate(losses):
         so_far += loss

@@ -25,6 +25,9 @@ from store.jobs.replay_jobs import ReplayJobs
 log = structlog.get_logger(__name__)
 
 Unit = Literal["usd", "tokens"]
+IN_VAIN_USD, UNREAD = "usd in vain", "unread"
+"""Further units of what was spent: dollars without an outcome, and answers whose verdicts nobody could read."""
+_ROUNDING = 1e-9
 
 _LATELY_S, _EVER_S = 30 * DAY_S, 399 * DAY_S
 """Two windows: what was saved long ago pays for nothing today, and the allowance is not given anew every month."""
@@ -184,6 +187,12 @@ class Accounts:
         paid.by_small += by_small
         paid.for_small += for_small
 
+    def note_in_vain(self, tenant: str, usd: float, unread: int) -> None:
+        """What a comparison has cost that no outcome tells, and how many answers could not be judged."""
+        for unit, amount in ((IN_VAIN_USD, usd), (UNREAD, unread)):
+            if amount > _ROUNDING:
+                _book(self._spending, tenant, unit, 0.0, amount, self._clock())
+
     def worth(self, tenant: str, unit: Unit, more: int) -> bool:
         """Whether so many further comparisons cost no more than a month's requests can save; so while that is unknown."""
         paid, (_, account) = self._paid.get((tenant, unit)), self._known.get((tenant, unit), (0.0, None))
@@ -253,11 +262,14 @@ class Purse:
 
     def settle(self, spent: float) -> None:
         """Book what was spent, and give the rest back. What cannot be written stays reserved."""
-        try:
-            settled = self.accounts._spending.settle(self.tenant, self.unit, self.reserved, spent, self.at_s)
-            settled.add_done_callback(_report_failure)
-        except Exception as error:
-            log.error("store_failed", kind="spending", error=error)
+        _book(self.accounts._spending, self.tenant, self.unit, self.reserved, spent, self.at_s)
+
+
+def _book(spending: Spending, tenant: str, unit: str, reserved: float, spent: float, at_s: float) -> None:
+    try:
+        spending.settle(tenant, unit, reserved, spent, at_s).add_done_callback(_report_failure)
+    except Exception as error:
+        log.error("store_failed", kind="spending", error=error)
 
 
 def _report_failure(written: Future[Any]) -> None:

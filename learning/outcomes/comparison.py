@@ -156,7 +156,7 @@ class Comparison:
     async def compare(
         self, sample: Sample, served: Assembled, bill: Bill, afford: Callable[[float], Awaitable[bool]]
     ) -> list[Compared]:
-        """The reference's answer first, then those that could be compared with it; empty if none could.
+        """The reference's answer first, then those that were to be compared with it, some maybe without a judgement.
 
         `afford` sets aside what verdicts can cost, in what the sample is paid in, and tells whether they may be asked for.
         Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer, and
@@ -193,8 +193,7 @@ class Comparison:
         judged = [
             await self._compared(sample, answer, standard.text, bill, settled=settled) for answer in others
         ]
-        found = [answer for answer in judged if answer.judgement is not None]
-        return [standard, *found] if found else []
+        return [standard, *judged]
 
     def _judge(self, sample: Sample) -> Judge:
         limits = self._limits
@@ -295,8 +294,7 @@ class Comparison:
             return found
 
         said = await judge.compare(verdict, chat.messages, answer.text, reference)
-        if said is not None:
-            self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
+        self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
         return replace(answer, cost_usd=cost_usd, judgement=said)
 
 

@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import structlog
 
@@ -40,6 +40,16 @@ _LOOK_AGAIN_S = 0.25
 _MOST_SAID = 1000
 _RARE = 0.01
 """Most that is sampled where proof costs more than it can save."""
+
+
+class _Came(NamedTuple):
+    """What became of a sample."""
+
+    result: str
+    unread: int = 0
+    """Answers whose verdicts could not be read."""
+    noted_usd: float = 0.0
+    """Of what it cost, what stands with its outcomes."""
 
 
 class Judging:
@@ -219,16 +229,18 @@ class Judging:
         async def afford(most: float) -> bool:
             return most <= verdicts or await purse.add(most - verdicts)
 
-        bill = Bill({})
+        bill, came = Bill({}), _Came("late")
         try:
             async with asyncio.timeout(self._limits.deadline_s):
-                return await self._compared(taken, served, bill, afford)
+                came = await self._compared(taken, served, bill, afford)
+            return came.result
         except TimeoutError:
-            return "late"
+            return came.result
         finally:
-            self._settle(taken, purse, bill)
+            self._settle(taken, purse, bill, came)
 
-    def _settle(self, taken: Sample, purse: Purse, bill: Bill) -> None:
+    def _settle(self, taken: Sample, purse: Purse, bill: Bill, came: _Came) -> None:
+        self._accounts.note_in_vain(taken.tenant, bill.usd - came.noted_usd, came.unread)
         paid = _paid(taken, bill)
         spent = sum(paid.values())
         small = sum(
@@ -256,11 +268,13 @@ class Judging:
         served: Assembled,
         bill: Bill,
         afford: Callable[[float], Awaitable[bool]],
-    ) -> str:
-        compared = await self._comparison.compare(taken, served, bill, afford)
-        if not compared:
-            return "unread"
-        at_s = self._clock()
+    ) -> _Came:
+        standard, *others = await self._comparison.compare(taken, served, bill, afford)
+        found = [each for each in others if each.judgement is not None]
+        unread = sum(each.judgement is None and not each.cut for each in others)
+        if not found:
+            return _Came("unread" if unread else "cut_short", unread)
+        compared, at_s = [standard, *found], self._clock()
         records = [each.record(taken, at_s) for each in compared]
         written = self._outcomes.note_many(records)
         written.add_done_callback(_report_failure)
@@ -270,7 +284,7 @@ class Judging:
         if self._known is not None:
             await asyncio.wrap_future(written)
             await asyncio.to_thread(self._known, taken.tenant, taken.request_id, records)
-        return "judged"
+        return _Came("judged", unread, sum(record.cost_usd for record in records))
 
     async def _quiet(self, taken: Sample, until: float) -> bool:
         """Wait until neither the judge nor an engine of the sample is pressed. False where that takes too long."""
