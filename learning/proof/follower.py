@@ -1,4 +1,4 @@
-"""Tells the gates of outcomes, all of them in the log's order, so that every worker and every restart comes to the same state.
+"""Tells the gates of all outcomes in the order of their log, so that workers and restarts come to the same state.
 
 An outcome counts for the region that its request was in when it was decided, as its choice noted. Judgements and equal
 answers count, and what people said of an answer that they got from a small engine.
