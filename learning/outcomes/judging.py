@@ -23,8 +23,9 @@ from engines.chat import Usage, estimated_tokens
 from engines.engine import Engine
 from engines.finished import Assembled
 from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
-from learning.outcomes.comparison import Comparison, TooDear, example_qualities
+from learning.outcomes.comparison import Comparison, TooDear, equality_key, example_qualities
 from learning.outcomes.equal import settles
+from learning.outcomes.equality_alone import EqualityAlone
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, sample, served_answer, why_not
@@ -78,13 +79,14 @@ class Judging:
         self._outcomes = outcomes
         self._metrics = metrics
         self._limits = limits
-        self._comparison = Comparison(engines, judge, metrics, self._limits, self._room)
+        self._rng = rng or random.Random()
+        self._alone = EqualityAlone(self._rng)
+        self._comparison = Comparison(engines, judge, metrics, self._limits, self._room, self._alone)
         self._accounts = accounts
         self._said: set[tuple[str, str]] = set()
         self._qualities = qualities
         self._known = known
         self._opted_out_keys = frozenset(opted_out_keys)
-        self._rng = rng or random.Random()
         self._clock = clock
         self._queue: asyncio.PriorityQueue[tuple[float, int, float, Sample]] = asyncio.PriorityQueue(
             self._limits.max_waiting
@@ -219,15 +221,20 @@ class Judging:
         pairs = [] if settled else [(served.said(), served.said())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
         answers = self._comparison.likely_for_answers(taken, served.said())
+        own_price = self._own_price(taken, served)
+        may_be_equal = verdicts > 0 and self._may_be_equal(taken)
         purse = await self._accounts.reserve(
-            taken.tenant, taken.unit, answers + verdicts, self._own_price(taken, served)
+            taken.tenant, taken.unit, answers + verdicts, own_price, last=not may_be_equal
         )
+        alone = purse is None and may_be_equal
+        if alone:
+            purse = await self._accounts.reserve(taken.tenant, taken.unit, answers, own_price)
         if purse is None:
             self._held_back("over_budget", taken.tenant)
             return "over_budget"
 
         async def afford(most: float) -> bool:
-            return most <= verdicts or await purse.add(most - verdicts)
+            return not alone and (most <= verdicts or await purse.add(most - verdicts, last=not taken.scope))
 
         bill, came = Bill({}), _Came("late")
         try:
@@ -238,6 +245,11 @@ class Judging:
             return came.result
         finally:
             self._settle(taken, purse, bill, came)
+
+    def _may_be_equal(self, taken: Sample) -> bool:
+        """Whether it is worth asking where no judge can be paid."""
+        keys = [equality_key(taken, way) for way, _ in taken.others]
+        return bool(taken.scope) and any(map(self._alone.worth_asking, keys))
 
     def _settle(self, taken: Sample, purse: Purse, bill: Bill, came: _Came) -> None:
         self._accounts.note_in_vain(taken.tenant, bill.usd - came.noted_usd, came.unread)
