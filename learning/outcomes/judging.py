@@ -41,6 +41,8 @@ _LOOK_AGAIN_S = 0.25
 _MOST_SAID = 1000
 _RARE = 0.01
 """Most that is sampled where proof costs more than it can save."""
+_WORTH_A_JUDGE = 20
+"""Comparisons for which a judge must be affordable where equality may tell without one; any proof takes more."""
 
 
 class _Came(NamedTuple):
@@ -223,9 +225,12 @@ class Judging:
         answers = self._comparison.likely_for_answers(taken, served.said())
         own_price = self._own_price(taken, served)
         may_be_equal = verdicts > 0 and self._may_be_equal(taken)
-        purse = await self._accounts.reserve(
-            taken.tenant, taken.unit, answers + verdicts, own_price, last=not may_be_equal
-        )
+        dear = may_be_equal and await self._too_few(taken, verdicts)
+        purse = None
+        if not dear:
+            purse = await self._accounts.reserve(
+                taken.tenant, taken.unit, answers + verdicts, own_price, last=not may_be_equal
+            )
         alone = purse is None and may_be_equal
         if alone:
             purse = await self._accounts.reserve(taken.tenant, taken.unit, answers, own_price)
@@ -250,6 +255,11 @@ class Judging:
         """Whether it is worth asking where no judge can be paid."""
         keys = [equality_key(taken, way) for way, _ in taken.others]
         return bool(taken.scope) and any(map(self._alone.worth_asking, keys))
+
+    async def _too_few(self, taken: Sample, verdicts: float) -> bool:
+        """Whether what is left does not pay for so many verdicts that anything could be proven by them."""
+        left = await asyncio.to_thread(self._accounts.left, taken.tenant, taken.unit)
+        return left < _WORTH_A_JUDGE * verdicts
 
     def _settle(self, taken: Sample, purse: Purse, bill: Bill, came: _Came) -> None:
         self._accounts.note_in_vain(taken.tenant, bill.usd - came.noted_usd, came.unread)
