@@ -11,8 +11,8 @@ import random
 from collections import deque
 from collections.abc import Hashable
 
-_TRIED = 20
-"""Latest comparisons that tell whether answers mostly are equal."""
+_TRIED, _LATEST = 20, 100
+"""Least and most of the latest comparisons that tell whether answers mostly are equal."""
 _MOSTLY = 0.9
 """Below this share an engine is not proven anyway, and would be called worse than it is."""
 _AGAIN = 0.02
@@ -34,7 +34,7 @@ class EqualityAlone:
     def counts(self, key: Hashable) -> bool:
         """Whether the next comparison is to become an outcome, whatever it says."""
         seen = self._of(key)
-        return len(seen) == _TRIED and sum(seen) >= _MOSTLY * _TRIED
+        return len(seen) >= _TRIED and sum(seen) >= _MOSTLY * len(seen)
 
     def saw(self, key: Hashable, *, equal: bool) -> None:
         """Another comparison was made."""
@@ -43,4 +43,4 @@ class EqualityAlone:
     def _of(self, key: Hashable) -> deque[bool]:
         if len(self._seen) >= _MOST_KEYS:
             self._seen.clear()
-        return self._seen.setdefault(key, deque(maxlen=_TRIED))
+        return self._seen.setdefault(key, deque(maxlen=_LATEST))
