@@ -183,7 +183,10 @@ class Features:
         if found is None:
             words = _WORD.findall(example.answer[:_LONGEST].lower())
             found = _Pair(
-                self._read(example.question), frozenset(words), log1p(len(example.answer)), _bag(words or [example.answer])
+                self._read(example.question),
+                frozenset(words),
+                log1p(len(example.answer)),
+                _bag(words or [example.answer]),
             )
             if len(self._pairs) >= self._most:
                 # Begun anew: another thread that still writes to the former one loses only its own work.

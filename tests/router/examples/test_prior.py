@@ -45,7 +45,9 @@ def test_words_only_decide_between_those_about_equally_near(model: ScorerModel) 
     assert worded > near > far
 
 
-def test_of_questions_worded_alike_that_whose_answer_names_what_is_asked_comes_first(model: ScorerModel) -> None:
+def test_of_questions_worded_alike_that_whose_answer_names_what_is_asked_comes_first(
+    model: ScorerModel,
+) -> None:
     named, alike, far = model.worths(
         np.array([row(0.8, 0.5, 0.6), row(0.86, 1.0, 0.1), row(0.6, 0.5, 0.6)], np.float32)
     )
