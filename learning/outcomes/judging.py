@@ -32,6 +32,7 @@ from learning.outcomes.judging_sample import Sample, sample, served_answer, why_
 from learning.outcomes.known_quality import OnOutcomes
 from router.finished import Finished
 from router.plan import Plan
+from router.proving.standing import Proof
 from store.decisions.outcomes import Outcomes
 from store.examples.accounting import Ledger
 
@@ -165,15 +166,20 @@ class Judging:
     def _wished(self, plan: Plan | None, tenant: str, unit: Unit) -> float:
         """The share that the proof wishes for; hardly any where it costs more than it can save."""
         proof = plan.proof if plan is not None else None
-        if proof is None or proof.open_actions():
+        if proof is None or not self._not_worth(tenant, unit, proof):
             return proof.share if proof is not None else 0.0
-        more = [each.expected_more for each in proof.standings if each.expected_more is not None]
-        if not more or self._accounts.worth(tenant, unit, min(more)):
-            return proof.share
-        self._held_back("not_worth", tenant, comparisons=min(more))
+        self._held_back("not_worth", tenant, comparisons=proof.expected_more)
         return min(proof.share, _RARE)
 
-    def _held_back(self, why: Literal["over_budget", "not_worth"], tenant: str, **more: int) -> None:
+    def too_dear(self, model: str, tenant: str, proof: Proof | None) -> bool:
+        """Whether proof is held back since it costs more than offloading a month's requests can save. Any thread."""
+        return proof is not None and self._not_worth(tenant, self._accounts.unit(model), proof)
+
+    def _not_worth(self, tenant: str, unit: Unit, proof: Proof) -> bool:
+        more = proof.expected_more
+        return not proof.open_actions() and more is not None and not self._accounts.worth(tenant, unit, more)
+
+    def _held_back(self, why: Literal["over_budget", "not_worth"], tenant: str, **more: int | None) -> None:
         """Count that a comparison is held back; in the log once per tenant."""
         self._metrics.held_back.labels(why).inc()
         if (why, tenant) not in self._said and len(self._said) < _MOST_SAID:

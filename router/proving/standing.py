@@ -51,6 +51,13 @@ class Proof:
     """What was predicted of each action that may be compared, and from what: kept with the decision, so that an outcome
     counts for the region that the request was in before it was known."""
 
+    @property
+    def expected_more(self) -> int | None:
+        """Comparisons until the first action is proven, at least; None where none is expected to be."""
+        return min(
+            (each.expected_more for each in self.standings if each.expected_more is not None), default=None
+        )
+
     def open_actions(self) -> tuple[Action, ...]:
         """The proven actions."""
         return tuple(standing.action for standing in self.standings if standing.open)
