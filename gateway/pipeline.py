@@ -34,13 +34,14 @@ from gateway.same_request import endpoint, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
-from router.plan import Ask, Attempt, Plan, Policy
+from router.plan import PROOF_TOO_DEAR, SHADOW, Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
 
 if TYPE_CHECKING:
     from gateway.reuse.stage import SemanticAnswers, SemanticStage
+    from router.proving.standing import Proof
     from store.answers.exact_cache import ExactCache
 
 
@@ -79,8 +80,9 @@ class Pipeline:
 
     `otherwise` serves models that `models` does not name; None refuses them. `sampled`: also requests that want another
     answer each time are answered from memory. `single_flight`: the same request, asked while it is being answered, gets that
-    answer. `ended` takes what came of each request,
-    exactly once, also when it is cancelled; it must not block.
+    answer. `too_dear` says of a served model's request that is not offloaded yet whether proving more would cost more than
+    it can save; it must not block. `ended` takes what came of each request, exactly once, also when it is cancelled; it must
+    not block.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Pipeline:
         similar: SemanticAnswers | None = None,
         sampled: bool = False,
         single_flight: bool = False,
+        too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False,
         ended: Callable[[Finished], None],
     ) -> None:
         self._engines = engines
@@ -102,6 +105,7 @@ class Pipeline:
         self._similar = similar
         self._sampled = sampled
         self._in_flight = InFlight() if single_flight else None
+        self._too_dear = too_dear
         self._ended = ended
 
     @property
@@ -274,6 +278,8 @@ class Pipeline:
             # A policy that fails must not fail the request (SPEC §1): the reference engine answers, as without us.
             journey.bypassed.append(f"decide:{type(error).__name__}")
             plan = await Fixed((model.reference,), reason="policy_failed").decide(ask)
+        if plan.reason == SHADOW and self._too_dear(model.name, ask.tenant, plan.proof):
+            plan = replace(plan, reason=PROOF_TOO_DEAR)
         if forced is not None:
             plan = _forced(plan, forced)
         if so_far.reuse is not None:
@@ -302,7 +308,7 @@ class Pipeline:
             so_far.began(reply, way, self._engines[way.engine].info.price)
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
-            if plan.reason == "shadow":
+            if plan.reason in (SHADOW, PROOF_TOO_DEAR):
                 reply.headers["x-understudy-reason"] = plan.reason
             tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(

@@ -130,6 +130,10 @@ class ExampleSelection:
     """Why each other candidate was not chosen, by the example's id: router.examples.combiner.LeftOut."""
 
 
+SHADOW, PROOF_TOO_DEAR = "shadow", "proof_too_dear"
+"""Plan.reason where no smaller engine is proven yet; ... and where proving one would cost more than it can save."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A decision: the first attempt is the choice; the others are tried if an engine fails before its first chunk."""

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from learning.training.dial_follower import Apply
     from learning.training.metrics import LearningMetrics
     from router.proving.gate import Gate
+    from router.proving.standing import Proof
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
@@ -91,6 +92,7 @@ class Gateway:
         self._add_learning_metrics()
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
+        self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
@@ -204,6 +206,7 @@ class Gateway:
         from understudy.setup.outcomes import judging
 
         made = judging(self._config, memory.store, self._engines, self.metrics)
+        self._too_dear = made.too_dear
         self.parts.add(made, start=made.start, aclose=made.aclose, finished=made.take)
 
     def _make_load_report(self) -> LoadReporter | None:
@@ -303,6 +306,7 @@ class Gateway:
             single_flight=exact is not None
             and settings is not None
             and settings.advanced.exact_single_flight,
+            too_dear=self._too_dear,
             ended=self.parts.finished,
         )
 

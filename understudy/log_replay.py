@@ -37,7 +37,7 @@ from learning.proof.follower import ProofFollower
 from router.asked import Asked, Controls
 from router.digest import scope, shared_scope
 from router.finished import Finished, Outcome
-from router.plan import Plan
+from router.plan import SHADOW, Plan
 from router.policies.nearest_examples import familiar, that_fit
 from router.prompt import example_tokens
 from understudy.build import Gateway
@@ -244,7 +244,7 @@ class _Asker:
         near, tokens = _familiar(plan, served)
         small = self._config.engines[served.engines[0]].price
         way, reason = _way(finished, served)
-        if reason == "shadow":
+        if reason == SHADOW:
             reason = "not_asked" if self._asks_nobody else _of_shadow(plan)
         return Replayed(
             model=asked.chat.model,
@@ -289,12 +289,11 @@ def _of_shadow(plan: Plan | None) -> str:
     """Whether the small engine may still be proven where the request stands."""
     standings = plan.proof.standings if plan is not None and plan.proof is not None else ()
     hopeless = any(each.compared for each in standings) and _expected_more(plan) is None
-    return NOT_GOOD_ENOUGH if hopeless else "shadow"
+    return NOT_GOOD_ENOUGH if hopeless else SHADOW
 
 
 def _expected_more(plan: Plan | None) -> int | None:
-    standings = plan.proof.standings if plan is not None and plan.proof is not None else ()
-    return min((each.expected_more for each in standings if each.expected_more is not None), default=None)
+    return plan.proof.expected_more if plan is not None and plan.proof is not None else None
 
 
 def _agreement(finished: Finished | None, pair: Pair) -> float | None:

@@ -12,6 +12,7 @@ from admin.summaries.attention import attention
 from admin.summaries.engine_load import engine_load
 from admin.summaries.quality import floors, quality
 from admin.summaries.why_not import why_not
+from learning.outcomes.account import IN_VAIN_USD, UNREAD
 from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, RequestSums, StageSums, percentile
 
 SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
@@ -46,7 +47,7 @@ def overview(sources: Sources, asked: Asked) -> Summary:
     latencies = rollups.latencies(wide_s, wide_since_s)
     load = engine_load(sources, asked.now_s)
     promises = floors(sources.store.quality_floors.all(tenant), names, asked.now_s)
-    money = _money(sources, rows, since_s, tenant)
+    money = _money(sources, rows, since_s, asked.now_s, tenant)
     failed_share = _share(kinds["failed"], sum(kinds.values()))
     return {
         "span": span,
@@ -111,12 +112,15 @@ def _tenants(sources: Sources, names: dict[str, str], since_s: float) -> list[Su
     return sorted(found, key=lambda one: one["name"])
 
 
-def _money(sources: Sources, rows: Sequence[RequestSums], since_s: float, tenant: str | None) -> Summary:
+def _money(
+    sources: Sources, rows: Sequence[RequestSums], since_s: float, now_s: float, tenant: str | None
+) -> Summary:
     """Costs compared with sending everything to the reference engine, of the requests for which that is known."""
     paid = sum(row.cost_usd for row in rows)
     reckoned = paid - sum(row.unreckoned_usd for row in rows)
     always_large = sum(row.reference_cost_usd for row in rows)
-    judging = sources.store.outcomes.spent_usd(since_s, tenant)
+    spent = sources.store.decisions.spending.spent
+    judging = sources.store.outcomes.spent_usd(since_s, tenant) + spent(IN_VAIN_USD, since_s, now_s, tenant)
     replay = sum(
         line.spent.most_usd for line in sources.store.jobs.replay.spend(since_s=since_s, tenant=tenant)
     )
@@ -126,6 +130,7 @@ def _money(sources: Sources, rows: Sequence[RequestSums], since_s: float, tenant
         "paid_usd": paid,
         "always_large_usd": always_large,
         "judging_usd": judging,
+        "unread": int(spent(UNREAD, since_s, now_s, tenant)),
         "replay_usd": replay,
         "by_hand_usd": by_hand,
         "saved_usd": saved,

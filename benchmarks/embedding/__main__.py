@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 
 from benchmarks.options import options, write
@@ -64,7 +65,7 @@ def measure(source: str, folder: Path, runs: int, texts: int) -> dict[str, Any]:
     begun = time.perf_counter()
     model = embedding_model.prepare(source, folder / "cache")
     build_s = time.perf_counter() - begun
-    minilm_onnx.write_f32(embedding_model.locate(source), folder / "f32.onnx")
+    onnx.save(minilm_onnx.read_graph(embedding_model.locate(source)), folder / "f32.onnx")
     sessions = {
         "int8": OnnxSession(model.model, name="int8"),
         "f32": OnnxSession(folder / "f32.onnx", name="f32"),

@@ -164,7 +164,7 @@ def measured(case: Case, settings: Settings, rarity: Rarity) -> dict[str, Any]:
             trainings[family].append(told)
             with TemporaryDirectory() as folder:
                 prior, scorer = (
-                    _opened(Path(folder) / f"{n}.onnx", m, features)
+                    opened(Path(folder) / f"{n}.onnx", m, features)
                     for n, m in enumerate((prior_model(), model))
                 )
                 for i, found in zip(asked.tolist(), near, strict=True):
@@ -222,7 +222,7 @@ def _learnt(
     """The scorer that serves after these requests: the trained one where it is accepted, else the prior."""
     rng, rows = random.Random(settings.seed), []
     with TemporaryDirectory() as folder:
-        prior = _opened(Path(folder) / "prior.onnx", prior_model(), features)
+        prior = opened(Path(folder) / "prior.onnx", prior_model(), features)
         for number, (i, near) in enumerate(seen):
             considered = best_fused(near, CANDIDATES)
             scores = prior.score(RequestView(case.prompts[i], case.vectors[i], "large"), considered)
@@ -275,8 +275,8 @@ def _ways(
     fused = [near[n] for n in sorted(range(len(near)), key=lambda n: -ranked[n])]
     considered = best_fused(near, CANDIDATES)
     request = RequestView(case.prompts[i], case.vectors[i], "large")
-    by_prior = _sent(prior, request, considered)
-    served = _sent(scorer, request, considered)
+    by_prior = sent(prior, request, considered)
+    served = sent(scorer, request, considered)
     return [
         ("none", []),
         ("random 5", rng.sample(near, min(5, len(near)))),
@@ -292,7 +292,7 @@ def _ways(
     ]
 
 
-def _sent(scorer: Scorer, request: RequestView, considered: list[Candidate]) -> list[Candidate]:
+def sent(scorer: Scorer, request: RequestView, considered: list[Candidate]) -> list[Candidate]:
     """Best first."""
     scores = scorer.score(request, considered)
     scored = with_worths(considered, scores.worths)
@@ -351,7 +351,7 @@ def _quality(case: Case, family: judge.Family, seed: int, i: int, examples: Sequ
     return judge.quality(family, judge.alone(seed, i), worths, [c.example.answer for c in examples])
 
 
-def _opened(path: Path, model: bytes, features: Features) -> Scorer:
+def opened(path: Path, model: bytes, features: Features) -> Scorer:
     path.write_bytes(model)
     # What is measured is the choice: on a busy machine a late score would make it another one.
     return Scorer.open(path, version=path.stem, features=features, deadline_s=60.0, clock=lambda: NOW_S)

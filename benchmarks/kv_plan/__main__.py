@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.kv_plan.knapsack import kept_in_cache
 from benchmarks.options import options, write
 from benchmarks.recorded import NoData, rows
 from engines.chat import estimated_tokens
-from learning.bank.warm.knapsack import kept_in_cache
 from learning.bank.warm.prefixes import most_used
 
 BLOCK = 16

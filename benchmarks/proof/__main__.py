@@ -3,7 +3,7 @@
 Streams of recorded requests with scripted engines (benchmarks/proof/streams.py): junk, a mimic of the nearest example, a
 good one (right with probability 0.98), and a good one that turns to junk half-way. Every stream is played in 20 orders
 through the product's gate, in process. A violation is an order in which the quality lost, averaged over the requests so
-far, ever exceeds `max_loss`. With --sockets one order goes through `understudy serve --small --large`. Long answers need
+far, ever exceeds `max_loss`. With --sockets the orders go through `understudy serve --small --large`. Long answers need
 a judge: it is simulated here, and always right.
 """
 
@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.options import options, write
 from benchmarks.proof.replayed import MAX_LOSS, Run, replayed
@@ -25,15 +26,20 @@ from benchmarks.recorded import NoData
 from benchmarks.tables import markdown
 from benchmarks.vectors import embedded
 
+_Played = TypeVar("_Played", Run, SocketRun)
+
 
 def main() -> None:
     """Play, and print one row per stream and engine."""
     parser = options(__doc__, data=True, cache=True)
     parser.add_argument("--seeds", type=int, default=20, help="orders of each stream [%(default)s]")
+    parser.add_argument(
+        "--first-seed", type=int, default=0, help="with --sockets: of the first order [%(default)s]"
+    )
     parser.add_argument("--requests", type=int, default=5000, help="requests per stream [%(default)s]")
     parser.add_argument("--streams", nargs="*", choices=STREAMS, default=list(STREAMS))
     parser.add_argument("--engines", nargs="*", choices=ENGINES, default=list(ENGINES))
-    parser.add_argument("--sockets", action="store_true", help="one order each, through a running gateway")
+    parser.add_argument("--sockets", action="store_true", help="through a running gateway")
     parser.add_argument("--priced", action="store_true", help="with --sockets: with prices of 1 to 10")
     args = parser.parse_args()
     if args.sockets:
@@ -55,28 +61,43 @@ def _sockets(args: argparse.Namespace) -> None:
             print(missing)
             continue
         for engine in args.engines:
-            runs.append(asyncio.run(over_sockets(recorded, engine, 0, args.requests, priced=args.priced)))
-            print(runs[-1], file=sys.stderr, flush=True)
-    head = ("stream", "engine", "lost at most", "offloaded", "last tenth", "first at", "compared", "seconds")
-    print(
-        markdown(
-            head,
-            [
-                (
-                    run.stream,
-                    run.engine,
-                    f"{run.most_lost:.2%}",
-                    f"{run.offloaded:.1%}",
-                    f"{run.offloaded_late:.1%}",
-                    "never" if run.first is None else run.first,
-                    run.compared,
-                    f"{run.seconds:.0f}",
-                )
-                for run in runs
-            ],
-        )
+            for seed in range(args.first_seed, args.first_seed + args.seeds):
+                run = asyncio.run(over_sockets(recorded, engine, seed, args.requests, priced=args.priced))
+                print(run, file=sys.stderr, flush=True)
+                runs.append(run)
+                # What was played so far is kept if the rest is not.
+                write([asdict(each) for each in runs], args.json)
+    print(markdown(_SOCKETS_HEAD, [_sockets_row(group) for group in _grouped(runs)]))
+
+
+_SOCKETS_HEAD = (
+    "stream",
+    "engine",
+    "violations",
+    "lost at most",
+    "offloaded",
+    "least offloaded",
+    "last tenth",
+    "first at",
+    "compared",
+    "seconds",
+)
+
+
+def _sockets_row(runs: Sequence[SocketRun]) -> tuple[object, ...]:
+    first = [run.first for run in runs if run.first is not None]
+    return (
+        runs[0].stream,
+        runs[0].engine,
+        f"{sum(run.violated for run in runs)} of {len(runs)}",
+        f"{max(run.most_lost for run in runs):.2%}",
+        f"{statistics.mean(run.offloaded for run in runs):.1%}",
+        f"{min(run.offloaded for run in runs):.1%}",
+        f"{statistics.mean(run.offloaded_late for run in runs):.1%}",
+        f"{statistics.median(first):.0f}" if first else "never",
+        f"{statistics.mean(run.compared for run in runs):.0f}",
+        f"{statistics.mean(run.seconds for run in runs):.0f}",
     )
-    write([asdict(run) for run in runs], args.json)
 
 
 def _played(
@@ -109,8 +130,8 @@ _HEAD = (
 )
 
 
-def _grouped(runs: Sequence[Run]) -> list[list[Run]]:
-    groups: dict[tuple[str, str], list[Run]] = {}
+def _grouped(runs: Sequence[_Played]) -> list[list[_Played]]:
+    groups: dict[tuple[str, str], list[_Played]] = {}
     for run in runs:
         groups.setdefault((run.stream, run.engine), []).append(run)
     return list(groups.values())

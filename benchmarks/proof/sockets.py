@@ -30,6 +30,10 @@ _SYSTEM = "Answer the request."
 _JUDGED = re.compile(r"<<<(FIRST|SECOND) ANSWER (\w+)>>>\n(.*?)\n<<<END \1 ANSWER \2>>>", re.DOTALL)
 _AT_ONCE = 4
 _READY_WITHIN_S = 120.0
+_SERIES = re.compile(
+    r'^understudy_judging_(?:samples|held_back|dropped)_total\{\w+="(\w+)"\} (\S+)$', re.MULTILINE
+)
+_OPENED = re.compile(r"offload_opened.*?compared\W+(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class SocketRun:
 
     stream: str
     engine: str
+    seed: int
+    priced: bool
     requests: int
     offloaded: float
     offloaded_late: float
@@ -48,6 +54,10 @@ class SocketRun:
     first: int | None
     compared: int
     """Requests at the small upstream that no client waited for."""
+    needed: int | None
+    """Comparisons behind the first opening."""
+    became: dict[str, float]
+    """What became of the samples, and why comparisons were held back or dropped: series of the gateway."""
     seconds: float
 
     @property
@@ -61,7 +71,8 @@ class _Upstreams:
 
     def __init__(self, recorded: Recorded, engine: str, order: list[int]) -> None:
         self._engine = engine
-        self._answers = {recorded.texts[place]: recorded.answers[place] for place in order}
+        self.answers = {recorded.texts[place]: recorded.answers[place] for place in order}
+        """What the large engine says: where a request was recorded with several answers, one of them."""
         self._late = {recorded.texts[place] for place in order[len(order) // 2 :]}
         self.small_asked = 0
 
@@ -73,7 +84,7 @@ class _Upstreams:
         # The nearest example stands next to the question.
         examples = [m["content"] for m in messages[:-1] if m["role"] == "assistant"]
         example = examples[-1] if examples else None
-        right = self._answers[text]
+        right = self.answers[text]
         return _said(small_answer(self._engine, text, right, example, late=text in self._late))
 
     async def large(self, request: web.Request) -> web.Response:
@@ -81,9 +92,9 @@ class _Upstreams:
         text = (await request.json())["messages"][-1]["content"]
         found = _JUDGED.findall(text)
         if len(found) != 2:
-            return _said(self._answers.get(text, ""))
+            return _said(self.answers.get(text, ""))
         (_, code, first), (_, _, second) = found
-        right = set(self._answers.values())
+        right = set(self.answers.values())
         score = 0 if first == second else 3 if first in right else -3 if second in right else 0
         return _said(f"SCORE {code}: {score}")
 
@@ -98,16 +109,21 @@ def _said(text: str) -> web.Response:
 async def over_sockets(recorded: Recorded, engine: str, seed: int, count: int, *, priced: bool) -> SocketRun:
     """Play one stream, a few requests at once, and measure at the client. `priced`: whether the gateway is told that a
     token of the small engine costs a tenth of one of the large engine."""
-    order, answers = shuffled(recorded, seed, count)
+    order, _ = shuffled(recorded, seed, count)
     upstreams = _Upstreams(recorded, engine, order)
     began = time.monotonic()
-    async with _serving(upstreams, priced=priced) as url, aiohttp.ClientSession() as session:
+    async with _serving(upstreams, priced=priced) as (url, log), aiohttp.ClientSession() as session:
         asked = asyncio.Semaphore(_AT_ONCE)
         turns = [_ask(session, url, recorded.texts[place], asked) for place in order]
         # As many tasks as requests: they begin in their order, a few at a time.
         seen = await asyncio.gather(*turns)
+        seconds = time.monotonic() - began
+        async with session.get(f"{url}/metrics") as got:
+            became = {name: float(count) for name, count in _SERIES.findall(await got.text())}
+        opened = _OPENED.search(log.read_text(encoding="utf-8"))
     small = [who == "small" for who, _ in seen]
-    losses = [float(said != right) for (_, said), right in zip(seen, answers, strict=True)]
+    right = (upstreams.answers[recorded.texts[place]] for place in order)
+    losses = [float(said != large) for (_, said), large in zip(seen, right, strict=True)]
     so_far, most = 0.0, 0.0
     for place, loss in enumerate(losses):
         so_far += loss
@@ -116,6 +132,8 @@ async def over_sockets(recorded: Recorded, engine: str, seed: int, count: int, *
     return SocketRun(
         recorded.name,
         engine,
+        seed,
+        priced,
         len(order),
         sum(small) / len(order),
         sum(small[-tenth:]) / tenth,
@@ -123,7 +141,9 @@ async def over_sockets(recorded: Recorded, engine: str, seed: int, count: int, *
         most,
         small.index(True) if any(small) else None,
         upstreams.small_asked - sum(small),
-        time.monotonic() - began,
+        int(opened[1]) if opened is not None else None,
+        became,
+        seconds,
     )
 
 
@@ -146,8 +166,8 @@ def _body(messages: list[dict[str, str]]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _serving(upstreams: _Upstreams, *, priced: bool) -> AsyncIterator[str]:
-    """The gateway as the command line starts it, between its upstreams; gives its base URL."""
+async def _serving(upstreams: _Upstreams, *, priced: bool) -> AsyncIterator[tuple[str, Path]]:
+    """The gateway as the command line starts it, between its upstreams; gives its base URL and its log."""
     app = web.Application()
     app.router.add_post("/small/chat/completions", upstreams.small)
     app.router.add_post("/large/chat/completions", upstreams.large)
@@ -178,7 +198,7 @@ async def _serving(upstreams: _Upstreams, *, priced: bool) -> AsyncIterator[str]
                     within_s=_READY_WITHIN_S,
                     pause_s=0.2,
                 )
-                yield url
+                yield url, log
     finally:
         await runner.cleanup()
 

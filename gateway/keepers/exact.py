@@ -45,7 +45,9 @@ class ExactKeeper:
                 finished.arrival.tenant,
                 stored,
                 request_id=finished.arrival.id,
-                example_ids=finished.example_ids,
+                examples=[candidate.example for candidate in finished.attempt.examples]
+                if finished.attempt
+                else (),
                 contributor=finished.asked.contributor,
             ),
         )

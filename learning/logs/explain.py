@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from learning.logs.reasons import NOT_GOOD_ENOUGH, PROOF_TOO_DEAR, SCOPE_CHANGES, SMALL_FAILED, told
+from learning.logs.reasons import NOT_GOOD_ENOUGH, SCOPE_CHANGES, SMALL_FAILED, told
 from learning.proof.summary import ProofReader, ScopeSummary
 from router.digest import shared_scope
+from router.plan import SHADOW
 from router.proving.gate import Gate, RegionSummary
 from store import Store
 from store.records import ChoiceRecord, RequestRecord
@@ -23,10 +24,6 @@ _RARE = 2
 """A scope with so many requests or fewer has no others like it."""
 _MANY_RARE = 10
 """From so many rare scopes on, it is the scope that changes."""
-_OUTCOMES = 20_000
-_MONTH_S = 30 * 86_400
-_JUST_BEGUN = 200
-"""Requests that a tenant is taken to send within a month at least."""
 _LABEL_CHARACTERS = 120
 
 ReportProgress = Callable[[int, int], None]
@@ -46,8 +43,6 @@ class _Group:
     cost_usd: float = 0.0
     """What they would have cost without a gateway."""
     reasons: Counter[str] = field(default_factory=Counter)
-    begun_s: float = float("inf")
-    ended_s: float = 0.0
 
     def add(self, other: _Group) -> None:
         self.scopes += other.scopes
@@ -84,7 +79,6 @@ def explained(
     cost_usd = sum(group.cost_usd for group in pooled)
     scopes = _proven(store, small, max_loss) if proven is None else proven()
     regions = {(each.tenant, each.model, each.scope): each.regions for each in scopes}
-    comparing_usd = _comparing_usd(store, small)
     ordered = sorted(pooled, key=lambda group: (-group.cost_usd, -group.requests))
     return {
         "requests": requests,
@@ -98,7 +92,6 @@ def explained(
                 requests,
                 cost_usd,
                 regions.get((group.tenant, group.model, group.scope), ()),
-                comparing_usd.get((group.tenant, group.model), 0.0),
             )
             for group in ordered
         ],
@@ -144,7 +137,6 @@ def _grouped(
 
 def _count(group: _Group, row: RequestRecord, reference: str) -> None:
     group.requests += 1
-    group.begun_s, group.ended_s = min(group.begun_s, row.started_at_s), max(group.ended_s, row.started_at_s)
     group.cost_usd += row.cost_usd if row.reference_cost_usd is None else row.reference_cost_usd
     if row.outcome == "hit":
         group.hits += 1
@@ -168,17 +160,6 @@ def _engines(choice: ChoiceRecord, references: dict[str, str]) -> list[str]:
 def _proven(store: Store, small: Mapping[str, Sequence[str]], max_loss: float) -> list[ScopeSummary]:
     gates = {model: Gate(engines, max_loss) for model, engines in small.items() if engines}
     return ProofReader(store.outcomes, store.decisions.choices, gates).scopes()
-
-
-def _comparing_usd(store: Store, models: Iterable[str]) -> dict[tuple[str, str], float]:
-    """By tenant and model, what it cost to compare a request."""
-    begin = max(0, store.outcomes.last_id() - _OUTCOMES)
-    costs: dict[tuple[str, str], dict[str, float]] = {}
-    for model in models:
-        for outcome in store.outcomes.after(begin, _OUTCOMES, model=model):
-            by_request = costs.setdefault((outcome.tenant, model), {})
-            by_request[outcome.request_id] = by_request.get(outcome.request_id, 0.0) + outcome.cost_usd
-    return {slot: sum(each.values()) / len(each) for slot, each in costs.items()}
 
 
 def _scope(store: Store, row: RequestRecord, choice: ChoiceRecord | None) -> str:
@@ -227,12 +208,11 @@ def _told(
     requests: int,
     cost_usd: float,
     regions: Sequence[RegionSummary],
-    comparing_usd: float,
 ) -> dict[str, Any]:
     more = [each.expected_more for each in regions if not each.open and each.expected_more is not None]
     reasons = Counter(group.reasons)
-    if shadowed := reasons.pop("shadow", 0):
-        reasons[_of_shadow(group, regions, min(more, default=None), comparing_usd)] += shadowed
+    if regions and not more and not any(each.open for each in regions) and reasons[SHADOW]:
+        reasons[NOT_GOOD_ENOUGH] += reasons.pop(SHADOW)
     return {
         "tenant": group.tenant,
         "model": group.model,
@@ -269,16 +249,3 @@ def _told(
             for each in regions
         ],
     }
-
-
-def _of_shadow(
-    group: _Group, regions: Sequence[RegionSummary], more: int | None, comparing_usd: float
-) -> str:
-    """Why requests are still answered by the reference although they are compared. `comparing_usd`: of one of them."""
-    if regions and not any(each.open for each in regions) and more is None:
-        return NOT_GOOD_ENOUGH
-    span_s = max(group.ended_s - group.begun_s, 1.0)
-    in_a_month = max(group.requests * min(1.0, _MONTH_S / span_s), _JUST_BEGUN)
-    can_save_usd = in_a_month * group.cost_usd / group.requests
-    too_dear = more is not None and group.cost_usd and more * comparing_usd > can_save_usd
-    return PROOF_TOO_DEAR if too_dear else "shadow"

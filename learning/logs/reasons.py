@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from router.plan import PROOF_TOO_DEAR, SHADOW
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -21,15 +23,13 @@ NOT_GOOD_ENOUGH = "not_good_enough"
 """The smaller engine's answers were compared, and are surely worse than allowed."""
 SMALL_FAILED = "small_failed"
 """The smaller engine was asked and failed; the reference stood in."""
-PROOF_TOO_DEAR = "proof_too_dear"
-"""Comparing would cost more than offloading can save."""
 
 REASONS: dict[str, Reason] = {
     SCOPE_CHANGES: Reason(
         "the system prompt (or the response format) is another in nearly every request",
         "move what changes from the system prompt into the user's turn, or name the task with x-understudy-scope",
     ),
-    "shadow": Reason(
+    SHADOW: Reason(
         "the smaller engine is still being compared in the background",
         "more comparisons; they come with traffic",
     ),
@@ -64,7 +64,6 @@ REASONS: dict[str, Reason] = {
         "it holds images, audio, files or tool results", "nothing: only text is compared with other requests"
     ),
     "no_question": Reason("it has no user turn with text in it", "nothing: there is nothing to compare"),
-    "too_short": Reason("its question is too short to tell what is alike", "nothing"),
     "anonymous": Reason(
         "it came without a credential, and nobody's requests are remembered",
         "a key per client (`understudy keys create`), or memory.anonymous: true",

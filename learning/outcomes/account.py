@@ -25,14 +25,18 @@ from store.jobs.replay_jobs import ReplayJobs
 log = structlog.get_logger(__name__)
 
 Unit = Literal["usd", "tokens"]
+IN_VAIN_USD, UNREAD = "usd in vain", "unread"
+"""Further units of what was spent: dollars without an outcome, and answers whose verdicts nobody could read."""
+_ROUNDING = 1e-9
 
 _LATELY_S, _EVER_S = 30 * DAY_S, 399 * DAY_S
 """Two windows: what was saved long ago pays for nothing today, and the allowance is not given anew every month."""
 _READ_EVERY_S = 3.0
 _MOST_TENANTS = 10_000
 """Held in memory; beyond it what was read is forgotten."""
-_KNOWN_AFTER = 5
-"""Comparisons after which their mean cost is believed."""
+_FADING = 0.95
+_KNOWN_AFTER = 4.5
+"""Comparisons, less what has faded, after which their mean cost is believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +99,13 @@ class Account:
         return self.lately.price or self.ever.price
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Paid:
-    """What comparisons of one tenant have cost this process."""
+    """What comparisons of one tenant have cost this process, mostly the latest: with and without a judge they differ."""
 
-    comparisons: int = 0
+    comparisons: float = 0.0
     amount: float = 0.0
-    by_small: int = 0
+    by_small: float = 0.0
     """Answers of small engines."""
     for_small: float = 0.0
 
@@ -146,20 +150,23 @@ class Accounts:
             self._known[tenant, unit] = now, account
         return account
 
-    async def reserve(self, tenant: str, unit: Unit, amount: float, own_price: float) -> Purse | None:
+    async def reserve(
+        self, tenant: str, unit: Unit, amount: float, own_price: float, *, last: bool = True
+    ) -> Purse | None:
         """A purse with that amount, or None where a limit would not hold.
 
-        `own_price`: of the request at hand at the reference, while none of the tenant's is known.
+        `own_price`: of the request at hand at the reference, while none of the tenant's is known. `last`: whether there is
+        nothing that may be had for less; then, if a limit does not hold, nothing else is begun for a moment.
         """
         purse = Purse(self, tenant, unit, own_price, self._clock())
-        return purse if await purse.add(amount) else None
+        return purse if await purse.add(amount, last=last) else None
 
-    async def _reserve(self, purse: Purse, amount: float) -> bool:
+    async def _reserve(self, purse: Purse, amount: float, *, last: bool) -> bool:
         account = await asyncio.to_thread(self.read, purse.tenant, purse.unit)
         caps = self._caps(account, purse)
         reserving = self._spending.reserve(purse.tenant, purse.unit, amount, purse.at_s, caps)
         reserved = await asyncio.wrap_future(reserving)
-        if not reserved:
+        if not reserved and last:
             self._refused[purse.tenant, purse.unit] = time.monotonic()
         return reserved
 
@@ -178,11 +185,19 @@ class Accounts:
         """What a comparison has cost in all, and for so many answers of small engines."""
         if len(self._paid) >= _MOST_TENANTS:
             self._paid.clear()
-        paid = self._paid.setdefault((purse.tenant, purse.unit), _Paid())
-        paid.comparisons += 1
-        paid.amount += spent
-        paid.by_small += by_small
-        paid.for_small += for_small
+        paid = self._paid.get((purse.tenant, purse.unit), _Paid())
+        self._paid[purse.tenant, purse.unit] = _Paid(
+            paid.comparisons * _FADING + 1,
+            paid.amount * _FADING + spent,
+            paid.by_small * _FADING + by_small,
+            paid.for_small * _FADING + for_small,
+        )
+
+    def note_in_vain(self, tenant: str, usd: float, unread: int) -> None:
+        """What a comparison has cost that no outcome tells, and how many answers could not be judged."""
+        for unit, amount in ((IN_VAIN_USD, usd), (UNREAD, unread)):
+            if amount > _ROUNDING:
+                _book(self._spending, tenant, unit, 0.0, amount, self._clock())
 
     def worth(self, tenant: str, unit: Unit, more: int) -> bool:
         """Whether so many further comparisons cost no more than a month's requests can save; so while that is unknown."""
@@ -244,20 +259,23 @@ class Purse:
     at_s: float
     reserved: float = 0.0
 
-    async def add(self, amount: float) -> bool:
-        """Set more aside; False, and nothing is, where a limit would not hold."""
-        if not await self.accounts._reserve(self, amount):
+    async def add(self, amount: float, *, last: bool = True) -> bool:
+        """Set more aside; False, and nothing is, where a limit would not hold. `last`: see Accounts.reserve."""
+        if not await self.accounts._reserve(self, amount, last=last):
             return False
         self.reserved += amount
         return True
 
     def settle(self, spent: float) -> None:
         """Book what was spent, and give the rest back. What cannot be written stays reserved."""
-        try:
-            settled = self.accounts._spending.settle(self.tenant, self.unit, self.reserved, spent, self.at_s)
-            settled.add_done_callback(_report_failure)
-        except Exception as error:
-            log.error("store_failed", kind="spending", error=error)
+        _book(self.accounts._spending, self.tenant, self.unit, self.reserved, spent, self.at_s)
+
+
+def _book(spending: Spending, tenant: str, unit: str, reserved: float, spent: float, at_s: float) -> None:
+    try:
+        spending.settle(tenant, unit, reserved, spent, at_s).add_done_callback(_report_failure)
+    except Exception as error:
+        log.error("store_failed", kind="spending", error=error)
 
 
 def _report_failure(written: Future[Any]) -> None:

@@ -21,6 +21,7 @@ from engines.engine import Engine
 from engines.finished import Assembled
 from learning.outcomes.account import price_in
 from learning.outcomes.equal import same, settles
+from learning.outcomes.equality_alone import EqualityAlone
 from learning.outcomes.judge import Judgement
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
@@ -111,6 +112,7 @@ class Comparison:
         metrics: JudgingMetrics,
         limits: JudgingLimits,
         room: Callable[[Engine], Awaitable[None]],
+        alone: EqualityAlone,
     ) -> None:
         """`judge`: the engine that judges; None: each sample's reference. `room` is awaited before an engine is asked: it
         returns once the engine has room."""
@@ -122,6 +124,7 @@ class Comparison:
         self._readable: set[str] = set()
         """Judges whose last verdicts could be read."""
         self._refused: dict[str, float] = {}
+        self._alone = alone
 
     def refuses(self, engine: Engine) -> bool:
         """Whether the engine refused lately to be asked without a client's key."""
@@ -156,7 +159,7 @@ class Comparison:
     async def compare(
         self, sample: Sample, served: Assembled, bill: Bill, afford: Callable[[float], Awaitable[bool]]
     ) -> list[Compared]:
-        """The reference's answer first, then those that could be compared with it; empty if none could.
+        """The reference's answer first, then those that were to be compared with it, some maybe without a judgement.
 
         `afford` sets aside what verdicts can cost, in what the sample is paid in, and tells whether they may be asked for.
         Raises NotAnswered where the reference, or every engine that was to be compared with it, gave no answer, and
@@ -189,12 +192,13 @@ class Comparison:
         # Before anybody looks whether they are equal: else only those would be noted once there is no money for a judge.
         pairs = [(answer.text, standard.text) for answer in others]
         if not settled and not await afford(self.most_for_verdicts(sample, pairs)):
-            raise TooDear
+            if not sample.scope:
+                raise TooDear
+            return [standard, *await self._by_equality_alone(sample, others, standard.text)]
         judged = [
             await self._compared(sample, answer, standard.text, bill, settled=settled) for answer in others
         ]
-        found = [answer for answer in judged if answer.judgement is not None]
-        return [standard, *found] if found else []
+        return [standard, *judged]
 
     def _judge(self, sample: Sample) -> Judge:
         limits = self._limits
@@ -232,6 +236,23 @@ class Comparison:
         else:
             self._readable.add(name)
         return replace(judged, judge=name)
+
+    async def _by_equality_alone(
+        self, sample: Sample, answers: Sequence[Compared], reference: str
+    ) -> list[Compared]:
+        """The answers, those that are not equal counted for the worst. Raises TooDear where that does not tell."""
+        counts = [self._alone.counts(equality_key(sample, answer.way)) for answer in answers]
+        judged = []
+        for answer, counted in zip(answers, counts, strict=True):
+            equal = await asyncio.to_thread(same, answer.text, reference)
+            self._alone.saw(equality_key(sample, answer.way), equal=equal)
+            if counted:
+                said = _AS_GOOD if equal else _WORSE
+                self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
+                judged.append(replace(answer, judgement=said))
+        if not judged:
+            raise TooDear
+        return judged
 
     async def _answer(self, sample: Sample, way: Attempt, probability: float, bill: Bill) -> Compared:
         asked, our_bound = asked_again(sample.asked.chat, way, self._limits.max_tokens)
@@ -295,9 +316,13 @@ class Comparison:
             return found
 
         said = await judge.compare(verdict, chat.messages, answer.text, reference)
-        if said is not None:
-            self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
+        self._metrics.saw(answer.way.engine, said, with_examples=bool(answer.way.examples))
         return replace(answer, cost_usd=cost_usd, judgement=said)
+
+
+def equality_key(sample: Sample, way: Attempt) -> tuple[str, str, str, bool]:
+    """What has its own share of answers that are equal to the reference's."""
+    return sample.tenant, sample.scope, way.engine, bool(way.examples)
 
 
 def _bytes(text: str) -> int:

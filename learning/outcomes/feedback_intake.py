@@ -169,14 +169,21 @@ class FeedbackIntake:
 
     def _owner(self, answer: Target, observed: Example | None, by: Behind) -> Behind:
         """Whose a corrected answer becomes: its end user's, also where the feedback names none."""
-        end_user = user_part(answer.contributor) if self.apart else ""
+        end_user = user_part(answer.contributor or "") if self.apart else ""
         if observed is not None:
             end_user = end_user or user_scope(observed.scope)
+        elif self.apart and answer.contributor is None and not by.end_user:
+            raise RequestError(
+                "Nobody knows any more which user got this answer, so the correction might reach others: name the user"
+                " with it, as the request did, in the header x-understudy-user or the field 'user'.",
+                code="user_needed",
+                param="user",
+            )
         return by._replace(end_user=by.end_user or end_user)
 
     async def _answer(self, tenant: str, id: str, completion: bool | None, param: str, by: Behind) -> Target:
         found = await self.answers.wait_for(tenant, id, completion=completion)
-        if found is None or (by.end_user and user_part(found.contributor) not in ("", by.end_user)):
+        if found is None or (by.end_user and user_part(found.contributor or "") not in ("", by.end_user)):
             raise RequestError(
                 f"No answer of yours has the id {id[:100]!r}, or it was not to be stored.",
                 status=404,

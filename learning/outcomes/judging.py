@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import structlog
 
@@ -23,14 +23,16 @@ from engines.chat import Usage, estimated_tokens
 from engines.engine import Engine
 from engines.finished import Assembled
 from learning.outcomes.account import SMALL_TOKEN, Accounts, Purse, Unit, price_in
-from learning.outcomes.comparison import Comparison, TooDear, example_qualities
+from learning.outcomes.comparison import Comparison, TooDear, equality_key, example_qualities
 from learning.outcomes.equal import settles
+from learning.outcomes.equality_alone import EqualityAlone
 from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.judging_sample import Sample, sample, served_answer, why_not
 from learning.outcomes.known_quality import OnOutcomes
 from router.finished import Finished
 from router.plan import Plan
+from router.proving.standing import Proof
 from store.decisions.outcomes import Outcomes
 from store.examples.accounting import Ledger
 
@@ -40,6 +42,18 @@ _LOOK_AGAIN_S = 0.25
 _MOST_SAID = 1000
 _RARE = 0.01
 """Most that is sampled where proof costs more than it can save."""
+_WORTH_A_JUDGE = 20
+"""Comparisons for which a judge must be affordable where equality may tell without one; any proof takes more."""
+
+
+class _Came(NamedTuple):
+    """What became of a sample."""
+
+    result: str
+    unread: int = 0
+    """Answers whose verdicts could not be read."""
+    noted_usd: float = 0.0
+    """Of what it cost, what stands with its outcomes."""
 
 
 class Judging:
@@ -68,13 +82,14 @@ class Judging:
         self._outcomes = outcomes
         self._metrics = metrics
         self._limits = limits
-        self._comparison = Comparison(engines, judge, metrics, self._limits, self._room)
+        self._rng = rng or random.Random()
+        self._alone = EqualityAlone(self._rng)
+        self._comparison = Comparison(engines, judge, metrics, self._limits, self._room, self._alone)
         self._accounts = accounts
         self._said: set[tuple[str, str]] = set()
         self._qualities = qualities
         self._known = known
         self._opted_out_keys = frozenset(opted_out_keys)
-        self._rng = rng or random.Random()
         self._clock = clock
         self._queue: asyncio.PriorityQueue[tuple[float, int, float, Sample]] = asyncio.PriorityQueue(
             self._limits.max_waiting
@@ -151,15 +166,20 @@ class Judging:
     def _wished(self, plan: Plan | None, tenant: str, unit: Unit) -> float:
         """The share that the proof wishes for; hardly any where it costs more than it can save."""
         proof = plan.proof if plan is not None else None
-        if proof is None or proof.open_actions():
+        if proof is None or not self._not_worth(tenant, unit, proof):
             return proof.share if proof is not None else 0.0
-        more = [each.expected_more for each in proof.standings if each.expected_more is not None]
-        if not more or self._accounts.worth(tenant, unit, min(more)):
-            return proof.share
-        self._held_back("not_worth", tenant, comparisons=min(more))
+        self._held_back("not_worth", tenant, comparisons=proof.expected_more)
         return min(proof.share, _RARE)
 
-    def _held_back(self, why: Literal["over_budget", "not_worth"], tenant: str, **more: int) -> None:
+    def too_dear(self, model: str, tenant: str, proof: Proof | None) -> bool:
+        """Whether proof is held back since it costs more than offloading a month's requests can save. Any thread."""
+        return proof is not None and self._not_worth(tenant, self._accounts.unit(model), proof)
+
+    def _not_worth(self, tenant: str, unit: Unit, proof: Proof) -> bool:
+        more = proof.expected_more
+        return not proof.open_actions() and more is not None and not self._accounts.worth(tenant, unit, more)
+
+    def _held_back(self, why: Literal["over_budget", "not_worth"], tenant: str, **more: int | None) -> None:
         """Count that a comparison is held back; in the log once per tenant."""
         self._metrics.held_back.labels(why).inc()
         if (why, tenant) not in self._said and len(self._said) < _MOST_SAID:
@@ -209,26 +229,46 @@ class Judging:
         pairs = [] if settled else [(served.said(), served.said())] * len(taken.to_ask)
         verdicts = self._comparison.most_for_verdicts(taken, pairs)
         answers = self._comparison.likely_for_answers(taken, served.said())
-        purse = await self._accounts.reserve(
-            taken.tenant, taken.unit, answers + verdicts, self._own_price(taken, served)
-        )
+        own_price = self._own_price(taken, served)
+        may_be_equal = verdicts > 0 and self._may_be_equal(taken)
+        dear = may_be_equal and await self._too_few(taken, verdicts)
+        purse = None
+        if not dear:
+            purse = await self._accounts.reserve(
+                taken.tenant, taken.unit, answers + verdicts, own_price, last=not may_be_equal
+            )
+        alone = purse is None and may_be_equal
+        if alone:
+            purse = await self._accounts.reserve(taken.tenant, taken.unit, answers, own_price)
         if purse is None:
             self._held_back("over_budget", taken.tenant)
             return "over_budget"
 
         async def afford(most: float) -> bool:
-            return most <= verdicts or await purse.add(most - verdicts)
+            return not alone and (most <= verdicts or await purse.add(most - verdicts, last=not taken.scope))
 
-        bill = Bill({})
+        bill, came = Bill({}), _Came("late")
         try:
             async with asyncio.timeout(self._limits.deadline_s):
-                return await self._compared(taken, served, bill, afford)
+                came = await self._compared(taken, served, bill, afford)
+            return came.result
         except TimeoutError:
-            return "late"
+            return came.result
         finally:
-            self._settle(taken, purse, bill)
+            self._settle(taken, purse, bill, came)
 
-    def _settle(self, taken: Sample, purse: Purse, bill: Bill) -> None:
+    def _may_be_equal(self, taken: Sample) -> bool:
+        """Whether it is worth asking where no judge can be paid."""
+        keys = [equality_key(taken, way) for way, _ in taken.others]
+        return bool(taken.scope) and any(map(self._alone.worth_asking, keys))
+
+    async def _too_few(self, taken: Sample, verdicts: float) -> bool:
+        """Whether what is left does not pay for so many verdicts that anything could be proven by them."""
+        left = await asyncio.to_thread(self._accounts.left, taken.tenant, taken.unit)
+        return left < _WORTH_A_JUDGE * verdicts
+
+    def _settle(self, taken: Sample, purse: Purse, bill: Bill, came: _Came) -> None:
+        self._accounts.note_in_vain(taken.tenant, bill.usd - came.noted_usd, came.unread)
         paid = _paid(taken, bill)
         spent = sum(paid.values())
         small = sum(
@@ -256,11 +296,13 @@ class Judging:
         served: Assembled,
         bill: Bill,
         afford: Callable[[float], Awaitable[bool]],
-    ) -> str:
-        compared = await self._comparison.compare(taken, served, bill, afford)
-        if not compared:
-            return "unread"
-        at_s = self._clock()
+    ) -> _Came:
+        standard, *others = await self._comparison.compare(taken, served, bill, afford)
+        found = [each for each in others if each.judgement is not None]
+        unread = sum(each.judgement is None and not each.cut for each in others)
+        if not found:
+            return _Came("unread" if unread else "cut_short", unread)
+        compared, at_s = [standard, *found], self._clock()
         records = [each.record(taken, at_s) for each in compared]
         written = self._outcomes.note_many(records)
         written.add_done_callback(_report_failure)
@@ -270,7 +312,7 @@ class Judging:
         if self._known is not None:
             await asyncio.wrap_future(written)
             await asyncio.to_thread(self._known, taken.tenant, taken.request_id, records)
-        return "judged"
+        return _Came("judged", unread, sum(record.cost_usd for record in records))
 
     async def _quiet(self, taken: Sample, until: float) -> bool:
         """Wait until neither the judge nor an engine of the sample is pressed. False where that takes too long."""

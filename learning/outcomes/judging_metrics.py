@@ -35,7 +35,7 @@ class JudgingMetrics:
         )
         self.judged = Counter(
             "understudy_judged",
-            "Answers judged against the reference's.",
+            "Answers judged against the reference's, also in vain.",
             ["engine", "examples", "result"],
             registry=registry,
         )
@@ -64,9 +64,12 @@ class JudgingMetrics:
         self._recent: dict[tuple[str, str], deque[Judgement]] = {}
         self._recent_of_all: deque[Judgement] = deque(maxlen=_RECENT)
 
-    def saw(self, engine: str, judgement: Judgement, *, with_examples: bool) -> None:
-        """Count one judgement."""
+    def saw(self, engine: str, judgement: Judgement | None, *, with_examples: bool) -> None:
+        """Count one judgement; None: the verdicts could not be read."""
         labels = engine, "with" if with_examples else "without"
+        if judgement is None:
+            self.judged.labels(*labels, "unread").inc()
+            return
         self.judged.labels(*labels, judgement.result).inc()
         recent = self._recent.setdefault(labels, deque(maxlen=_RECENT))
         recent.append(judgement)

@@ -46,6 +46,8 @@ class Sample:
     """Answers to similar requests."""
     unit: Unit = "usd"
     """What its cost is counted in."""
+    scope: str = ""
+    """That the proof which wished for it belongs to; empty where none did."""
 
     @property
     def request_id(self) -> str:
@@ -163,6 +165,7 @@ def sample(
         max(0.0, finished.ended_at - finished.asked_at) if finished.asked_at else 0.0,
         tuple(candidate.example.answer for candidate in plan.neighbours) if plan is not None else (),
         unit,
+        plan.proof.scope if plan is not None and plan.proof is not None else "",
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from store.decisions.choices import Choices
 from store.decisions.requests import RequestLog
+from store.records import RequestRecord
 
 _EVERY_S = 0.05
 _ANSWERED = frozenset({"answered", "aborted", "hit"})
@@ -23,8 +24,8 @@ class Target:
     engine: str
     """Empty for an answer replayed from memory: the engine that gave it is not known here."""
     example_ids: tuple[int, ...]
-    contributor: str = ""
-    """Whom it answered, as far as it is known here: learning.bank.contributor."""
+    contributor: str | None = ""
+    """Whom it answered (learning.bank.contributor); None where nobody knows."""
 
 
 class Targets:
@@ -35,11 +36,11 @@ class Targets:
         choices: Choices,
         requests: RequestLog | None,
         *,
-        contributor_of: Callable[[str, str], str] = lambda tenant, request_id: "",
+        contributor_of: Callable[[str, RequestRecord], str | None] = lambda tenant, request: None,
         settle_s: float = 2.0,
     ) -> None:
-        """`contributor_of`: who a request came from where no choice says so; blocks. `settle_s`: how long to retry for an
-        answer whose row the recorder may still be writing."""
+        """`contributor_of`: who a request came from where no choice says so, None where nobody knows; blocks. `settle_s`:
+        how long to retry for an answer whose row the recorder may still be writing."""
         self._contributor_of = contributor_of
         self._choices = choices
         self._requests = requests
@@ -74,5 +75,5 @@ class Targets:
         row = self._requests.get(id, tenant)
         if row is None or row.outcome not in _ANSWERED:
             return None
-        by = self._contributor_of(tenant, row.id)
+        by = self._contributor_of(tenant, row)
         return Target(row.id, row.started_at_s, row.engine, row.example_ids, by)

@@ -1,4 +1,4 @@
-"""Tells the gates of new outcomes, in the log's order, so that every worker and every restart comes to the same state.
+"""Tells the gates of all outcomes in the order of their log, so that workers and restarts come to the same state.
 
 An outcome counts for the region that its request was in when it was decided, as its choice noted. Judgements and equal
 answers count, and what people said of an answer that they got from a small engine.
@@ -21,9 +21,9 @@ from store.records import OutcomeRecord
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.25
-_READ_AT_START = 20_000
-"""Latest outcomes of all tenants and models that are told on start."""
 _AT_ONCE = 500
+_PAUSE_S = 0.005
+"""Between batches, so that requests are answered while many outcomes of old are read."""
 _SOURCES = frozenset({"judge", "user"})
 
 
@@ -36,7 +36,6 @@ class ProofFollower:
         choices: Choices,
         gates: Mapping[str, Gate],
         *,
-        read_at_start: int = _READ_AT_START,
         look_every_s: float = _LOOK_EVERY_S,
         says: bool = True,
     ) -> None:
@@ -45,7 +44,6 @@ class ProofFollower:
         self._outcomes = outcomes
         self._choices = choices
         self._gates = dict(gates)
-        self._read_at_start = read_at_start
         self._look_every_s = look_every_s
         self._told = -1
         self._places: dict[str, int] = {}
@@ -77,12 +75,11 @@ class ProofFollower:
         """Tells what was noted since the last time. Blocks: for this thread, or for who has none."""
         live = self._told >= 0
         last = self._outcomes.last_id()
-        begin = self._told if live else max(0, last - self._read_at_start)
-        if begin < last:
+        if self._told < last:
             for model, gate in self._gates.items():
-                self._places.setdefault(model, begin)
                 self._tell(model, gate, last, live=live)
-        self._told = last
+        if not self._stopping.is_set():
+            self._told = last
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -95,7 +92,7 @@ class ProofFollower:
 
     def _tell(self, model: str, gate: Gate, last: int, *, live: bool) -> None:
         while not self._stopping.is_set():
-            found = self._outcomes.after(self._places[model], _AT_ONCE, model=model)
+            found = self._outcomes.after(self._places.get(model, 0), _AT_ONCE, model=model)
             for outcome in found:
                 self._places[model] = outcome.id
                 for opening in self._counted(gate, outcome):
@@ -103,8 +100,9 @@ class ProofFollower:
                         _say(model, opening, live=live)
             if len(found) < _AT_ONCE:
                 # Nothing up to here is this model's: it need not be looked through again.
-                self._places[model] = max(self._places[model], last)
+                self._places[model] = max(self._places.get(model, 0), last)
                 return
+            self._stopping.wait(_PAUSE_S)
 
     def _counted(self, gate: Gate, outcome: OutcomeRecord) -> list[Opening]:
         by_small = outcome.source in _SOURCES and outcome.engine in gate.small

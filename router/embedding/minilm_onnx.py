@@ -194,13 +194,6 @@ def _ints(*values: int) -> npt.NDArray[np.int64]:
     return np.array(values, np.int64)
 
 
-def write_f32(folder: Path, out: Path) -> None:
-    """Writes the f32 model of the weights in `folder`: slow and large, the reference that int8 is compared with."""
-    import onnx
-
-    onnx.save(_read_graph(folder), out)
-
-
 def write_int8(folder: Path, out: Path) -> None:
     """Writes the int8 model of the weights in `folder`: one scale per output channel, activations scaled dynamically.
 
@@ -209,7 +202,7 @@ def write_int8(folder: Path, out: Path) -> None:
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    reference = _read_graph(folder)
+    reference = read_graph(folder)
     f32_model = reference.SerializeToString()
     options = {"MatMulConstBOnly": True, "DefaultTensorType": 1}
     # One scale for a whole matrix costs a sixth of the nearest neighbours; one per channel, a twelfth.
@@ -228,7 +221,7 @@ def write_int8(folder: Path, out: Path) -> None:
         )
 
 
-def _read_graph(folder: Path) -> Any:
+def read_graph(folder: Path) -> Any:
     from safetensors.numpy import load_file
 
     return build_graph(load_file(folder / "model.safetensors"), read_shape(folder))

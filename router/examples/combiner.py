@@ -61,7 +61,8 @@ def combine(
     )
     best: Sequence[Candidate] = ()
     best_quality = quality.alone if not number else float("-inf")
-    for ranked in (scored, _each_answer_first(scored)):
+    # Where examples only vote, the best by worth are the best set.
+    for ranked in (scored, _each_answer_first(scored)) if quality.one else (scored,):
         fitting = _that_fit(ranked, most if number is None else min(most, number), budget_tokens)
         answers = [same_answer(c.example.answer) for c in fitting]
         for n, terms in enumerate(terms_of_prefixes([c.gain or 0.0 for c in fitting], answers), 1):
@@ -69,11 +70,8 @@ def combine(
             if expected > best_quality and (number is None or n == len(fitting)):
                 best, best_quality = fitting[:n], expected
     tokens = sum(map(example_tokens, best))
-    left_out: dict[int, LeftOut] = {}
-    sent = {c.example.id for c in best}
-    for c in candidates:
-        if c.example.id not in sent:
-            left_out[c.example.id] = _why_not(c, len(best) >= most, budget_tokens - tokens)
+    sent, full, room_tokens = {c.example.id for c in best}, len(best) >= most, budget_tokens - tokens
+    left_out = {c.example.id: _why_not(c, full, room_tokens) for c in candidates if c.example.id not in sent}
     expected = best_quality if best else quality.alone
     return Combination(_ordered(best, order, hot or {}), min(1.0, max(0.0, expected)), tokens, left_out)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-VERSION = "10"
+VERSION = "11"
 
 NAMES: tuple[str, ...] = (
     "similarity",  # cosine of the two questions
@@ -35,7 +35,8 @@ NAMES: tuple[str, ...] = (
     "words",  # BM25 of the two questions, as a share of the best candidate's
     "words_rank",  # as similarity_rank; 0 for what was not found by words
     "fused",  # reciprocal rank fusion of both, as a share of the best candidate's
-    "answer_similarity",  # cosine of the request and the example's answer; 0 where that vector is unknown
+    "answer_similarity",  # cosine of the request and the example's answer; where that is unknown, the others' mean
+    "request_answered",  # share of the request's words that the example's answer says, weighted by rarity
     "request_covered",  # share of the request's words that the example's question says, weighted by rarity
     "question_covered",  # share of the question's words that the request says
     "numbers",  # 1: both texts hold the same numbers, -1: others, 0: neither holds any
@@ -98,6 +99,7 @@ class _Pair:
     """What is read of an example."""
 
     question: _Read
+    answer_words: frozenset[str]
     answer_length: float
     likeness: Floats
     """The answer's words as a hashed bag of unit length, (_LIKENESS_DIMENSIONS,)."""
@@ -130,6 +132,7 @@ class Features:
             example, question, judged = candidate.example, pair.question, candidate.example.quality_count
             theirs = question.words
             shared = sum([weight for word, weight in said if word in theirs])
+            answered = sum([weight for word, weight in said if word in pair.answer_words])
             gain = decayed(example.gain, example.gain_at_s, now_s) if example.gain else 0.0
             age_s = now_s - example.created_at_s
             found += (
@@ -140,6 +143,7 @@ class Features:
                 1.0 / (1 + worded[n]) if words[n] else 0.0,
                 fused[n] / best_fused,
                 answers[n],
+                answered / asked.weight,
                 shared / asked.weight,
                 shared / question.weight,
                 _equal(asked.numbers, question.numbers),
@@ -177,7 +181,13 @@ class Features:
         key = (example.question, example.answer)
         found = self._pairs.get(key)
         if found is None:
-            found = _Pair(self._read(example.question), log1p(len(example.answer)), _bag(example.answer))
+            words = _WORD.findall(example.answer[:_LONGEST].lower())
+            found = _Pair(
+                self._read(example.question),
+                frozenset(words),
+                log1p(len(example.answer)),
+                _bag(words or [example.answer]),
+            )
             if len(self._pairs) >= self._most:
                 # Begun anew: another thread that still writes to the former one loses only its own work.
                 self._pairs = {}
@@ -186,21 +196,23 @@ class Features:
 
 
 def _cosines(vector: Vector, others: Sequence[Vector | None]) -> list[float]:
-    """Of each with `vector`; 0 for None. Raises ValueError for vectors of another size."""
+    """Of each with `vector`; for None their mean: what is not embedded yet is no worse. Raises ValueError for vectors of
+    another size."""
     known = [other for other in others if other is not None]
     if not known:
         return [0.0] * len(others)
-    cosines = iter((np.concatenate(known).reshape(len(known), len(vector)) @ vector).tolist())
-    return [0.0 if other is None else next(cosines) for other in others]
+    found = np.concatenate(known).reshape(len(known), len(vector)) @ vector
+    mean, cosines = float(found.mean()), iter(found.tolist())
+    return [mean if other is None else next(cosines) for other in others]
 
 
 def _equal(one: frozenset[str], other: frozenset[str]) -> float:
     return 0.0 if not one and not other else 1.0 if one == other else -1.0
 
 
-def _bag(answer: str) -> Floats:
+def _bag(words: Sequence[str]) -> Floats:
     bag = np.zeros(_LIKENESS_DIMENSIONS, np.float32)
-    for word in _WORD.findall(answer[:_LONGEST].lower()) or [answer]:
+    for word in words:
         bag[zlib.crc32(word.encode()) % _LIKENESS_DIMENSIONS] += 1.0
     np.sqrt(bag, out=bag)
     return bag / np.linalg.norm(bag)
@@ -210,9 +222,8 @@ def _agreement(pairs: Sequence[_Pair], weights: Sequence[float]) -> tuple[list[f
     """Of each answer its mean likeness to the others, evenly and by the others' weights; 0 for a single candidate."""
     if len(pairs) == 1:
         return [0.0], [0.0]
-    bags = np.stack([pair.likeness for pair in pairs])
-    alike = bags @ bags.T
-    np.fill_diagonal(alike, 0.0)
-    by = np.array(weights, np.float32)
-    even = alike.sum(axis=1) / (len(pairs) - 1)
-    return even.tolist(), (alike @ by / (by.sum() - by)).tolist()
+    bags = np.concatenate([pair.likeness for pair in pairs]).reshape(len(pairs), -1)
+    by = np.array([[1.0] * len(pairs), weights], np.float32)
+    # Each is its own like: that is taken off. The sums of all are multiplied once, instead of every two.
+    even, near = (by @ bags @ bags.T - by) / (by.sum(axis=1, keepdims=True) - by)
+    return even.tolist(), near.tolist()

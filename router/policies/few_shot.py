@@ -17,7 +17,7 @@ from router.digest import shared_scope
 from router.embedding.embedder import Embedder
 from router.embedding.retriever import Retriever
 from router.embedding.templates import Templates
-from router.plan import Ask, Attempt, Candidate, Plan
+from router.plan import SHADOW, Ask, Attempt, Candidate, Plan
 from router.policies.nearest_examples import familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
@@ -157,7 +157,7 @@ class FewShot:
         """Why which engine answers, and whether the small one gets examples."""
         if found.proof is not None:
             opened = found.proof.open_actions()
-            return ("proven", opened[0].with_examples) if opened else ("shadow", False)
+            return ("proven", opened[0].with_examples) if opened else (SHADOW, False)
         if found.novel:
             return "novel", False
         return ("familiar", True) if found.chosen else ("no_example_fits", False)

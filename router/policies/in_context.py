@@ -33,7 +33,7 @@ from router.examples.count import Knobs as CountKnobs
 from router.examples.features import RequestView
 from router.examples.fusion import best_fused
 from router.examples.scorer import Scorer, Scores
-from router.plan import Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
+from router.plan import SHADOW, Action, Ask, Attempt, Candidate, Choice, ExampleSelection, Plan
 from router.policies.nearest_examples import familiar, that_fit
 from router.policies.proven import shadow
 from router.policies.question import EmbeddedQuestion, QuestionEmbedder, WithTools
@@ -330,7 +330,7 @@ class InContext:
             # The reference is asked without examples, so a changed selection is no exploration there.
             self._budget.spent(ask.key_id or ask.tenant, self._clock())
         if situation.allowed is not None and not situation.allowed:
-            reason = "shadow"
+            reason = SHADOW
         reason = "quality_floor" if choice.floored else "explored" if choice.explored else reason
         return Plan(
             self._attempts(taken.action, decision, chosen),

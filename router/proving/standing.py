@@ -57,6 +57,13 @@ class Proof:
         """Probability that the action is asked where the request is compared at all; 1 for one of which nothing is said."""
         return next((each.share for each in self.standings if each.action == action), 1.0)
 
+    @property
+    def expected_more(self) -> int | None:
+        """Comparisons until the first action is proven, at least; None where none is expected to be."""
+        return min(
+            (each.expected_more for each in self.standings if each.expected_more is not None), default=None
+        )
+
     def open_actions(self) -> tuple[Action, ...]:
         """The proven actions."""
         return tuple(standing.action for standing in self.standings if standing.open)

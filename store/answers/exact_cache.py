@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from store.answers.wrong_answers import EXACT_GENERATION, drop_answers
 from store.errors import StoreBusy, StoreClosed
-from store.records import ExactAnswer
+from store.records import HELD_BACK_S, ExactAnswer, Example
 from store.sqlite.database import Database
 from store.sqlite.generation import Generation
 
@@ -68,23 +68,29 @@ class ExactCache:
         answer: ExactAnswer,
         *,
         request_id: str = "",
-        example_ids: Sequence[int] = (),
+        examples: Sequence[Example] = (),
         contributor: str | None = None,
     ) -> Future[bool]:
-        """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap.
+        """Keep an answer: in memory at once, on disk when the future says True. False: it is over the size cap, or one of
+        its examples is not what it was when it was sent.
 
-        `request_id` names the request that it was given to, `example_ids` the examples that it was made with,
+        `request_id` names the request that it was given to, `examples` those that it was made with,
         `contributor` whom it answered: empty for nobody in particular, None where nobody knows. Raises StoreBusy when
         too much already waits to be written; memory has it nevertheless.
         """
         answer, size_bytes = replace(answer, ttl_s=self._ttl_s), _size_bytes(answer)
-        if len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes:
+        large = len(answer.body) > self._max_entry_bytes or size_bytes > self._disk_bytes
+        if large or not _all_stand(self._db.read(), examples):
             refused: Future[bool] = Future()
             refused.set_result(False)
             return refused
         self._keep(key, answer)
 
         def insert(connection: sqlite3.Connection) -> bool:
+            if not _all_stand(connection, examples):
+                # Taken back a moment ago: out of memory, too.
+                self._generation.bump(connection)
+                return False
             before = connection.execute(
                 "SELECT stored_at_s FROM exact_answers WHERE key = ?", (key,)
             ).fetchone()
@@ -108,7 +114,7 @@ class ExactCache:
                 ),
             )
             connection.execute("DELETE FROM exact_answer_examples WHERE key = ?", (key,))
-            connection.executemany(_INSERT_EXAMPLE, [(id, key) for id in example_ids])
+            connection.executemany(_INSERT_EXAMPLE, [(example.id, key) for example in examples])
             self._make_room(connection, answer.stored_at_s)
             return True
 
@@ -139,6 +145,13 @@ class ExactCache:
             ).rowcount
 
         return self._db.write(delete, after=lambda _: self._db.scrub_soon())
+
+    def answered(self, key: bytes) -> str | None:
+        """Whom the answer under a key answered; None where it is gone, or nobody knows."""
+        row = (
+            self._db.read().execute("SELECT contributor FROM exact_answers WHERE key = ?", (key,)).fetchone()
+        )
+        return None if row is None else row[0]
 
     def trim(self, now_s: float) -> Future[int]:
         """Delete what has expired by `now_s`; gives how many. Expired answers are never served, trimmed or not."""
@@ -256,6 +269,18 @@ _UPSERT = (
     " usage_estimated = excluded.usage_estimated, body = excluded.body, request_id = excluded.request_id,"
     " contributor = excluded.contributor"
 )
+
+
+def _all_stand(connection: sqlite3.Connection, examples: Sequence[Example]) -> bool:
+    """Whether these examples are as they were: neither removed, nor corrected, nor quarantined by hand."""
+    return all(
+        connection.execute(
+            "SELECT 1 FROM examples e JOIN example_accounts a ON a.id = e.id"
+            " WHERE e.id = ? AND e.question = ? AND e.answer = ? AND a.served_from_s < ?",
+            (example.id, example.question, example.answer, HELD_BACK_S),
+        ).fetchone()
+        for example in examples
+    )
 
 
 def _drop_of_request(connection: sqlite3.Connection, request_id: str) -> int:

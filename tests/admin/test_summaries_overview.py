@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from admin.summaries.overview import SPANS
+from learning.outcomes.account import IN_VAIN_USD, UNREAD
 from store.jobs.operator_asks import OperatorAsk
 from store.records import OutcomeRecord
 from tests.admin.site import Site, site
@@ -77,8 +78,15 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
     pages.sources.store.outcomes.note_many(judged).result(60)
     viewer = await pages.person("viewer")
     got = (await viewer.get("/overview.json")).json
-    assert got["money"]["judging_usd"] == pytest.approx(0.2)
+    assert got["money"]["judging_usd"] == pytest.approx(0.2) and got["money"]["unread"] == 0
     assert got["money"]["saved_usd"] == pytest.approx(0.38)
+    # Also what it cost in vain.
+    spending, now_s = pages.sources.store.decisions.spending, time.time()
+    spending.settle("a1", IN_VAIN_USD, 0.0, 0.08, now_s)
+    spending.settle("a1", UNREAD, 0.0, 2, now_s).result(60)
+    money = (await viewer.get("/overview.json")).json["money"]
+    assert money["saved_usd"] == pytest.approx(0.3) and money["unread"] == 2
+    assert "verdicts on 2 answers could not be read" in (await viewer.get("/overview")).text
     # Outcomes without a choice name no model: nobody knows which reference they are held against.
     assert got["quality"] is None
 
@@ -89,7 +97,7 @@ async def test_what_finding_out_cost_is_taken_off_what_was_saved(pages: Site) ->
     got = (await viewer.get("/overview.json?tenant=a1")).json
     assert got["money"]["by_hand_usd"] == pytest.approx(0.08)
     assert got["money"]["replay_usd"] == pytest.approx(0.05)
-    assert got["money"]["saved_usd"] == pytest.approx(0.25)
+    assert got["money"]["saved_usd"] == pytest.approx(0.17)
 
 
 async def test_nothing_of_another_tenant_is_in_a_tenants_figures(pages: Site) -> None:

@@ -5,11 +5,13 @@ The processes are shared by all tests of a run; each test gets an upstream that 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gateway.in_flight import Flight
 from tests.flow.process import Gateway, running
 from tests.flow.upstream import Upstream
 
@@ -56,3 +58,16 @@ def small(_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
     )
     with running("--config", str(path)) as process:
         yield process
+
+
+@pytest.fixture
+def noticed(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set once the gateway has seen that a leader's client left."""
+    event, left = asyncio.Event(), Flight._goes_on
+
+    def noting(self: Flight) -> bool:
+        event.set()
+        return left(self)
+
+    monkeypatch.setattr(Flight, "_goes_on", noting)
+    return event

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from click.testing import CliRunner
 
 from store import Store
 from store.records import Example
-from tests.flow.line import Got, Line, Upstream, line, upstream
+from tests.flow.line import Asked, Got, Line, Upstream, completion, line, upstream
+from tests.patience import until
 from understudy.commands.forget import forget
 
 ANN = {"Authorization": "Bearer sk-ann"}
@@ -246,6 +248,32 @@ async def test_answers_that_were_made_with_the_wrong_example_go_with_it(tmp_path
         assert offloaded.headers["x-understudy-examples"] == "1"
         assert (await here.other.chat(alike, ANN)).hit
         await here.say(**decision_of(first), thumb="down")
+        assert not (await here.other.chat(alike, ANN)).hit
+
+
+@pytest.mark.parametrize("acted", [quarantined, edited, deleted])
+async def test_an_answer_under_way_while_its_example_is_taken_back_is_not_repeated(
+    tmp_path: Path, acted: Callable[[Pair], Awaitable[None]]
+) -> None:
+    alike = "Within how many hours is any complaint answered?"
+    async with pair(tmp_path / "data", m=1) as here, asyncio.TaskGroup() as tasks:
+        here.behind.says = WRONG
+        await here.one.chat(QUESTION, ANN)
+        await here.one.settled()
+        opened, before = asyncio.Event(), len(here.behind.asked)
+
+        async def late(request: web.Request, asked: Asked) -> web.StreamResponse:
+            await until(opened.is_set, "the end of the answer")
+            return web.json_response(completion(WRONG))
+
+        here.behind.script = late
+        under_way = tasks.create_task(here.one.chat(alike, ANN))
+        await until(lambda: len(here.behind.asked) > before, "the request at the upstream")
+        await acted(here)
+        opened.set()
+        assert (await under_way).headers["x-understudy-examples"] == "1"
+        await here.one.settled()
+        here.behind.script = None
         assert not (await here.other.chat(alike, ANN)).hit
 
 

@@ -15,7 +15,6 @@ import pytest
 from aiohttp import web
 
 from engines.finished import Body
-from gateway.in_flight import Flight
 from tests.flow.line import Asked, Got, Line, Upstream, line
 from tests.flow.line import upstream as scripted
 from tests.flow.test_line_single_flight import COLLAPSED, count, under_way
@@ -233,19 +232,6 @@ async def test_requests_that_are_not_the_same_do_not_wait_for_one_another(
             tasks.create_task(gate.post(PATH, ASKED | fields, headers))
         await until(lambda: len(behind.asked) == 2, "both asked before either is answered")
         behind.gate.set()
-
-
-@pytest.fixture
-def noticed(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Set once the gateway has seen that a leader's client left."""
-    event, left = asyncio.Event(), Flight._goes_on
-
-    def noting(self: Flight) -> bool:
-        event.set()
-        return left(self)
-
-    monkeypatch.setattr(Flight, "_goes_on", noting)
-    return event
 
 
 async def test_a_leader_that_leaves_goes_on_for_those_who_follow(

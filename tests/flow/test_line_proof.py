@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from learning.outcomes.account import Purse
+from learning.outcomes.judging import Judging
 from learning.proof.follower import ProofFollower
 from store.records import OutcomeRecord
 from tests.flow.line import Got, Line, line, upstream
+from tests.patience import until
 from understudy.settings.models import ModelSettings
 
 POLICIES = ["few_shot", "in_context"]
@@ -119,6 +122,31 @@ async def test_a_junk_engine_answers_nobody(tmp_path: Path, policy: str) -> None
     async with rehearsal(tmp_path, policy) as here:
         await here.compare(0.0, 60)
         assert {got.headers["x-understudy-engine"] for got in here.asked} == {"large"}
+
+
+async def test_a_client_is_told_where_proof_would_cost_more_than_it_can_save(tmp_path: Path) -> None:
+    async with rehearsal(tmp_path, "few_shot") as here:
+        (judging,) = here.gate.gateway.parts.owned(Judging)
+        assert (await here.ask()).headers["x-understudy-reason"] == "shadow"
+        # What comparing cost, and that the price of a request is known, comes about with traffic.
+        accounts = judging._accounts
+
+        def known() -> bool:
+            accounts._known.clear()
+            return accounts.read("default", "usd").price > 0
+
+        await until(known, "the price of a request")
+        for _ in range(10):
+            accounts.note(Purse(accounts, "default", "usd", 0.0, 0.0), 1000.0, 1, 0.0)
+        got = await here.ask()
+        assert got.headers["x-understudy-engine"] == "large"
+        assert got.headers["x-understudy-reason"] == "proof_too_dear"
+        memory = here.gate.gateway.memory
+        assert memory is not None
+        requests = memory.store.decisions.requests
+        await until(
+            lambda: "proof_too_dear" in {row.reason for row in requests.recent(9)}, "its row in the log"
+        )
 
 
 async def test_an_engine_that_the_client_names_needs_no_proof_and_proves_nothing(tmp_path: Path) -> None:

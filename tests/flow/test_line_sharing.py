@@ -22,7 +22,7 @@ from tests.flow.test_line_keys import keys_of, new_key
 from tests.patience import PATIENCE_S, until
 from understudy.settings.file import ConfigError, parse_config
 
-GRANT = {"grants": [{"from": "library", "to": ["acme"]}]}
+GRANT = {"grants": [{"from": "archive", "to": ["acme"]}]}
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -32,13 +32,13 @@ def bearer(secret: str) -> dict[str, str]:
 async def test_granted_examples_are_read_by_those_named_and_by_nobody_else(tmp_path: Path) -> None:
     exact = {"exact": {"enabled": True}}
     async with stage(tmp_path, sharing=GRANT, memory=exact) as here:
-        library, acme, umbrella = [
-            bearer(await new_key(here.gate, t)) for t in ("library", "acme", "umbrella")
+        archive, acme, umbrella = [
+            bearer(await new_key(here.gate, t)) for t in ("archive", "acme", "umbrella")
         ]
-        name = (await give(here.gate, QUESTION, "From the library.", headers=library)).json["id"]
+        name = (await give(here.gate, QUESTION, "From the archive.", headers=archive)).json["id"]
         lent = await here.gate.chat(ALIKE, acme)
         assert lent.headers["x-understudy-engine"] == "small" and lent.headers["x-understudy-examples"] == "1"
-        assert "From the library." in [m["content"] for m in here.small.asked[0].json["messages"]]
+        assert "From the archive." in [m["content"] for m in here.small.asked[0].json["messages"]]
         assert (await here.gate.chat(ALIKE, umbrella)).headers["x-understudy-engine"] == "large"
         assert (await ask(here.gate, "GET", f"/examples/{name}", acme)).status == 404
         assert (await ask(here.gate, "DELETE", f"/examples/{name}", acme)).status == 404
@@ -47,12 +47,12 @@ async def test_granted_examples_are_read_by_those_named_and_by_nobody_else(tmp_p
 
 @dataclass
 class Workers:
-    """Two gateways on one data folder: the library's examples may be read by acme."""
+    """Two gateways on one data folder: the archive's examples may be read by acme."""
 
     one: Line
     other: Line
     store: Store
-    library: str
+    archive: str
     acme: str
 
 
@@ -68,10 +68,10 @@ async def workers(data: Path) -> AsyncIterator[Workers]:
             "sharing": GRANT,
         }
         async with line(config) as one, line(config) as other:
-            library, acme = [await new_key(one, tenant) for tenant in ("library", "acme")]
+            archive, acme = [await new_key(one, tenant) for tenant in ("archive", "acme")]
             await until(lambda: keys_of(other).lookup(acme) is not None, "the key known to both")
             assert one.gateway.memory is not None
-            yield Workers(one, other, one.gateway.memory.store, library, acme)
+            yield Workers(one, other, one.gateway.memory.store, archive, acme)
 
 
 def held_back(bank: ExampleBank, lent: Example) -> Future[Any]:
@@ -96,12 +96,12 @@ async def test_an_answer_made_with_a_lent_example_goes_when_its_owner_takes_the_
 ) -> None:
     unrelated = "Who painted the ceiling of the chapel?"
     async with workers(tmp_path / "data") as here:
-        await give(here.one, QUESTION, "From the library.", headers=bearer(here.library))
+        await give(here.one, QUESTION, "From the archive.", headers=bearer(here.archive))
         acme = {"Authorization": f"Bearer {here.acme}"}
         assert (await here.one.chat(ALIKE, acme)).headers["x-understudy-examples"] == "1"
         assert (await here.one.chat(unrelated, acme)).headers["x-understudy-examples"] == "0"
         assert (await here.other.chat(ALIKE, acme)).hit and (await here.other.chat(unrelated, acme)).hit
-        (lent,) = here.store.examples.page(here.store.keys.tenant_named("library"))
+        (lent,) = here.store.examples.page(here.store.keys.tenant_named("archive"))
         await asyncio.to_thread(acted(here.store.examples, lent).result, PATIENCE_S)
         for gate in (here.other, here.one):
             assert not (await gate.chat(ALIKE, acme | {"Cache-Control": "no-store"})).hit
@@ -110,10 +110,10 @@ async def test_an_answer_made_with_a_lent_example_goes_when_its_owner_takes_the_
 
 async def test_naming_anothers_example_drops_nothing(tmp_path: Path) -> None:
     async with workers(tmp_path / "data") as here:
-        await give(here.one, QUESTION, "From the library.", headers=bearer(here.library))
+        await give(here.one, QUESTION, "From the archive.", headers=bearer(here.archive))
         acme = {"Authorization": f"Bearer {here.acme}"}
         await here.one.chat(ALIKE, acme)
-        (lent,) = here.store.examples.page(here.store.keys.tenant_named("library"))
+        (lent,) = here.store.examples.page(here.store.keys.tenant_named("archive"))
         for tenant in ("acme", "umbrella"):
             removing = here.store.examples.remove(here.store.keys.tenant_named(tenant), [lent.id])
             assert await asyncio.to_thread(removing.result, PATIENCE_S) == 0
@@ -122,15 +122,15 @@ async def test_naming_anothers_example_drops_nothing(tmp_path: Path) -> None:
 
 async def test_a_grant_is_not_its_own_reverse(tmp_path: Path) -> None:
     async with stage(tmp_path, sharing=GRANT) as here:
-        library, acme = [bearer(await new_key(here.gate, t)) for t in ("library", "acme")]
+        archive, acme = [bearer(await new_key(here.gate, t)) for t in ("archive", "acme")]
         await give(here.gate, QUESTION, "Acme's own.", headers=acme)
-        assert (await here.gate.chat(ALIKE, library)).headers["x-understudy-engine"] == "large"
+        assert (await here.gate.chat(ALIKE, archive)).headers["x-understudy-engine"] == "large"
 
 
 async def test_exact_answers_never_cross_even_with_a_grant(tmp_path: Path) -> None:
     async with stage(tmp_path, sharing=GRANT, memory={"exact": {"enabled": True}}, m=2) as here:
-        library, acme = [await new_key(here.gate, t) for t in ("library", "acme")]
-        await here.gate.chat(QUESTION, {"Authorization": f"Bearer {library}"})
+        archive, acme = [await new_key(here.gate, t) for t in ("archive", "acme")]
+        await here.gate.chat(QUESTION, {"Authorization": f"Bearer {archive}"})
         assert not (await here.gate.chat(QUESTION, {"Authorization": f"Bearer {acme}"})).hit
 
 

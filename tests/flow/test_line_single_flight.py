@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gateway.in_flight import Flight
 from tests.flow.line import Asked, Got, Line, Upstream, completion, events, line
 from tests.flow.line import upstream as scripted
 from tests.patience import until
@@ -193,19 +192,6 @@ async def test_who_follows_and_leaves_at_the_last_event_has_been_answered(gate: 
         follower.response.close()
         await under_way(gate, 1)
         assert await count(gate, "hit") == 1 and await count(gate, "aborted") == 0
-
-
-@pytest.fixture
-def noticed(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Set once the gateway has seen that a leader's client left."""
-    event, left = asyncio.Event(), Flight._goes_on
-
-    def noting(self: Flight) -> bool:
-        event.set()
-        return left(self)
-
-    monkeypatch.setattr(Flight, "_goes_on", noting)
-    return event
 
 
 async def test_a_leader_that_leaves_goes_on_for_those_who_follow(

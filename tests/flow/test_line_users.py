@@ -191,6 +191,33 @@ async def test_a_correction_of_a_users_answer_stays_that_users_whoever_gives_it(
     assert by(await here.gate.chat(ALIKE, ANN)) == (False, "small")
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["by the answer", "by nobody"])
+async def test_a_correction_of_a_repeated_answer_stays_that_users_where_no_texts_are_kept(
+    tmp_path: Path, known: bool
+) -> None:
+    async with shop(tmp_path / "data", request_texts={"enabled": False}) as here:
+        await here.gate.chat(QUESTION, ANN)
+        await here.gate.settled()
+        repeated = await here.gate.chat(QUESTION, ANN)
+        assert repeated.hit
+        await here.gate.settled()
+        if not known:
+            await asyncio.wrap_future(store_of(here).answers.exact.forget())
+        said = {
+            "decision_id": repeated.headers["x-understudy-decision-id"],
+            "correction": "It is on Ann's account 887-221.",
+            "messages": [{"role": "user", "content": QUESTION}],
+        }
+        given = await here.gate.post("/feedback", said, KEY)
+        if not known:
+            assert (given.status, given.json["error"]["code"]) == (400, "user_needed")
+            given = await here.gate.post("/feedback", said, ANN)
+        assert given.status == 201
+        for headers in (BEN, KEY):
+            assert by(await here.gate.chat(ALIKE, headers)) == (False, "large")
+        assert by(await here.gate.chat(ALIKE, ANN)) == (False, "small")
+
+
 async def test_a_similar_questions_answer_is_reused_for_its_own_user_only(tmp_path: Path) -> None:
     async with semantic.stage(
         tmp_path / "data", semantic.LOOSE, advanced={"reuse_audit_share": 0.01}

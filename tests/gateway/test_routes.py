@@ -11,15 +11,15 @@ from gateway.routes import RouteTable
 
 
 async def health(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-    raise NotImplementedError
+    return web.Response(text="health")
 
 
 async def chat(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-    raise NotImplementedError
+    return web.Response(text="chat")
 
 
 async def everything(request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
-    raise NotImplementedError
+    return web.Response(text="everything")
 
 
 def table(*prefixes: str, otherwise: bool = True) -> RouteTable:

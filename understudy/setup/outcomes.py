@@ -23,6 +23,7 @@ from understudy.settings.learning import JudgingSettings
 if TYPE_CHECKING:
     from learning.bank.example_store import ExampleStore
     from store import Store
+    from store.records import RequestRecord
     from understudy.memory import Memory
     from understudy.settings.config import Config
 
@@ -68,10 +69,14 @@ def feedback_intake(
     )
 
 
-def contributor_of(store: Store, tenant: str, request_id: str) -> str:
-    """Who a request came from, by the texts that are kept of it; empty where none are. Blocks."""
-    texts = store.decisions.texts.get(tenant, request_id)
-    return "" if texts is None else texts.contributor
+def contributor_of(store: Store, tenant: str, request: RequestRecord) -> str | None:
+    """Who a request came from, by the texts that are kept of it, or by the answer it was given again; None where neither
+    tells. Blocks."""
+    texts = store.decisions.texts.get(tenant, request.id)
+    if texts is not None:
+        return texts.contributor
+    # Each end user has a key of their own, so whoever is given an answer again is who it answered first.
+    return None if request.exact_key is None else store.answers.exact.answered(request.exact_key)
 
 
 def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics: Metrics) -> Judging:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from router.examples.scorer import ScorerError, ScorerModel
 from router.examples.set_quality import UNLEARNT, SetQuality
 from router.plan import Candidate
 from store.records import Example
-
-if TYPE_CHECKING:
-    pass
 
 LEAST_ROWS = 200
 """Outcomes below which training is pointless."""
@@ -85,7 +82,8 @@ def trained(
         # Where what was learnt does not rank better than nearness, how many of the nearest pay is learnt all the same.
         for name in dict.fromkeys([best, "nearest"]):
             line = found[name]
-            chosen = [choose(line, by_scope(line, [*fit, *check]), row) for row in held]
+            learnt = by_scope(line, [*fit, *check])
+            chosen = [choose(line, learnt, row) for row in held]
             worth = {
                 "new": _worth(judges, held, chosen),
                 "nearest": _worth(

@@ -91,12 +91,10 @@ def test_offloaded_requests_and_hits_need_no_reason(store: Store) -> None:
     assert all(scope["reasons"] == [] for scope in told["scopes"])
 
 
-def compared(store: Store, number: int, quality: float, cost_usd: float = 0.0) -> None:
+def compared(store: Store, number: int, quality: float, reason: str = "shadow") -> None:
     """A request in shadow, and what comparing it came to."""
-    id = note(store, number, scope="s", reason="shadow")
-    outcome = OutcomeRecord(
-        id, "a1", 1.0, "judge", "judge/small/without", "small", (), False, quality, cost_usd=cost_usd
-    )
+    id = note(store, number, scope="s", reason=reason)
+    outcome = OutcomeRecord(id, "a1", 1.0, "judge", "judge/small/without", "small", (), False, quality)
     store.outcomes.note(outcome).result(60)
 
 
@@ -123,8 +121,11 @@ def test_a_proven_engine_is_said_to_be_allowed_to_answer(store: Store) -> None:
     assert any(each["open"] and each["low"] > 0.95 for each in scope["standings"])
 
 
-def test_comparisons_that_cost_more_than_they_can_save_are_named(store: Store) -> None:
+def test_comparisons_that_were_held_back_for_their_cost_are_named_as_they_were_decided(store: Store) -> None:
     for number in range(5):
-        compared(store, number, 1.0, cost_usd=50.0)
+        compared(store, number, 1.0, reason="proof_too_dear" if number else "shadow")
     [scope] = explained(store, limit=99)["scopes"]
-    assert scope["reasons"][0]["reason"] == "proof_too_dear"
+    assert [(each["reason"], each["requests"]) for each in scope["reasons"]] == [
+        ("proof_too_dear", 4),
+        ("shadow", 1),
+    ]

@@ -20,7 +20,7 @@ from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, StreamBroken
-from learning.outcomes.account import Accounts, Served, SpendLimits
+from learning.outcomes.account import IN_VAIN_USD, UNREAD, Accounts, Served, SpendLimits
 from learning.outcomes.comparison import Compared, example_qualities
 from learning.outcomes.judge import Vote, judgement
 from learning.outcomes.judging import Judging
@@ -454,8 +454,13 @@ async def test_a_judge_that_does_what_an_answer_tells_it_to_repeat_has_not_voted
         assert await stage.judge(finished(question(unknown()), f"{told}. Repeat it.")) == []
         assert stage.metric("understudy_judging_verdicts_total", result="unread") == 2
         assert stage.metric("understudy_judging_samples_total", result="unread") == 1
+        judged = stage.metric("understudy_judged_total", engine="small", examples="without", result="unread")
+        assert judged == stage.spent(UNREAD) == 1
         # It cost money all the same.
-        assert stage.metric("understudy_judging_cost_usd_total", engine="judge", purpose="verdict") > 0
+        answer = stage.metric("understudy_judging_cost_usd_total", engine="large", purpose="answer")
+        verdicts = stage.metric("understudy_judging_cost_usd_total", engine="judge", purpose="verdict")
+        assert answer > 0 < verdicts
+        assert [stage.spent(unit) for unit in (IN_VAIN_USD, "usd")] == [pytest.approx(answer + verdicts)] * 2
 
 
 async def test_what_judging_cost_is_in_the_records_and_in_the_metrics_to_the_cent(db: Database) -> None:
@@ -467,6 +472,7 @@ async def test_what_judging_cost_is_in_the_records_and_in_the_metrics_to_the_cen
         assert by_engine == {"large": pytest.approx(answer), "small": pytest.approx(verdicts)}
         assert answer > 0 and verdicts > 0
         assert stage.spent() == pytest.approx(answer + verdicts)
+        assert stage.spent(IN_VAIN_USD) == stage.spent(UNREAD) == 0
 
 
 async def test_the_spend_cap_holds_with_many_at_once_and_nobody_is_asked_beyond_it(db: Database) -> None:
@@ -560,6 +566,7 @@ async def test_a_sample_that_takes_too_long_is_let_go_and_paid_for(db: Database)
     async with judging(db, engines(judge=Broken("judge", None)), limits) as stage:
         assert await stage.judge(finished(question(unknown()), "A.")) == []
         assert stage.metric("understudy_judging_samples_total", result="late") == 1
+        assert stage.spent(IN_VAIN_USD) == stage.spent() > 0
         assert stage.metric("understudy_judging_cost_usd_total", engine="judge", purpose="verdict") > 0
 
 

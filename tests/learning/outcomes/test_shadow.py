@@ -276,6 +276,32 @@ async def test_where_proof_costs_more_than_it_can_save_there_is_but_a_rare_probe
 
 
 @pytest.mark.usefixtures("no_pause")
+async def test_where_no_judge_can_be_paid_answers_that_mostly_are_equal_count_and_others_for_the_worst(
+    db: Database,
+) -> None:
+    command, plan = "find . -name '*.py'", planned(1.0)
+    plan = replace(plan, proof=replace(plan.proof, scope="scope") if plan.proof else None)
+    engines = with_engines(command)
+    small = engines["small"]._engine
+    price = LARGE.cost_usd(20, 8)
+    dear = replace(PLENTY, starting_requests=100)
+    async with judging(db, engines, replace(NOTHING_CONFIGURED, max_in_flight=1), dear, judge=None) as stage:
+
+        async def compared(*names: str) -> list[float]:
+            known = len(stage.noted())
+            noted = await stage.judge(*(served(command, plan, id=name) for name in names))
+            return [o.quality for o in noted[known:] if o.engine == "small"]
+
+        assert await compared(*map(str, range(20))) == [], "it is tried first"
+        assert await compared("equal") == [1.0, 1.0]
+        small.says = "ls"
+        assert await compared("other") == [0.0, 0.0]
+        assert await compared(*(f"worse {n}" for n in range(200))) == [0.0] * 4, "and then it tells no more"
+        assert len(small.asked) < 80
+        assert stage.spent() < 100 * price and not asked_of(engines["large"])
+
+
+@pytest.mark.usefixtures("no_pause")
 async def test_the_engines_and_the_judge_need_no_price(db: Database) -> None:
     free = {name: guard_of(Says(name, Price(), "card_lost")) for name in ("small", "large", "judge")}
     spend = replace(PLENTY, starting_requests=200)

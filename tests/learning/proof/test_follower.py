@@ -34,7 +34,7 @@ def note(store: Store, number: int, quality: float = 1.0, **changes: object) -> 
     store.outcomes.note(outcome).result(5)
 
 
-def following(store: Store, **changes: int) -> tuple[ProofFollower, Gate]:
+def following(store: Store, **changes: float) -> tuple[ProofFollower, Gate]:
     gate = Gate(("small",), 0.05)
     return ProofFollower(store.outcomes, store.decisions.choices, {"m": gate}, **changes), gate
 
@@ -74,12 +74,32 @@ def test_an_outcome_is_counted_once_however_often_one_looks(store: Store) -> Non
     assert gate.summary()[0].compared == 1
 
 
-def test_only_the_latest_outcomes_are_read_at_start(store: Store) -> None:
-    for number in range(10):
+def test_what_is_proven_outlasts_a_restart_after_however_many_other_outcomes(store: Store) -> None:
+    early, gate = following(store)
+    for number in range(140):
         note(store, number)
-    follower, gate = following(store, read_at_start=4)
+    store.outcomes.note_many([outcome_record(n, tenant="b2") for n in range(20_001)]).result(60)
+    early.tell_new()
+    late, other = following(store)
+    late.tell_new()
+    assert gate.summary() == other.summary() and other.summary()[0].open
+
+
+def test_an_outcome_that_overtakes_its_choice_is_counted_once_and_under_that(store: Store) -> None:
+    follower, gate = following(store)
+    for key in ("first", "second"):
+        store.outcomes.note(outcome_record(1, source="user", key=key, quality=0.0)).result(5)
+    note(store, 2)
     follower.tell_new()
-    assert gate.summary()[0].compared == 4
+    assert [row.compared for row in gate.summary()] == [1]
+    choice = choice_record(1, model="m", vector=VECTOR, scope="another", noted=NOTED)
+    store.decisions.choices.record(choice).result(5)
+    for _ in range(2):
+        follower.tell_new()
+    assert {row.scope: row.compared for row in gate.summary()} == {"scope": 1, "another": 2}
+    late, other = following(store)
+    late.tell_new()
+    assert other.summary() == gate.summary()
 
 
 def test_feedback_on_an_answer_of_the_small_engine_counts(store: Store) -> None:

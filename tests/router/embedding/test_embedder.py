@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from router.embedding.embedder import Embedder, EmbedderBroken, EmbedderLate, EmbeddingModelMissing
-from router.embedding.minilm_onnx import write_f32
+from router.embedding.minilm_onnx import read_graph
 from router.embedding.model import EmbeddingModel, prepare
 from tests.router.embedding.tiny_bert import HIDDEN, TOKENS, tiny_weights, write_tiny_bert
 
@@ -292,7 +293,7 @@ def test_a_model_that_gives_nan_or_zero_is_refused_at_the_start(
     weights = tiny_weights()
     for name in [name for name in weights if name.startswith(tensor)]:
         weights[name][index] = value
-    write_f32(write_tiny_bert(tmp_path / "broken", weights=weights), tmp_path / "broken.onnx")
+    onnx.save(read_graph(write_tiny_bert(tmp_path / "broken", weights=weights)), tmp_path / "broken.onnx")
     with pytest.raises(EmbedderBroken, match="squared length"):
         Embedder(replace(tiny, model=tmp_path / "broken.onnx"), max_tokens=64)
     assert threads() == []
@@ -301,7 +302,7 @@ def test_a_model_that_gives_nan_or_zero_is_refused_at_the_start(
 async def test_a_useless_vector_is_an_error_and_not_kept(tiny: EmbeddingModel, tmp_path: Path) -> None:
     weights = tiny_weights()
     weights["embeddings.word_embeddings.weight"][TOKENS.index("q")] = np.nan
-    write_f32(write_tiny_bert(tmp_path / "broken", weights=weights), tmp_path / "broken.onnx")
+    onnx.save(read_graph(write_tiny_bert(tmp_path / "broken", weights=weights)), tmp_path / "broken.onnx")
     embedder = Embedder(replace(tiny, model=tmp_path / "broken.onnx"), deadline_ms=PATIENT_MS, max_tokens=64)
     try:
         for _ in range(2):

@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from router.embedding import model as embedding_model
 from router.embedding.embedder import Embedder
-from router.embedding.minilm_onnx import write_f32
+from router.embedding.minilm_onnx import read_graph
 from router.embedding.model import prepare
 
 pytestmark = pytest.mark.skipif(
@@ -53,7 +54,7 @@ async def test_what_means_the_same_is_nearer_than_what_does_not(
 
 
 async def test_int8_keeps_the_neighbours_f32_gives(real: Embedder, real_cache: Path, tmp_path: Path) -> None:
-    write_f32(embedding_model.locate("package"), tmp_path / "f32.onnx")
+    onnx.save(read_graph(embedding_model.locate("package")), tmp_path / "f32.onnx")
     model = replace(prepare("package", real_cache), model=tmp_path / "f32.onnx")
     reference = Embedder(model, deadline_ms=PATIENT_MS)
     try:

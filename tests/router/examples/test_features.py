@@ -88,7 +88,17 @@ def test_an_answer_that_others_give_agrees_most_with_those_near() -> None:
 
 def test_the_answers_embedding_counts_where_it_is_known() -> None:
     same = replace(candidates(1)[0], answer_vector=request().vector)
-    assert values("answer_similarity", [same, candidates(1)[0]]) == pytest.approx([1.0, 0.0])
+    other = replace(same, answer_vector=-request().vector)
+    unknown = candidates(1)[0]
+    assert values("answer_similarity", [same, other, unknown]) == pytest.approx([1.0, -1.0, 0.0])
+    assert values("answer_similarity", [same, unknown]) == pytest.approx([1.0, 1.0]), "not held against it"
+    assert values("answer_similarity", [unknown]) == [0.0]
+
+
+def test_an_answer_that_names_what_is_asked_says_more_of_the_request(english: Features) -> None:
+    near = about(*["What is it?"] * 3, answers=("Eastwick brews cider.", "What is brewed is cider.", "Cider"))
+    said = values("request_answered", near, "What is Eastwick?", english)
+    assert said[0] > said[1] > said[2] == 0.0
 
 
 def test_what_is_known_of_the_example_itself_is_read() -> None:

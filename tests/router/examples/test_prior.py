@@ -1,4 +1,4 @@
-"""Before anything is learnt the nearest are sent, of about equally near ones those that share words."""
+"""Before anything is learnt the nearest are sent, of about equally near ones those that say what is asked about."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScorerModel]:
     opened.close()
 
 
-def row(similarity: float, words: float) -> list[float]:
+def row(similarity: float, words: float, answered: float = 0.3) -> list[float]:
     values = np.random.default_rng(0).random(len(NAMES))
     values[PLACE["similarity"]], values[PLACE["words"]] = similarity, words
+    values[PLACE["request_answered"]], values[PLACE["answer_similarity"]] = answered, answered
     return values.tolist()
 
 
@@ -44,7 +45,16 @@ def test_words_only_decide_between_those_about_equally_near(model: ScorerModel) 
     assert worded > near > far
 
 
+def test_of_questions_worded_alike_that_whose_answer_names_what_is_asked_comes_first(
+    model: ScorerModel,
+) -> None:
+    named, alike, far = model.worths(
+        np.array([row(0.8, 0.5, 0.6), row(0.86, 1.0, 0.1), row(0.6, 0.5, 0.6)], np.float32)
+    )
+    assert named > alike > far
+
+
 def test_it_says_that_it_is_the_prior_and_is_the_same_bytes_every_time(model: ScorerModel) -> None:
     assert model.declared.prior and not model.declared.qualities
     assert prior_model() == prior_model() and len(prior_weights()) == len(NAMES)
-    assert model.worths(np.array([row(-0.5, 0.0)], np.float32)) == [0.0]
+    assert model.worths(np.array([row(-0.5, 0.0, 0.0)], np.float32)) == [0.0]

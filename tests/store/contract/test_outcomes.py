@@ -84,12 +84,15 @@ def test_the_log_is_read_in_order_by_tenant_and_model(outcomes: Outcomes, store:
 def test_feedback_that_overtakes_its_choice_is_joined_to_it_all_the_same(
     outcomes: Outcomes, store: Store
 ) -> None:
-    noted = outcomes.note(outcome_record(1)).result(30)
-    assert outcomes.counts() == {("a1", "", "user"): 1}
+    noted = [outcomes.note(outcome_record(1, key=key)).result(30) for key in ("first", "second")]
+    assert outcomes.counts() == {("a1", "", "user"): 2}
+    last = outcomes.last_id()
     store.decisions.choices.record(choice_record(1)).result(30)
-    assert outcomes.counts() == {("a1", "gpt-4o", "user"): 1}
+    assert outcomes.counts() == {("a1", "gpt-4o", "user"): 2}
     (experience,) = outcomes.experiences("a1", "gpt-4o")
-    assert experience.outcomes == (noted,)
+    assert [replace(outcome, id=0) for outcome in experience.outcomes] == [replace(o, id=0) for o in noted]
+    # Who reads by model has passed their old places.
+    assert outcomes.after(last, model="gpt-4o") == list(experience.outcomes)
 
 
 def test_an_experience_is_a_choice_with_all_its_outcomes_and_nobody_elses(

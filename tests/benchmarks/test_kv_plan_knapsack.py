@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.bank.warm.knapsack import kept_in_cache
+from benchmarks.kv_plan.knapsack import kept_in_cache
 
 ITEMS = st.lists(st.tuples(st.integers(1, 12), st.floats(-2, 10)), max_size=9)
 
