@@ -29,6 +29,8 @@ class Known:
 
     quality: Floats
     deviation: Floats
+    strangeness: Floats | None = None
+    """[requests], of an estimator that tells."""
 
 
 class Estimator(Protocol):
@@ -156,7 +158,11 @@ class Ours:
             rows.append(Row(Lesson(self._scenes[at], outcomes), float(at)))
         bandit = fresh_bandit(rows, BanditSettings(), self._knobs, now_s=float(asked[0]))
         found = [bandit.estimate(self._scenes[at]) for at in asked]
-        return Known(np.array([f.qualities for f in found]), np.array([f.deviations for f in found]))
+        return Known(
+            np.array([f.qualities for f in found]),
+            np.array([f.deviations for f in found]),
+            np.array([f.strangeness for f in found]),
+        )
 
 
 def _as_sure_as_fifty(rows: npt.NDArray[np.int64], asked: npt.NDArray[np.int64]) -> Floats:

@@ -114,7 +114,8 @@ def play(
         bandit: Bandit = Told(int(seen[:start].any(1).sum()))
         for index in range(start, end):
             quality, deviation = known.quality[index - start], known.deviation[index - start]
-            bandit.found = Estimate(tuple(quality), tuple(deviation))  # type: ignore[attr-defined]
+            strange = 0.0 if known.strangeness is None else float(known.strangeness[index - start])
+            bandit.found = Estimate(tuple(quality), tuple(deviation), strange)  # type: ignore[attr-defined]
             choice = chooser.choose(situation(recorded, index, dial), bandit, rng)
             scores[index] = quality[1] - quality[0]
             picks[index] = choice.chosen

@@ -114,11 +114,10 @@ def learnt(name: str, bandit: Bandit) -> TargetPolicy:
                 )
             options = [Option(a["engine"], a["with_examples"], a["features"]) for a in choice.actions]
             estimate = bandit.estimate(Scene(choice.vector, choice.context, options))
-            surely = zip(options, estimate.qualities, estimate.deviations, strict=True)
-            for place, (option, quality, deviation) in enumerate(surely):
+            for place, option in enumerate(options):
                 is_last = place == len(options) - 1
                 at = column[Action(option.engine, option.with_examples)]
-                found[row, at] = quality if is_last else max(0.0, quality - deviation**2)
+                found[row, at] = estimate.qualities[place] if is_last else estimate.surely(place)
         return found
 
     return by_quality(name, lambda logged, _: qualities(logged))

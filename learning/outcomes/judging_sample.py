@@ -14,7 +14,8 @@ from learning.outcomes.account import Unit
 from router.asked import Asked
 from router.digest import carries_tools, is_plain_text, only_text
 from router.finished import Finished
-from router.plan import Attempt, Plan
+from router.plan import Action, Attempt, Plan
+from router.proving.standing import Proof
 
 _NEVER_WITH = ("audio", "web_search_options")
 _ENDED_BY_ITSELF = ("stop", "length")
@@ -147,7 +148,8 @@ def sample(
         possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
         drawn = _drawn(possible, others if coin < share else 0, share, rng)
     elif plan is not None and plan.shadow:
-        drawn = [(way, probability) for way in plan.shadow if examples or not way.examples]
+        ways = [way for way in plan.shadow if examples or not way.examples]
+        drawn = [(way, probability * _drawn_share(plan.proof, way)) for way in ways]
     else:
         possible = [way for way in ways_beside(plan, engines, served) if examples or not way.examples]
         drawn = _drawn(possible, max(1, others), probability, rng)
@@ -165,6 +167,11 @@ def sample(
         unit,
         plan.proof.scope if plan is not None and plan.proof is not None else "",
     )
+
+
+def _drawn_share(proof: Proof | None, way: Attempt) -> float:
+    """Probability that the proof's draw had this way among those to compare."""
+    return proof.share_of(Action(way.engine, bool(way.examples))) if proof is not None else 1.0
 
 
 def _drawn(

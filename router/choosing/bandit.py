@@ -73,6 +73,10 @@ class Lesson:
     """Importance, 0..1: where traffic drifts, older lessons count less."""
 
 
+UNKNOWN = 0.5
+"""Standard deviation of a quality of which nothing is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Expected quality of every option of a scene, and how sure that is."""
@@ -80,7 +84,14 @@ class Estimate:
     qualities: tuple[float, ...]
     """One per option, 0..1."""
     deviations: tuple[float, ...]
-    """Standard deviation of each of them: 0.5 where nothing near by is known, less with every outcome near by."""
+    """Standard deviation of each of them: 0.5 where nothing is known of an action, less with every outcome near by."""
+    strangeness: float = 0.0
+    """0 for a request like those learnt from, towards 1 the less like any of them it is: then nothing of it is sure."""
+
+    def surely(self, index: int) -> float:
+        """The quality of an option, less its variance and that of a request unlike any: what is not known lowers it."""
+        doubt = self.deviations[index] ** 2 + UNKNOWN**2 * self.strangeness
+        return max(0.0, self.qualities[index] - doubt)
 
 
 class Bandit(Protocol):

@@ -11,7 +11,7 @@ import math
 import struct
 import threading
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from router.choosing import features
 from router.choosing.bandit import (
+    UNKNOWN,
     BanditBroken,
     BanditOutdated,
     Estimate,
@@ -36,6 +37,8 @@ FORMAT = 3
 EVEN_SHARE = 0.5
 _BELIEF = 5.0
 """Outcomes' worth that the expectation before any outcome counts."""
+_APART = 0.1
+"""Standard deviation of an action's quality among requests like those learnt from, before any outcome near by is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,13 @@ class VowpalBandit:
 
     def estimate(self, scene: Scene) -> Estimate:
         """See router.choosing.bandit.Bandit."""
-        qualities, deviations = [], []
-        for option, (near, linear) in zip(scene.options, self.parts(scene), strict=True):
+        parts = self.parts(scene)
+        qualities = []
+        for option, (near, linear) in zip(scene.options, parts, strict=True):
             share = near.likeness * self.shares.get(action_key(option), EVEN_SHARE)
             qualities.append(min(1.0, max(0.0, share * near.mean + (1.0 - share) * linear)))
-            deviations.append(0.5 / math.sqrt(1.0 + near.evidence))
-        return Estimate(tuple(qualities), tuple(deviations))
+        strangeness = 1.0 - _likeness(near for near, _ in parts) if self._learned else 0.0
+        return Estimate(tuple(qualities), tuple(_deviation(near) for near, _ in parts), strangeness)
 
     def parts(self, scene: Scene) -> list[Parts]:
         """What an estimate of each option is made of. Raises BanditInput."""
@@ -93,7 +97,9 @@ class VowpalBandit:
         expected = {action_key(option): _prior(scene.context, option) for option in scene.options}
         with self._lock:
             nears = self._neighbours.estimate(scene.vector, expected, belief=_BELIEF)
-            row = None if self._linear is None else self._linear.row(scene.vector, scene.context)
+            row = None
+            if self._linear is not None:
+                row = self._linear.row(scene.vector, scene.context, _likeness(nears.values()))
             found = []
             for action, prior in expected.items():
                 near = nears.get(action, Near(prior, 0.0, prior, 0.0))
@@ -197,6 +203,22 @@ class VowpalBandit:
 def action_key(option: Option) -> str:
     """The name of an action in what is learnt; it stays valid when the list of engines changes."""
     return f"{option.engine}+examples" if option.with_examples else option.engine
+
+
+def _likeness(nears: Iterable[Near]) -> float:
+    """How like any past request a request is, 0 to 1, whichever action was taken then."""
+    return max((near.likeness for near in nears), default=0.0)
+
+
+def _deviation(near: Near) -> float:
+    """Standard deviation of an action's quality: of its mean over all requests, and of how far from it quality may be here.
+
+    Many outcomes far away tell that an action is poor throughout: it need not be tried in every corner.
+    """
+    if not near.known:
+        return UNKNOWN
+    overall = UNKNOWN**2 / (1.0 + _BELIEF + near.known)
+    return math.sqrt(overall + 1.0 / (1.0 / _APART**2 + 4.0 * near.evidence))
 
 
 def _outcomes(lesson: Lesson) -> list[tuple[str, float]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from router.choosing import features
-from router.choosing.bandit import Bandit, Option, Scene
+from router.choosing.bandit import UNKNOWN, Bandit, Estimate, Option, Scene
 from router.choosing.features import Examples, Request
 from router.choosing.load import EngineState, LoadKnobs, bias
 from router.choosing.reward import Weights, expected_reward, weights
@@ -32,8 +32,6 @@ LEARNED_BEFORE = 100
 """Lessons that gamma counts in addition: before any, not everything is worth a try."""
 HOPELESS = 0.2
 """Share of the least probability that an action has whose upper bound does not reach the best."""
-_UNKNOWN = 0.5
-"""Standard deviation of a quality of which nothing is known."""
 
 
 class NothingToChoose(Exception):
@@ -127,13 +125,13 @@ class _Rewards:
     def of(
         cls,
         dial: Weights,
-        qualities: Sequence[float],
-        deviations: Sequence[float],
+        estimate: Estimate,
         priced: Sequence[_Priced],
         largest: _Largest,
         load: LoadKnobs | None,
     ) -> _Rewards:
         """At the present load, or with `load` None as if every engine were idle."""
+        qualities = estimate.qualities
         reference = next(q for q, p in zip(qualities, priced, strict=True) if p.is_reference)
 
         def one(p: _Priced, quality: float) -> float:
@@ -146,12 +144,15 @@ class _Rewards:
             return busy + expected_reward(dial, quality, p.cost_usd / largest.cost_usd, latency, others)
 
         expected, upper, sure = [], [], []
-        for p, quality, deviation in zip(priced, qualities, deviations, strict=True):
-            expected.append(one(p, quality))
+        for i, p in enumerate(priced):
+            expected.append(one(p, qualities[i]))
             # The reference is what everything is measured by: it is neither doubted nor given up.
-            doubt = 0.0 if p.is_reference else deviation
-            upper.append(math.inf if p.is_reference else one(p, min(1.0, quality + UPPER * doubt)))
-            sure.append(one(p, max(0.0, quality - doubt**2)))
+            if p.is_reference:
+                upper.append(math.inf)
+                sure.append(expected[i])
+            else:
+                upper.append(one(p, min(1.0, qualities[i] + UPPER * estimate.deviations[i])))
+                sure.append(one(p, estimate.surely(i)))
         return cls(expected, upper, sure)
 
     def best(self, allowed: Sequence[bool]) -> int:
@@ -178,15 +179,14 @@ class Chooser:
         dial = weights(situation.preference)
         options = [_option(p, largest) for p in priced]
         context = self._context(situation, dial)
-        qualities, deviations, learned = self._estimated(situation, priced, options, context, bandit)
+        estimate, learned = self._estimated(situation, priced, options, context, bandit)
         allowed = _allowed(priced, situation.allowed)
         is_reference = [p.is_reference for p in priced]
-        lost = _lost(qualities, deviations, is_reference, situation.max_loss)
+        lost = _lost(estimate, is_reference, situation.max_loss)
         draw = rng.random()
 
         def weigh(loaded: bool) -> _Rewards:
-            given = (priced, largest, self._knobs.load if loaded else None)
-            return _Rewards.of(dial, qualities, deviations, *given)
+            return _Rewards.of(dial, estimate, priced, largest, self._knobs.load if loaded else None)
 
         with_load, without_load = weigh(True), weigh(False)
 
@@ -204,7 +204,7 @@ class Chooser:
             weighed=tuple(
                 Weighed(p.action, pr, pi, q, p.cost_usd, p.latency_s, r, o.features)
                 for p, pr, pi, q, r, o in zip(
-                    priced, final, idle, qualities, with_load.expected, options, strict=True
+                    priced, final, idle, estimate.qualities, with_load.expected, options, strict=True
                 )
             ),
             chosen=chosen,
@@ -222,12 +222,11 @@ class Chooser:
         options: Sequence[Option],
         context: dict[str, float],
         bandit: Bandit | None,
-    ) -> tuple[Sequence[float], Sequence[float], int]:
-        """Expected quality per action, its standard deviation, and the number of lessons they were learnt from."""
+    ) -> tuple[Estimate, int]:
+        """What is expected of every action, and the number of lessons that was learnt from."""
         if bandit is None:
-            return self._expected(situation, priced), [_UNKNOWN] * len(priced), 0
-        estimate = bandit.estimate(Scene(situation.vector, context, options))
-        return estimate.qualities, estimate.deviations, bandit.learned
+            return Estimate(self._expected(situation, priced), (UNKNOWN,) * len(priced)), 0
+        return bandit.estimate(Scene(situation.vector, context, options)), bandit.learned
 
     def _spread(
         self, rewards: _Rewards, allowed: Sequence[bool], lost: Sequence[bool], learned: int, explore: bool
@@ -286,7 +285,7 @@ class Chooser:
             weights=dial.as_tuple(),
         )
 
-    def _expected(self, situation: Situation, priced: Sequence[_Priced]) -> list[float]:
+    def _expected(self, situation: Situation, priced: Sequence[_Priced]) -> tuple[float, ...]:
         """Quality per action without a bandit: the scorer's for the smallest engine, 1 for the reference, by rank
         between."""
 
@@ -295,7 +294,7 @@ class Chooser:
             small = min(1.0, max(0.0, small)) if math.isfinite(small) else 0.0
             return small + (1.0 - small) * p.rank
 
-        return [quality(p) for p in priced]
+        return tuple(quality(p) for p in priced)
 
 
 def inverse_gap_weights(rewards: Sequence[float], gamma: float, best: int) -> list[float]:
@@ -364,17 +363,13 @@ def _allowed(priced: Sequence[_Priced], actions: Collection[Action] | None) -> l
     return healthy if any(healthy) else may
 
 
-def _lost(
-    qualities: Sequence[float],
-    deviations: Sequence[float],
-    is_reference: Sequence[bool],
-    max_loss: float | None,
-) -> list[bool]:
+def _lost(estimate: Estimate, is_reference: Sequence[bool], max_loss: float | None) -> list[bool]:
     """Per action, whether even the upper bound of its quality is below what the quality floor promises."""
+    qualities = estimate.qualities
     if max_loss is None:
         return [False] * len(qualities)
     promised = next(q for q, r in zip(qualities, is_reference, strict=True) if r) - max_loss
-    bounds = (q + UPPER * d for q, d in zip(qualities, deviations, strict=True))
+    bounds = (q + UPPER * d for q, d in zip(qualities, estimate.deviations, strict=True))
     return [not r and upper < promised for r, upper in zip(is_reference, bounds, strict=True)]
 
 

@@ -67,18 +67,12 @@ def text_features(text: str) -> dict[str, float]:
     head = text[:_LOOKED_AT]
     words = _WORD.findall(head)
     numbers = _DIGITS.findall(head)
-    letters = sum(map(len, words))
+    letters = len(words) if head.isascii() else sum(map(len, words))
     ascii_letters = letters if head.isascii() else sum(len(w) for w in words if w.isascii())
-    many = max(1, len(words))
-    said = {word.lower() for word in words}
     return {
         "characters": _log(len(text), 8000),
         "words": _log(len(words), 1000),
         "lines": _log(head.count("\n"), 100),
-        "word_length": min(1.0, letters / many / 10),
-        "long_words": sum([len(w) > 8 for w in words]) / many,
-        "distinct_words": len(said) / many,
-        "capitals": min(1.0, sum([w[0].isupper() for w in words]) / many),
         "numbers": _log(len(numbers), 50),
         "decimals": float(any("." in n for n in numbers)),
         "questions": min(1.0, head.count("?") / 3),
@@ -86,7 +80,6 @@ def text_features(text: str) -> dict[str, float]:
         "code": float(any(sign in head for sign in _CODE)),
         "maths": float(_MATHS.search(head) is not None),
         "multiple_choice": float(any(all(sign in head for sign in signs) for signs in _CHOICES)),
-        "long": float(len(text) > 2000),
         "latin": ascii_letters / letters if letters else 1.0,
     }
 

@@ -72,11 +72,15 @@ class Linear:
         deviation[deviation < 1e-6] = np.inf
         return cls(dimensions, names, mean, deviation)
 
-    def row(self, vector: Vector | None, context: Mapping[str, float]) -> Floats:
-        """What it reads of a request; a missing embedding or feature counts as an average one."""
+    def row(self, vector: Vector | None, context: Mapping[str, float], likeness: float = 1.0) -> Floats:
+        """What it reads of a request; a missing embedding or feature counts as an average one.
+
+        The lower its likeness to past requests, 0 to 1, the less the embedding counts: what is known of some subjects says
+        little of others, where length and looks still tell.
+        """
         row = np.zeros(self._width, np.float32)
         if vector is not None:
-            row[: self._dimensions] = vector
+            row[: self._dimensions] = vector * likeness
         found = [context.get(name, usual) for name, usual in self._usual]
         row[self._dimensions :] = (np.array(found, np.float32) - self.mean) * self._scale
         return row

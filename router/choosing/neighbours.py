@@ -42,6 +42,8 @@ class Near(NamedTuple):
     """The action's mean over all its outcomes."""
     likeness: float
     """1 for a request as near to an outcome as is usual, towards 0 the farther it is."""
+    known: float = 0.0
+    """All outcomes of the action, each counted by its age."""
 
 
 @dataclass(slots=True)
@@ -112,7 +114,7 @@ class Neighbours:
         weights = np.exp(SHARPNESS * (distances[0] - distances)) * held.weight[keys]
         total = float(weights.sum())
         mean = (float(weights @ held.quality[keys]) + PRIOR * overall) / (total + PRIOR)
-        return Near(mean, total * likeness, overall, likeness)
+        return Near(mean, total * likeness, overall, likeness, held.total)
 
     def save(self) -> bytes:
         """Everything, for `load`."""

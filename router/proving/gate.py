@@ -108,15 +108,18 @@ class Gate:
                 decides = None
                 compared = [replace(each, share=1.0) for each in compared]
         share = max((each.share for each in compared), default=0.0)
+        given = {each.action: each.share / share for each in compared} if share > 0.0 else {}
         noted = {key(each.action): each.predicted for each in compared}
         if examples:
             noted |= {_SIMILARITY: shown.similarity, _AGREEMENT: shown.agreement}
         return Proof(
             region=f"{scope[:8]}:{'+'.join(each.region.name for each in weighed)}",
-            standings=tuple(_standing(each, is_open=each is decides) for each in weighed),
+            standings=tuple(
+                _standing(each, given.get(each.action, 0.0), is_open=each is decides) for each in weighed
+            ),
             share=share,
             scope=scope,
-            wished=tuple(each.action for each in compared if self.rng.random() * share < each.share),
+            wished=tuple(each.action for each in compared if self.rng.random() < given.get(each.action, 0.0)),
             noted=noted,
         )
 
@@ -205,12 +208,11 @@ def _of(action: Action, shown: Near) -> Near:
     return shown if action.with_examples else Near()
 
 
-def _standing(weighed: _Weighed, *, is_open: bool) -> Standing:
+def _standing(weighed: _Weighed, share: float, *, is_open: bool) -> Standing:
     region, evidence = weighed.region, weighed.region.evidence
     lower, upper = evidence.bounds()
-    return Standing(
-        weighed.action, is_open, lower, upper, evidence.compared, region.expected_more, region.name
-    )
+    more = region.expected_more
+    return Standing(weighed.action, is_open, lower, upper, evidence.compared, more, region.name, share)
 
 
 def _summary(tenant: str, scope: str, action: Action, region: Region) -> RegionSummary:

@@ -31,6 +31,8 @@ class Standing:
     """Comparisons still expected until it opens; None: it is not expected to."""
     region: str = "all"
     """Of the request's scope: all of it, or a band of the predicted quality."""
+    share: float = 1.0
+    """Probability, 0 to 1, that this action is among those compared where the request is compared at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ class Proof:
     noted: Mapping[str, float] = field(default_factory=dict)
     """What was predicted of each action that may be compared, and from what: kept with the decision, so that an outcome
     counts for the region that the request was in before it was known."""
+
+    def share_of(self, action: Action) -> float:
+        """Probability that the action is asked where the request is compared at all; 1 for one of which nothing is said."""
+        return next((each.share for each in self.standings if each.action == action), 1.0)
 
     @property
     def expected_more(self) -> int | None:

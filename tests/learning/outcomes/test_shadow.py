@@ -115,6 +115,12 @@ def drawn(plan: Plan, times: int = 2000, share: float = 0.0, **more: Any) -> lis
     return [each for each in found if each is not None]
 
 
+def test_what_is_kept_is_how_likely_this_way_was_asked_not_how_likely_any_was() -> None:
+    seldom = replace(standing(WITHOUT), share=0.1)
+    for one in drawn(planned(0.5, seldom, standing(WITH)), 50):
+        assert {bool(way.examples): round(p, 6) for way, p in one.others} == {False: 0.05, True: 0.5}
+
+
 async def test_where_the_reference_answered_the_small_engine_is_asked_without_and_with_the_examples(
     db: Database,
 ) -> None:

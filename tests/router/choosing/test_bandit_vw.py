@@ -49,9 +49,19 @@ def test_an_engine_nobody_knows_yet_can_be_asked_about_beside_known_ones(taught:
 
 def test_of_a_request_like_none_before_nothing_is_sure(taught: bytes) -> None:
     bandit, rng = VowpalBandit.load(taught), np.random.default_rng(5)
-    assert max(bandit.estimate(scene(rng, 1)).deviations) < 0.15
-    assert min(bandit.estimate(scene(rng, 3)).deviations) > 0.4
+    known, strange = bandit.estimate(scene(rng, 1)), bandit.estimate(scene(rng, 3))
+    assert max(known.deviations) < 0.1 < min(strange.deviations)
+    assert known.strangeness < 0.1 and strange.strangeness > 0.9
+    assert strange.surely(0) < strange.qualities[0] - 0.2
     assert bandit.estimate(replace(scene(rng, 1), vector=None)).deviations == (0.5, 0.5)
+
+
+def test_what_failed_everywhere_is_not_tried_again_in_every_corner() -> None:
+    rng, bandit = np.random.default_rng(6), VowpalBandit(SETTINGS)
+    bandit.learn([Lesson(scene(rng, 0), {0: 0.0, 1: 1.0}) for _ in range(40)])
+    strange = bandit.estimate(scene(rng, 3))
+    assert strange.strangeness > 0.9
+    assert strange.qualities[0] + 1.5 * strange.deviations[0] < 0.5
 
 
 def test_it_follows_when_the_engines_change_places(taught: bytes) -> None:

@@ -46,13 +46,19 @@ class Known:
     version = "known"
 
     def __init__(
-        self, qualities: dict[tuple[str, bool], float], *, deviation: float = 0.2, learned: int = 1000
+        self,
+        qualities: dict[tuple[str, bool], float],
+        *,
+        deviation: float = 0.2,
+        learned: int = 1000,
+        strangeness: float = 0.0,
     ):
         self.qualities, self.deviation, self.learned = qualities, deviation, learned
+        self.strangeness = strangeness
 
     def estimate(self, scene: Scene) -> Estimate:
         qualities = tuple(self.qualities[o.engine, o.with_examples] for o in scene.options)
-        return Estimate(qualities, (self.deviation,) * len(qualities))
+        return Estimate(qualities, (self.deviation,) * len(qualities), self.strangeness)
 
 
 GOOD_SMALL = Known(
@@ -150,7 +156,7 @@ def test_under_load_the_choice_leans_to_cheap_engines_and_the_log_keeps_both_pic
 
 def test_what_is_unlike_anything_learnt_goes_to_the_reference_and_is_tried_now_and_then() -> None:
     known = choose(SITUATION, Known(GOOD_SMALL.qualities, deviation=0.05))
-    strange = choose(SITUATION, Known(GOOD_SMALL.qualities, deviation=0.5))
+    strange = choose(SITUATION, Known(GOOD_SMALL.qualities, deviation=0.05, strangeness=1.0))
     assert offloaded(known) > 0.5
     assert 0.1 < offloaded(strange) < 0.9
     assert strange.weighed[-1].probability == max(w.probability for w in strange.weighed)

@@ -30,6 +30,12 @@ def test_it_reads_features_of_quality_alone_and_scales_them() -> None:
     assert model.row(None, {}).tolist() == [0.0] * 6, "what is missing is average"
 
 
+def test_of_a_strange_request_the_looks_count_and_the_meaning_hardly() -> None:
+    model = Linear.scaled_to(DIMENSIONS, CONTEXTS)
+    row = model.row(np.ones(DIMENSIONS, np.float32), {"words": 1.0, "always": 1.0}, likeness=0.1)
+    assert row.tolist() == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.0, 0.3])
+
+
 def test_each_action_has_weights_of_its_own() -> None:
     model = taught()
     long, short = (model.row(None, {"words": float(n), "always": 1.0}) for n in (1, 0))

@@ -45,6 +45,15 @@ def test_one_action_is_proven_at_a_time_the_cheapest_first() -> None:
     assert all(HELPED in each for each in wished), "with examples it may yet be good enough"
 
 
+def test_each_action_says_how_often_it_is_drawn_so_that_its_outcomes_can_be_weighed() -> None:
+    made = gate()
+    proofs = [asked(made) for _ in range(400)]
+    for action in (ALONE, HELPED):
+        drawn = sum(action in each.wished for each in proofs) / len(proofs)
+        assert abs(drawn - proofs[0].share_of(action)) < 0.06
+    assert proofs[0].share_of(HELPED) < 0.5 < proofs[0].share_of(ALONE) == 1.0
+
+
 def test_without_examples_only_the_engine_as_it_is_can_be_proven() -> None:
     proof = asked(gate(), examples=False)
     assert [standing.action for standing in proof.standings] == [ALONE] and proof.wished == (ALONE,)
