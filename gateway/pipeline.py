@@ -320,7 +320,9 @@ class Pipeline:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
-        request = EngineRequest("POST", asked.target, headers, chat.body, chat, asked.arrival.tenant)
+        request = EngineRequest(
+            "POST", asked.target, headers, chat.body, chat, asked.arrival.tenant, prediction=way.prediction
+        )
         return Try(engine, request, lengthened=bool(way.examples))
 
 
