@@ -267,6 +267,7 @@ class Pipeline:
             named_scope=controls.scope,
             end_user=asked.end_user,
             anonymous=asked.arrival.anonymous,
+            task=controls.task,
         )
         try:
             plan = await model.policy.decide(ask)
