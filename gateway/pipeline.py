@@ -303,6 +303,8 @@ class Pipeline:
             so_far.began(reply, way, self._engines[way.engine].info.price)
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
+            if plan.posed is not None:
+                reply.headers["x-understudy-task"] = plan.posed.task.name
             if plan.reason == "shadow":
                 reply.headers["x-understudy-reason"] = plan.reason
             tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None

@@ -58,8 +58,8 @@ class TaskSettings(Settings):
     )
     threshold: float | None = Field(
         None,
-        ge=0,
-        description="Uncertainty from which the teacher is asked; null: by the budget, or what is proven.",
+        description="Doubt, as the strategy measures it, from which the teacher is asked; null: by the budget, or what is "
+        "proven.",
     )
     retrain_every: int = Field(100, ge=1, description="New labels after which its student is trained anew.")
 
