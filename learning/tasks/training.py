@@ -43,8 +43,10 @@ _STRENGTHS = (1.0, 5.0, 25.0)
 _DECAY = 0.1
 """Of the network's weights."""
 _LEAST_SOFT = 0.01
+_NEVER = -20.0
+"""The logit of a label of which every input is held out."""
 _HIDDEN, _NETWORK_COLUMNS, _BATCH = 32, 4096, 64
-_ROUNDS, _UPDATES, _WARM = 15, 400, 1 / 3
+_ROUNDS, _UPDATES, _WARM = 15, 200, 1 / 3
 """A network sees each input so often, or more where that makes too few updates; a third as often from a warm start."""
 _SAMPLE = 1024
 """Trained inputs that are kept to measure the distance to."""
@@ -279,35 +281,40 @@ class _Training:
         rarity = 1.0 + np.log((1 + len(places)) / (1 + met))
         return np.asarray(0.25 * rarity, np.float32)
 
-    def _logistic(self, strength: float, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
+    def _inputs(self, places: Ints, chosen: Ints, scales: npt.NDArray[np.float32]) -> Any:
+        """(places, chosen columns and embedding), sparse."""
         from scipy.sparse import csr_matrix, diags, hstack
+
+        columns = self.columns[places][:, chosen] @ diags(scales[chosen])
+        return hstack([columns, csr_matrix(self.vectors[places])], format="csr").astype(np.float32)
+
+    def _logistic(self, strength: float, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
         from sklearn.linear_model import LogisticRegression
 
-        inputs = hstack(
-            [self.columns[places] @ diags(scales), csr_matrix(self.vectors[places])], format="csr"
-        )
+        # The others' weights would stay at nothing, and take time.
+        met = np.unique(self.columns[places].indices)
+        inputs = self._inputs(places, met, scales)
         rows, labels, weights = self._expanded(places)
         model = LogisticRegression(C=strength, max_iter=100, tol=1e-3)
         model.fit(inputs if len(rows) == len(places) else inputs[rows], labels, weights)
         coefficients, biases = model.coef_, model.intercept_
         if len(model.classes_) == 2:
             coefficients, biases = np.vstack([0 * coefficients, coefficients]), np.array([0.0, biases[0]])
-        weights_of = np.zeros((COLUMNS + self.vectors.shape[1], len(self.labels)))
-        # A label that is held out altogether is never given.
-        bias = np.full(len(self.labels), -20.0)
-        weights_of[:, model.classes_], bias[model.classes_] = coefficients.T, biases
-        weights_of[:COLUMNS] *= scales[:, None]
-        return Layers(weights_of[:COLUMNS], weights_of[COLUMNS:], bias)
+        of_columns = np.zeros((COLUMNS, len(self.labels)))
+        of_columns[np.ix_(met, model.classes_)] = coefficients[:, : len(met)].T * scales[met, None]
+        of_vector = np.zeros((self.vectors.shape[1], len(self.labels)))
+        of_vector[:, model.classes_] = coefficients[:, len(met) :].T
+        bias = np.full(len(self.labels), _NEVER)
+        bias[model.classes_] = biases
+        return Layers(of_columns, of_vector, bias)
 
     def _network(self, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
         """Over the embedding and those columns that matter most to a logistic regression."""
-        from scipy.sparse import csr_matrix, diags, hstack
         from sklearn.neural_network import MLPClassifier
 
         weighty = np.square(self._logistic(_STRENGTHS[0], places, scales).of_columns).sum(axis=1)
         chosen = np.sort(np.argpartition(-weighty, _NETWORK_COLUMNS)[:_NETWORK_COLUMNS])
-        columns = (self.columns[places] @ diags(scales))[:, chosen]
-        inputs = hstack([columns, csr_matrix(self.vectors[places])], format="csr").astype(np.float32)
+        inputs = self._inputs(places, chosen, scales)
         rows, labels, weights = self._expanded(places)
         model = MLPClassifier(
             (_HIDDEN,),
@@ -328,7 +335,7 @@ class _Training:
             outer, outer_bias = np.hstack([0 * outer, outer]), np.array([0.0, outer_bias[0]])
         of_columns = np.zeros((COLUMNS, _HIDDEN))
         of_columns[chosen] = inner[:_NETWORK_COLUMNS] * scales[chosen, None]
-        bias = np.full(len(self.labels), -20.0)
+        bias = np.full(len(self.labels), _NEVER)
         last = np.zeros((_HIDDEN, len(self.labels)))
         last[:, classes], bias[classes] = outer, outer_bias
         return Layers(of_columns, inner[_NETWORK_COLUMNS:], inner_bias, last, bias)
