@@ -38,6 +38,8 @@ class Ask:
     """The end user whose examples alone may be used, as a digest; empty: those that the tenant shares."""
     anonymous: bool = False
     """Whether no credential came with it: then nothing remembered is used."""
+    task: str | None = None
+    """The client's own name for the task that it belongs to."""
 
 
 # About twenty are made per scored request: nothing changes one, but frozen ones take three times as long to make.

@@ -1,8 +1,8 @@
-"""Trains a student on labelled inputs, from scratch: multinomial logistic regression or a small network, as a hold-out prefers.
+"""Trains a student on labelled inputs: multinomial logistic regression or a small network, as a hold-out prefers.
 
 Both read an input's embedding and its hashed columns (router.tasks.features), scaled by how rare each is among the inputs
-that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on inputs held out (Guo et al.,
-2017), and the whole is written as one ONNX model, which router.tasks.student opens. Imports scikit-learn.
+that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on inputs held out (Guo et
+al., 2017), and the whole is written as one ONNX model, which router.tasks.student opens. Imports scikit-learn.
 """
 
 from __future__ import annotations
@@ -261,10 +261,8 @@ class _Training:
 
     def _scales(self, places: Ints) -> npt.NDArray[np.float32]:
         met = np.bincount(self.columns[places].indices, minlength=COLUMNS)
-        scales: npt.NDArray[np.float32] = (0.25 * (1.0 + np.log((1 + len(places)) / (1 + met)))).astype(
-            np.float32
-        )
-        return scales
+        rarity = 1.0 + np.log((1 + len(places)) / (1 + met))
+        return np.asarray(0.25 * rarity, np.float32)
 
     def _logistic(self, strength: float, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
         from scipy.sparse import csr_matrix, diags, hstack
@@ -333,7 +331,8 @@ class _Training:
     def _sample(self, among: Ints | None = None) -> npt.NDArray[np.float32]:
         places = np.arange(len(self.rows)) if among is None else among
         drawn = np.random.default_rng(self.seed).permutation(places)[:_SAMPLE]
-        return self.vectors[np.sort(drawn)]
+        found: npt.NDArray[np.float32] = self.vectors[np.sort(drawn)]
+        return found
 
     def _declared(
         self, recipe: _Recipe, held: _HeldOut, folds: Sequence[Ints], form: Form, embedding_version: str
@@ -396,7 +395,7 @@ class _Training:
 
 
 def calibration_error(confidences: Floats, right: npt.NDArray[np.bool_], bins: int = 10) -> float:
-    """Expected calibration error: the mean gap between confidence and accuracy in bins of confidence (Naeini et al., 2015)."""
+    """Expected calibration error: the mean gap between confidence and accuracy in bins of confidence (Naeini, 2015)."""
     placed = np.minimum((confidences * bins).astype(int), bins - 1)
     gaps = [
         (placed == n).mean() * abs(confidences[placed == n].mean() - right[placed == n].mean())

@@ -60,21 +60,21 @@ def hashed(text: str) -> Hashed:
     runs = _runs(np.frombuffer(padded, np.uint32))
     mixed = _mixed(np.concatenate([np.array(checksums, np.uint32), *runs]))
     of_words = len(checksums)
-    columns = mixed >> _TO_HALF
+    columns = np.right_shift(mixed, _TO_HALF)
     columns[of_words:] += np.uint32(_HALF)
     columns.sort()
     edge = np.ones(len(columns) + 1, np.bool_)
     np.not_equal(columns[1:], columns[:-1], out=edge[1:-1])
     edges = edge.nonzero()[0]
     starts = edges[:-1]
-    columns = columns[starts].view(np.int32)
+    found = columns[starts].view(np.int32)
     # Square roots of counts have the root of the sum of the counts as their length.
     values = np.sqrt(edges[1:] - starts, dtype=np.float32)
-    half = int(columns.searchsorted(_HALF))
+    half = int(found.searchsorted(_HALF))
     values[:half] *= 0.7 / max(1, of_words) ** 0.5
     values[half:] *= 0.7 / (len(mixed) - of_words) ** 0.5
     trigrams = (mixed[of_words : of_words + len(runs[0])] >> _TO_TRIGRAMS).view(np.int32)
-    return Hashed(columns, values, trigrams)
+    return Hashed(found, values, trigrams)
 
 
 def _ends(text: str) -> str:

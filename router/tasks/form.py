@@ -23,7 +23,7 @@ _JSON = re.compile(
 _LEAD = re.compile(r"\s*[*_`\"'(\[]*\s*(?:[^\W\d_][\w ]{0,30}[*_]*\s*[:=][*_]*\s*)?[*_`\"'(\[]*")
 """What may stand before a label: marks, and a name with a colon."""
 _REFUSAL = re.compile(
-    r"(?i)\W*(?:i['’]?m (?:sorry|not able|unable)|i (?:can(?:not|['’]?t| not)|am (?:sorry|unable|not able)|won['’]?t)|sorry\b|as an ai)"
+    r"(?i)\W*(?:i(?:['’]?m| am) (?:sorry|not able|unable)|i (?:can(?:not|['’]?t| not)|won['’]?t)|sorry\b|as an ai)"
 )
 
 

@@ -1,7 +1,7 @@
 """A student: predicts the label of an input from its embedding and its words, and knows what it was never trained on.
 
-One ONNX model that runs on the caller's thread in some tens of microseconds; it declares in its own metadata what it was made
-for. It decides nothing: whether its label is good enough is a policy's business.
+One ONNX model that runs on the caller's thread in some tens of microseconds; it declares in its own metadata what it was
+made for. It decides nothing: whether its label is good enough is a policy's business.
 """
 
 from __future__ import annotations

@@ -55,3 +55,7 @@ class Posed:
     task: Task
     input: str
     """What the request does not share with others of the task."""
+    source: str = "configured"
+    """Where the task comes from: store.tasks.tasks.Source."""
+    scope: str = ""
+    """Fingerprint of the instructions, where they tell which requests belong to the task."""
