@@ -104,8 +104,10 @@ class _Way:
 class Promise:
     """What is proven of one task's student. Follows from the requests in their order alone."""
 
-    def __init__(self, max_loss: float) -> None:
-        """`max_loss`: largest share of the task's requests, 0 to 1, whose answer may differ from the teacher's."""
+    def __init__(self, max_loss: float, rest_share: float = 1.0) -> None:
+        """`max_loss`: largest share of the task's requests, 0 to 1, whose answer may differ from the teacher's.
+        `rest_share`: with which probability there is a fair comparison where the student would not answer."""
+        self._rest_share = rest_share
         self._max_loss = max_loss
         self._ways = [_Way(1 - max_loss / (1 - CHECK_FLOOR)) for _ in LOSSES]
         self._recent: deque[float] = deque(maxlen=_RECENT)
@@ -135,7 +137,8 @@ class Promise:
     def _compared(self, confidence: float, version: int, agreed: bool) -> Turned | None:
         before = self._open
         served = before >= 0 and confidence >= self._ways[before].threshold
-        weight = 1.0 if served else self.standing.check_share
+        served_share = self.standing.check_share if before >= 0 else self._rest_share
+        weight = min(served_share, self._rest_share) / (served_share if served else self._rest_share)
         self._checks += served
         for way in self._ways:
             way.add(float(agreed or confidence < way.threshold), weight)
