@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
+from engines.prediction import Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class EngineRequest:
     """Whose text it is, for engines that keep tenants' caches apart; empty where nobody's cache may hold it."""
     background: bool = False
     """The gateway asks by itself (judging, replay, warming) and no client waits."""
+    prediction: Prediction | None = None
+    """What a student makes of the request, for the engine that answers with it (engines.student)."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
+from engines.as_events import EVENTS, as_events
 from engines.attempts import Attempts, CarriedOn, Try, continuable
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, RequestError
@@ -29,8 +30,7 @@ from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
 from gateway.off_loop import LARGE_BYTES, off_loop
-from gateway.replayed import EVENTS, as_events, tells_enough
-from gateway.same_request import endpoint, wants_variety
+from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
@@ -271,6 +271,7 @@ class Pipeline:
             named_scope=controls.scope,
             end_user=asked.end_user,
             anonymous=asked.arrival.anonymous,
+            task=controls.task,
         )
         try:
             plan = await model.policy.decide(ask)
@@ -308,6 +309,8 @@ class Pipeline:
             so_far.began(reply, way, self._engines[way.engine].info.price)
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
+            if plan.posed is not None:
+                reply.headers["x-understudy-task"] = plan.posed.task.name
             if plan.reason in (SHADOW, PROOF_TOO_DEAR):
                 reply.headers["x-understudy-reason"] = plan.reason
             tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None
@@ -326,7 +329,9 @@ class Pipeline:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
-        request = EngineRequest("POST", asked.target, headers, chat.body, chat, asked.arrival.tenant)
+        request = EngineRequest(
+            "POST", asked.target, headers, chat.body, chat, asked.arrival.tenant, prediction=way.prediction
+        )
         return Try(engine, request, lengthened=bool(way.examples))
 
 

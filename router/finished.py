@@ -127,6 +127,11 @@ class Finished(Ended):
         return self.outcome is Outcome.ANSWERED
 
     @property
+    def by_student(self) -> bool:
+        """Whether a task's student answered, and no engine was asked."""
+        return self.attempt is not None and self.attempt.prediction is not None and not self.carried_on_by
+
+    @property
     def by_stand_in(self) -> bool:
         """Whether another engine than the chosen one answered, or a part of it."""
         return self.failed_over or bool(self.carried_on_by)
