@@ -17,10 +17,11 @@ from typing import Any
 from engines.chat import ChatRequest
 from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest
 from engines.errors import EngineError, StreamBroken
-from engines.guard import RETRYABLE_STATUS
 from engines.partial_answer import PartialAnswer, engine_failed, read_partial, spliced
 from engines.sse import EventCutter, Tail, begins_with_error, split_at_error
 
+RETRYABLE_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+"""No other 4xx is ever asked again: the request itself is wrong, or was refused."""
 _HELD_BYTES = 256 * 1024
 """Of an error answer that is kept while another engine is asked."""
 _CARRIED_ON_BYTES = 2**20
@@ -156,6 +157,7 @@ class Attempts:
         """
         reply = self._reply
         assert reply is not None
+        reply.tail = tail
         whole = "Content-Length" in reply.headers
         if not self._carry_on or tail is None or reply.status != 200 or not reply.streams_events or whole:
             return reply.chunks
@@ -226,6 +228,7 @@ class Attempts:
                 piece = cutter.rest() if chunk is None else cutter.whole(chunk)
             except EngineError as error:
                 broken, chunk, piece = error, None, b""
+                reply.broken = error.kind
             first = None
             if cutter.given_up:
                 self._successors.clear()

@@ -38,6 +38,25 @@ def begins_with_error(chunk: bytes | bytearray) -> bool:
     return chunk.startswith((b'data: {"error"', b'data:{"error"', b"event: error"))
 
 
+def holds_data(body: bytes) -> bool:
+    """Whether a stream that begins so has said anything: more than comments, roles and what every chunk repeats.
+
+    What is not understood counts as data, as does an error; half an event at the end does not count.
+    """
+    for data in events(body[: _after_last_blank_line(body)]):
+        event = _read(data)
+        choices = event.get("choices") if event is not None else None
+        if event is None or not isinstance(choices, list) or "error" in event:
+            return True
+        for choice in choices:
+            delta = choice.get("delta") if isinstance(choice, dict) else None
+            if not isinstance(delta, dict) or choice.get("finish_reason"):
+                return True
+            if any(value for name, value in delta.items() if name != "role"):
+                return True
+    return False
+
+
 def split_at_error(piece: bytes) -> tuple[bytes, bytes]:
     """Whole events in two: those before the first error event, and from it on. The second is empty where there is none.
 
@@ -180,6 +199,17 @@ class Tail:
                 return bool(_finished(choices)) and self._all_ended(tail)
         return False
 
+    def failed(self) -> bool:
+        """Whether the last that the stream said was that it failed."""
+        tail = self._trimmed()
+        if b'"error"' not in tail and b"event: error" not in tail:
+            return False
+        for data in reversed(list(events(tail))):
+            if data != b"[DONE]":
+                event = _read(data)
+                return event is not None and _tells_error(event)
+        return False
+
     def cut(self, *, delimited: bool) -> bool:
         """Whether the stream ended too early.
 
@@ -256,6 +286,18 @@ def _read(data: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return event if isinstance(event, dict) else None
+
+
+def _tells_error(event: dict[str, Any]) -> bool:
+    choices = event.get("choices")
+    return (
+        bool(event.get("error"))
+        or event.get("type") in ("error", "response.failed")
+        or (
+            isinstance(choices, list)
+            and any(isinstance(c, dict) and c.get("finish_reason") == "error" for c in choices)
+        )
+    )
 
 
 def _finished(choices: list[Any]) -> set[int]:

@@ -18,13 +18,13 @@ from engines.attempts import Attempts, Try, continuable
 from engines.chat import ChatRequest
 from engines.engine import EngineRequest
 from engines.errors import ConnectFailed, Kind, StreamBroken, TimedOut
-from engines.openai_http import Timeouts
 from engines.sse import Tail
+from engines.timeouts import Timeouts
 from tests.engines.asking import closed_port, engine, guarded, read, request
 from tests.flow.upstream import Call, Upstream
 from tests.knobs import limits
 
-ONCE = limits(attempts=1)
+ONCE = limits()
 TOO_LONG = b'{"error":{"message":"This model\'s maximum context length is 8192 tokens","code":"context_length_exceeded"}}'
 
 
