@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.errors import StreamBroken
 from engines.partial_answer import PartialAnswer, engine_failed, read_partial, spliced
 from engines.sse import DONE, events
 
@@ -31,12 +32,14 @@ def said(text: str, *, role_told: bool = True) -> PartialAnswer:
     return PartialAnswer(HEAD, text, role_told, 1)
 
 
-async def follow(partial: PartialAnswer, *chunks: bytes, tokens: int = 2) -> list[dict[str, Any]]:
+async def follow(
+    partial: PartialAnswer, *chunks: bytes, tokens: int = 2, repeats: bool = False
+) -> list[dict[str, Any]]:
     async def source() -> AsyncIterator[bytes]:
         for chunk in chunks:
             yield chunk
 
-    body = b"".join([piece async for piece in spliced(source(), partial, tokens)])
+    body = b"".join([piece async for piece in spliced(source(), partial, tokens, repeats=repeats)])
     return [json.loads(data) for data in events(body) if data != b"[DONE]"]
 
 
@@ -129,3 +132,39 @@ class TestFollowing:
             yield b"data: not JSON\n\n"
 
         assert [piece async for piece in spliced(source(), said("x"), 1)] == [b"data: not JSON\n\n"]
+
+
+async def test_what_an_engine_repeats_is_left_out_and_not_counted_twice() -> None:
+    events_ = [
+        event(OTHER, {"role": "assistant", "content": ""}),
+        event(OTHER, {"reasoning_content": "I am to go on."}),
+        event(OTHER, {"content": "one"}),
+        event(OTHER, {"content": " two thr"}),
+        event(OTHER, {"content": "ee"}),
+        event(OTHER, {}, "stop"),
+        event(OTHER, None, usage={"prompt_tokens": 90, "completion_tokens": 3, "total_tokens": 93}),
+        DONE,
+    ]
+    got = await follow(said("one two"), *events_, repeats=True)
+    assert text_of(got) == " three" and got[-1]["usage"]["completion_tokens"] == 3
+    assert all(chunk["id"] == "first" for chunk in got)
+    assert not any(
+        key in choice["delta"]
+        for chunk in got
+        for choice in chunk["choices"]
+        for key in ("role", "reasoning_content")
+    )
+
+
+@pytest.mark.parametrize(
+    "events_",
+    [
+        [event(OTHER, {"content": "Something else"})],
+        [event(OTHER, {"content": "one"}), event(OTHER, {}, "stop")],
+        [event(OTHER, {"content": "one"}), DONE],
+        [event(OTHER, {"content": "one"}), b'data: {"error": {"message": "dead"}}\n\n'],
+    ],
+)
+async def test_of_what_repeats_nothing_no_event_is_sent(events_: list[bytes]) -> None:
+    with pytest.raises(StreamBroken):
+        await follow(said("one two"), *events_, repeats=True)
