@@ -48,12 +48,18 @@ class Breaker:
         """Let a request through; True if it is the probe. Raises Unavailable with how long to stay away."""
         if self.state is State.CLOSED:
             return False
-        now = self._clock()
-        if self.state is State.OPEN and now >= self._until:
-            self.state = State.PROBING
-            return True
-        wait_s = max(1.0, self._until - now)
-        raise Unavailable(
+        refusal = self.refusal()
+        if refusal is not None:
+            raise refusal
+        self.state = State.PROBING
+        return True
+
+    def refusal(self) -> Unavailable | None:
+        """Why no request would be let through now; None where one would."""
+        if self.lets_through:
+            return None
+        wait_s = max(1.0, self._until - self._clock())
+        return Unavailable(
             f"The engine '{self._engine}' keeps failing and is being left alone for {wait_s:.0f} s.",
             engine=self._engine,
             retry_after_s=wait_s,

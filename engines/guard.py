@@ -17,6 +17,8 @@ from typing import Any
 
 from engines.breaker import Breaker
 from engines.engine import (
+    ADMITTED,
+    Admission,
     CountsTokens,
     Engine,
     EngineInfo,
@@ -25,9 +27,10 @@ from engines.engine import (
     EngineRequest,
     Starts,
 )
-from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut, Unavailable
+from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut, Unavailable
 from engines.pace import Pace
 from engines.rate_limits import share_left
+from engines.refusals import kind_of
 from engines.retry_after import retry_after_s
 from engines.sse import begins_with_error
 
@@ -136,21 +139,32 @@ class Guard:
         """See engines.engine.Engine.aclose."""
         await self._engine.aclose()
 
-    async def take_slot(self) -> None:
-        """Wait for a place. Raises Unavailable at once when the queue is full, or the engine is drained."""
+    def admits(self, request: EngineRequest) -> Admission:
+        """See engines.engine.Admits."""
+        refusal = self._no_place() or self.breaker.refusal()
+        return ADMITTED if refusal is None else Admission(refusal)
+
+    def _no_place(self) -> Unavailable | None:
         if self.drained:
-            raise Unavailable(
+            return Unavailable(
                 f"The engine '{self.info.name}' is drained: its operator wants nothing new asked of it.",
                 engine=self.info.name,
                 retry_after_s=_DRAINED_RETRY_S,
             )
         if self._slots.locked() and self._queued >= self._limits.max_queued:
-            raise Unavailable(
+            return Unavailable(
                 f"The engine '{self.info.name}' is at its limit of {self._limits.max_in_flight} requests, and "
                 f"{self._queued} more are waiting.",
                 engine=self.info.name,
+                kind=Kind.FULL,
                 retry_after_s=1,
             )
+        return None
+
+    async def take_slot(self) -> None:
+        """Wait for a place. Raises Unavailable at once when the queue is full, or the engine is drained."""
+        if (refusal := self._no_place()) is not None:
+            raise refusal
         self._queued += 1
         try:
             await self._slots.acquire()
@@ -170,7 +184,13 @@ class Guard:
         return self._engine.stream(request), probe
 
     def answered(self, reply: EngineReply) -> None:
-        """Tell the circuit breaker of an answer that began."""
+        """Tell the circuit breaker of an answer that began, and say what kind of failure it is."""
+        reply.kind = kind_of(
+            reply.status,
+            reply.first or b"",
+            holds_key=self.info.holds_key,
+            says_when=retry_after_s(reply.headers) is not None,
+        )
         if reply.status >= _BROKEN_STATUS:
             self.failed += 1
             self.breaker.failed()
@@ -275,7 +295,11 @@ class GuardedStream:
 def _asks_for_retry(came: EngineReply | EngineError) -> bool:
     """Whether asking again may help, and can do no harm."""
     if isinstance(came, EngineError):
-        return came.phase == "connect" if isinstance(came, TimedOut) else isinstance(came, _NEVER_BEGAN)
+        return (
+            came.kind is Kind.TIMEOUT_CONNECT
+            if isinstance(came, TimedOut)
+            else isinstance(came, _NEVER_BEGAN)
+        )
     wish = came.headers.get("x-should-retry")
     if wish is not None and came.status >= 400:
         return wish.lower() == "true"

@@ -19,7 +19,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
-from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut
+from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
 from engines.headers import (
     ForbiddenCharacter,
     response_headers,
@@ -264,13 +264,14 @@ class OpenAIHTTP:
         where = f"{self._base.host}:{self._base.port}"
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             text = f"No connection to {where} within {self._timeouts.connect_s:g} s."
-            return TimedOut(text, phase="connect", engine=name)
+            return TimedOut(text, kind=Kind.TIMEOUT_CONNECT, engine=name)
         if isinstance(error, aiohttp.SocketTimeoutError):
             limit = self._timeouts.gap_s if phase == "gap" else self._timeouts.first_chunk_s
-            return TimedOut(f"The upstream sent nothing for {limit:g} s ({phase}).", phase=phase, engine=name)
+            kind = Kind.TIMEOUT_GAP if phase == "gap" else Kind.TIMEOUT_FIRST_DATA
+            return TimedOut(f"The upstream sent nothing for {limit:g} s ({phase}).", kind=kind, engine=name)
         if isinstance(error, TimeoutError):
             text = f"The upstream had not finished after {self._timeouts.total_s:g} s."
-            return TimedOut(text, phase="total", engine=name)
+            return TimedOut(text, kind=Kind.TIMEOUT_ANSWER, engine=name)
         if began:
             return StreamBroken(
                 "The upstream closed the connection before its answer was complete.", engine=name

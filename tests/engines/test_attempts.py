@@ -17,7 +17,7 @@ import pytest
 from engines.attempts import Attempts, Try, continuable
 from engines.chat import ChatRequest
 from engines.engine import EngineRequest
-from engines.errors import ConnectFailed, StreamBroken, TimedOut
+from engines.errors import ConnectFailed, Kind, StreamBroken, TimedOut
 from engines.openai_http import Timeouts
 from engines.sse import Tail
 from tests.engines.asking import closed_port, engine, guarded, read, request
@@ -229,7 +229,7 @@ async def test_timeouts_keep_their_name_through_it(upstream: Upstream) -> None:
         with pytest.raises(TimedOut) as late:
             async with Attempts(one):
                 pass
-    assert late.value.phase == "first chunk" and late.value.status == 504
+    assert late.value.kind is Kind.TIMEOUT_FIRST_DATA and late.value.status == 504
 
 
 async def test_what_examples_made_too_long_goes_to_the_next_as_it_came(

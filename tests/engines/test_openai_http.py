@@ -11,7 +11,7 @@ import pytest
 from multidict import CIMultiDict
 
 from engines.engine import EngineInfo, EngineRequest
-from engines.errors import ConnectFailed, StreamBroken, TimedOut
+from engines.errors import ConnectFailed, Kind, StreamBroken, TimedOut
 from engines.openai_http import OpenAIHTTP, Timeouts
 from tests.engines.asking import PATIENT, asked, closed_port, engine, read, request
 from tests.flow.upstream import Call, Upstream
@@ -117,21 +117,21 @@ async def test_no_connection_in_time() -> None:
         async with engine(port, timeouts=Timeouts(0.2, 5, 5, 10)) as one:
             with pytest.raises(TimedOut) as late:
                 await asked(one)
-    assert late.value.phase == "connect"
+    assert late.value.kind is Kind.TIMEOUT_CONNECT
     assert late.value.message == f"No connection to 127.0.0.1:{port} within 0.2 s."
 
 
 @pytest.mark.parametrize(
-    ("timeouts", "begins", "phase"),
+    ("timeouts", "begins", "kind"),
     [
-        (Timeouts(2, 0.2, 5, 10), False, "first chunk"),
-        (Timeouts(2, 30, 0.2, 60), True, "gap"),
-        (Timeouts(2, 5, 5, 0.3), True, "total"),
-        (Timeouts(2, 5, 5, 0.3), False, "total"),
+        (Timeouts(2, 0.2, 5, 10), False, Kind.TIMEOUT_FIRST_DATA),
+        (Timeouts(2, 30, 0.2, 60), True, Kind.TIMEOUT_GAP),
+        (Timeouts(2, 5, 5, 0.3), True, Kind.TIMEOUT_ANSWER),
+        (Timeouts(2, 5, 5, 0.3), False, Kind.TIMEOUT_ANSWER),
     ],
 )
 async def test_each_phase_has_its_limit(
-    upstream: Upstream, timeouts: Timeouts, begins: bool, phase: str
+    upstream: Upstream, timeouts: Timeouts, begins: bool, kind: Kind
 ) -> None:
     def script(call: Call) -> None:
         if begins:
@@ -143,7 +143,7 @@ async def test_each_phase_has_its_limit(
     async with engine(upstream.port, timeouts=timeouts) as one:
         with pytest.raises(TimedOut) as late:
             await asked(one)
-        assert late.value.phase == phase and late.value.status == 504
+        assert late.value.kind is kind and late.value.status == 504
         assert await asyncio.to_thread(upstream.call().was_left)
 
 
