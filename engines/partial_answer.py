@@ -5,6 +5,7 @@ Pure functions on events; they ask nobody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from engines.seam import NoMatch, Seam, anchor_of, instruction
 from engines.sse import DONE, EventCutter, encode, events
 
 _HEAD = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
+_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r){2,}")
 _REASONING = ("reasoning", "reasoning_content")
 _FAILURES = ("server", "internal", "overloaded", "rate_limit", "api_error")
 _ENGINES_OWN = frozenset({401, 402, 408, 425, 429})
@@ -47,13 +49,11 @@ def read_partial(sent: bytes) -> PartialAnswer | None:
         except orjson.JSONDecodeError:
             return None
         choices = chunk.get("choices") if isinstance(chunk, dict) else None
-        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        if not isinstance(choices, list) or len(choices) > 1:
             return None
         head = head or {name: chunk[name] for name in _HEAD if name in chunk}
         for choice in choices:
-            if choice.get("finish_reason") or choice.get("logprobs"):
-                return None
-            if choice.get("index") != 0 and not is_silent(choice):
+            if choice.get("index") != 0 or choice.get("finish_reason") or choice.get("logprobs"):
                 return None
             delta = choice.get("delta") or {}
             if any(value for name, value in delta.items() if name not in ("role", "content")):
@@ -64,23 +64,38 @@ def read_partial(sent: bytes) -> PartialAnswer | None:
     return PartialAnswer(head, "".join(said), role_told, len(said))
 
 
-def engine_failed(event: bytes) -> bool:
-    """Whether the error event at the beginning of `event` tells of the engine's failure, not of a refusal to say more."""
-    for data in events(event):
-        try:
-            told = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return False
-        error = told.get("error") if isinstance(told, dict) else None
-        if not isinstance(error, dict):
-            return not error and fails(told)
-        code, kind = error.get("code"), error.get("type")
-        if isinstance(code, int):
-            return code >= 500 or code in _ENGINES_OWN
-        return any(
-            isinstance(sign, str) and any(f in sign.lower() for f in _FAILURES) for sign in (kind, code)
-        )
-    return False
+def split_at_failure(piece: bytes) -> tuple[bytes, bytes]:
+    """Whole events in two: before the first that tells of the engine's failure, and from it on, or nothing.
+
+    A refusal to say more is no such event, and nobody's to overrule. A quotation mark inside JSON text is always escaped, so
+    nothing that is merely said can look like one.
+    """
+    start = 0
+    while start < len(piece):
+        end = _BLANK_LINE.search(piece, start)
+        after = end.end() if end else len(piece)
+        for data in events(piece[start:after]) if b'"error"' in piece[start:after] else ():
+            if _engine_failed(data):
+                return piece[:start], piece[start:]
+        start = after
+    return piece, b""
+
+
+def _engine_failed(data: bytes) -> bool:
+    try:
+        told = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    if not fails(told):
+        return False
+    error = told.get("error")
+    if not isinstance(error, dict):
+        return not error
+    code, kind = error.get("code"), error.get("type")
+    if isinstance(code, int):
+        return code >= 500 or code in _ENGINES_OWN
+    signs = [sign.lower() for sign in (kind, code) if isinstance(sign, str)]
+    return any(failure in sign for sign in signs for failure in _FAILURES)
 
 
 async def spliced(
@@ -111,6 +126,7 @@ class _Follower:
         self._tokens = tokens
         self._seam = Seam(partial.text) if repeats else None
         self._repeated_pieces = 0
+        self._began = False
         # An engine that was given the text was so without the blanks at its end, and will say them itself.
         self._blanks = "" if repeats else partial.text[len(partial.text.rstrip()) :]
 
@@ -129,7 +145,7 @@ class _Follower:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
             return b"" if waits else encode(data)
-        if waits and fails(chunk):
+        if not self._began and fails(chunk):
             raise StreamBroken("The engine that was to carry on failed.")
         choices = chunk.get("choices") if isinstance(chunk, dict) else None
         if not isinstance(choices, list):
@@ -144,7 +160,10 @@ class _Follower:
         if self._seam is not None and not self._seam.found:
             return b""
         silent = choices and all(is_silent(one) and not one["delta"].get("role") for one in choices)
-        return b"" if silent and not usage else encode(orjson.dumps(chunk))
+        if silent and not usage:
+            return b""
+        self._began = True
+        return encode(orjson.dumps(chunk))
 
     def _not_again(self, choice: Mapping[str, Any], delta: dict[str, Any]) -> None:
         if self._partial.role_told:

@@ -18,7 +18,6 @@ _TERMINAL_TYPES = frozenset(
 _OPENS_TERMINAL = re.compile(
     rb'(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
 )
-_ERROR_EVENT = re.compile(rb'^(?:event: ?error\r?\n)?data: ?\{ ?"error"', re.MULTILINE)
 _FIELD = re.compile(rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 _FINISHED = re.compile(rb'"finish_reason": ?"')
 _TAIL_BYTES = 8192
@@ -36,15 +35,6 @@ def encode(data: bytes) -> bytes:
 def begins_with_error(chunk: bytes | bytearray) -> bool:
     """Whether a stream whose first chunk this is begins with an error event."""
     return chunk.startswith((b'data: {"error"', b'data:{"error"', b"event: error"))
-
-
-def split_at_error(piece: bytes) -> tuple[bytes, bytes]:
-    """Whole events in two: those before the first error event, and from it on. The second is empty where there is none.
-
-    A quotation mark inside JSON text is always escaped, so nothing that is merely said can look like such an event.
-    """
-    found = _ERROR_EVENT.search(piece)
-    return (piece, b"") if found is None else (piece[: found.start()], piece[found.start() :])
 
 
 class EventCutter:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.errors import StreamBroken
-from engines.partial_answer import PartialAnswer, engine_failed, read_partial, spliced
+from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.sse import DONE, events
 
 HEAD = {"id": "first", "object": "chat.completion.chunk", "created": 1, "model": "large"}
@@ -81,11 +81,37 @@ class TestReading:
         ({"message": "busy", "type": "overloaded_error", "code": None}, True),
         ({"message": "too long", "type": "BadRequestError", "code": 400}, False),
         ({"message": "no", "type": "invalid_request_error", "code": "content_filter"}, False),
+        ({"message": "slow down", "type": "rate_limit", "code": 429}, True),
         ("what", False),
     ],
 )
 def test_a_refusal_is_no_failure_of_the_engine(error: Any, failed: bool) -> None:
-    assert engine_failed(b"data: " + json.dumps({"error": error}).encode() + b"\n\n") is failed
+    piece = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
+    assert split_at_failure(piece) == ((b"", piece) if failed else (piece, b""))
+
+
+DIED = b'{"error": {"type": "server_error"}}'
+
+
+@pytest.mark.parametrize(
+    ("piece", "good"),
+    [
+        (b'data: {"a":1}\n\ndata: ' + DIED + b"\n\ndata: [DONE]\n\n", b'data: {"a":1}\n\n'),
+        (b'data: {"a":1}\r\n\r\ndata:' + DIED + b"\r\n\r\n", b'data: {"a":1}\r\n\r\n'),
+        (b"event: error\ndata: " + DIED + b"\n\n", b""),
+        (b'data: {"id":"1","choices":[{"delta":{},"finish_reason":"error"}],"error":{"code":502}}\n\n', b""),
+        (b'data: {"choices":[{"delta":{"content":""},"finish_reason":"error"}]}\n\n', b""),
+        (b'data: {"choices":[{"delta":{"content":"error"}}]}\n\n', None),
+        (b'data: {"content":"data: {\\"error\\""}\n\n', None),
+        (b"data: [DONE]\n\n", None),
+    ],
+)
+def test_a_stream_is_split_at_its_error_and_at_nothing_that_is_merely_said(
+    piece: bytes, good: bytes | None
+) -> None:
+    before, error = split_at_failure(piece)
+    assert before + error == piece
+    assert before == (piece if good is None else good)
 
 
 class TestFollowing:

@@ -82,7 +82,11 @@ def tells_tenants_apart(config: Config) -> bool:
 
 def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
     price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
-    info = EngineInfo(name, settings.model, price, settings.context_tokens)
+    info = EngineInfo(
+        name, settings.model, price, settings.context_tokens, attempts=settings.advanced.attempts
+    )
+    if isinstance(settings, HTTPEngine):
+        info = replace(info, continues=settings.advanced.continues)
     if isinstance(settings, VLLMEngine):
         return VLLMServer(
             info,
@@ -149,7 +153,7 @@ def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Eng
         )
     name = settings.served_name
     return VLLMLocal(
-        replace(info, model=name),
+        replace(info, model=name, continues="prefill"),
         start=partial(vllm_core.start_blocking, settings.model_dir, settings.args, name),
         open_=vllm_core.opened,
         dialect=_dialect(settings, tenants),
