@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from engines.sse import events
+from engines.sse import events, whole_events
 
 _MAX_UNPACKED_BYTES = 2**20
 _GZIP_OR_ZLIB = 47
@@ -56,20 +56,27 @@ def wrong_with(body: bytes, headers: Mapping[str, str]) -> str | None:
     return None
 
 
-def begun(piece: bytes) -> Begun:
-    """What these whole events amount to, until the first that says something."""
+def begun(piece: bytes, *, cut: bool = False) -> Begun:
+    """What these whole events amount to, until the first that says something. `cut`: the last may be half an event."""
     for data in events(piece):
         if data == b"[DONE]":
             continue
         try:
             event = orjson.loads(data)
         except orjson.JSONDecodeError:
+            if cut:
+                continue
             return Begun.DATA
         if fails(event):
             return Begun.FAILED
         if says_something(event):
             return Begun.DATA
     return Begun.NOTHING
+
+
+def holds_data(body: bytes) -> bool:
+    """Whether a stream that begins so has come to its first data, or failed; half an event at its end does not count."""
+    return begun(whole_events(body)) is not Begun.NOTHING
 
 
 def fails(event: Any) -> bool:

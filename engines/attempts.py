@@ -166,9 +166,9 @@ class Attempts:
         if reply.status >= 400:
             return await self._error_of(candidate, reply)
         if not self._candidates.several:
-            if begins_with_error(reply.first or b""):
+            if reply.kind is Kind.SERVER:
                 await _hold_error(reply)
-                return Kind.SERVER
+                return reply.kind
             return None
         if reply.status != 200:
             return None
@@ -177,8 +177,12 @@ class Attempts:
             if chat is not None and not chat.stream:
                 return None
             amounts_to = await _hold_stream(reply)
-            failed = {Begun.FAILED: Kind.SERVER, Begun.NOTHING: Kind.INVALID}
-            return failed.get(amounts_to)
+            if amounts_to is Begun.DATA:
+                return None
+            # What follows is not read: no length may promise it.
+            reply.headers.popall("Content-Length", None)
+            reply.rest = _nothing()
+            return Kind.SERVER if amounts_to is Begun.FAILED else Kind.INVALID
         kind = reply.headers.get("Content-Type", "").lower()
         if kind.startswith("text/event-stream") or (chat is None and "json" not in kind):
             return None
@@ -372,7 +376,7 @@ async def _hold_stream(reply: EngineReply) -> Begun:
                 break
             chunk = await anext(reply.rest, None) if chunk is None else chunk
             if chunk is None:
-                amounts_to = begun(cutter.rest())
+                amounts_to = begun(cutter.rest(), cut=True)
                 break
             held.append(chunk)
             held_bytes += len(chunk)

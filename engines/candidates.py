@@ -7,6 +7,7 @@ none may be asked now, one is waited for. Refuses to know what answers look like
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,8 @@ _SHORT_LIMIT_S = 2.0
 _FIRST_PAUSE_S = 0.2
 _AGAIN = frozenset({Kind.SERVER, Kind.BROKEN, Kind.CONNECT, Kind.DNS, Kind.LIMITED})
 """What may be over at the next try. A timeout would take as long again, and a refusal is meant."""
-_CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout")
+_CLIENT_TIMEOUTS = ("x-stainless-read-timeout", "x-stainless-timeout")
+_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ class Candidates:
         self._order = [Candidate(index, one.engine, one.request) for index, one in enumerate(tries)]
         self._larger = Candidate(len(tries), larger.engine, larger.request) if larger is not None else None
         self._tries: dict[str, int] = {}
+        """By each engine's name."""
+        self._asked = 0
+        self._ended = False
         self._first_of_all: Candidate | None = None
         """It is asked next, whoever stands by."""
         self.refusal: Unavailable | None = None
@@ -85,7 +90,7 @@ class Candidates:
 
     def next(self) -> Candidate | None:
         """Who is asked now; None where nobody can be."""
-        if sum(self._tries.values()) >= MOST_TRIES:
+        if self._ended or self._asked >= MOST_TRIES:
             return None
         found, self._first_of_all = self._first_of_all, None
         left = [found] if found is not None and self._may_be_asked(found) else self._left()
@@ -110,6 +115,7 @@ class Candidates:
         request = candidate.request
         beside = self.several and self._stands_by(candidate)
         candidate.tried += 1
+        self._asked += 1
         self._tries[candidate.name] = self._tries.get(candidate.name, 0) + 1
         return replace(
             request,
@@ -141,7 +147,8 @@ class Candidates:
         self._refused(candidate, refusal)
 
     def again(self, candidate: Candidate) -> None:
-        """It is asked next, if it may be asked at all."""
+        """It is asked next, otherwise: this try was none."""
+        self._tries[candidate.name] -= 1
         self._first_of_all = candidate
 
     def only_those_that_continue(self) -> None:
@@ -150,7 +157,7 @@ class Candidates:
 
     def end(self) -> None:
         """Nobody is to be asked any more."""
-        self._order, self._larger, self._first_of_all = [], None, None
+        self._ended = True
 
     def _refused(self, candidate: Candidate, refusal: Unavailable) -> None:
         self.refusal = self.refusal or refusal
@@ -201,7 +208,7 @@ def _surely_too_long(candidate: Candidate) -> bool:
 
 
 def _client_timeout_s(request: EngineRequest) -> float | None:
-    """How long the client waits, as OpenAI's SDKs tell; None where it does not say."""
+    """How long the client waits, as OpenAI's SDKs tell; None where it does not, or it makes no sense."""
     told = [request.headers.get(name, "") for name in _CLIENT_TIMEOUTS]
-    limits = [float(text) for text in told if text.replace(".", "", 1).isdecimal() and text.isascii()]
-    return min((limit for limit in limits if limit > 0), default=None)
+    limits_s = [float(text) for text in told if _NUMBER.fullmatch(text)]
+    return min((limit_s for limit_s in limits_s if limit_s > 0), default=None)

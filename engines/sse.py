@@ -82,6 +82,11 @@ class EventCutter:
         return held
 
 
+def whole_events(body: bytes) -> bytes:
+    """`body` without half an event at its end."""
+    return body[: _after_last_blank_line(body)]
+
+
 def _after_last_blank_line(data: bytes) -> int:
     """The position after the last blank line; 0 where there is none.
 
@@ -170,6 +175,17 @@ class Tail:
                 return bool(_finished(choices)) and self._all_ended(tail)
         return False
 
+    def failed(self) -> bool:
+        """Whether the last that the stream said was that it failed."""
+        tail = self._trimmed()
+        if b'"error"' not in tail and b"event: error" not in tail:
+            return False
+        for data in reversed(list(events(tail))):
+            if data != b"[DONE]":
+                event = _read(data)
+                return event is not None and _tells_error(event)
+        return False
+
     def cut(self, *, delimited: bool) -> bool:
         """Whether the stream ended too early.
 
@@ -246,6 +262,18 @@ def _read(data: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return event if isinstance(event, dict) else None
+
+
+def _tells_error(event: dict[str, Any]) -> bool:
+    choices = event.get("choices")
+    return (
+        bool(event.get("error"))
+        or event.get("type") in ("error", "response.failed")
+        or (
+            isinstance(choices, list)
+            and any(isinstance(c, dict) and c.get("finish_reason") == "error" for c in choices)
+        )
+    )
 
 
 def _finished(choices: list[Any]) -> set[int]:

@@ -11,11 +11,11 @@ from multidict import CIMultiDict
 from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, EngineReply, EngineRequest
 from engines.guard import Guard, Limits
-from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.openai_http import OpenAIHTTP
+from engines.timeouts import Timeouts
 from tests.knobs import guard_of
-from tests.knobs import limits as made_limits
 
-PATIENT = Timeouts(connect_s=60, first_chunk_s=60, gap_s=60, total_s=120)
+PATIENT = Timeouts(connect_s=60, first_data_s=60, gap_s=60, answer_s=120)
 
 
 def request(body: bytes = b"{}", target: str = "/chat/completions") -> EngineRequest:
@@ -48,9 +48,9 @@ async def guarded(
     name: str = "e",
     timeouts: Timeouts = PATIENT,
 ) -> AsyncIterator[Guard]:
-    """The same behind a guard whose first wait is short."""
+    """The same behind a guard."""
     async with engine(port, name, timeouts) as inner:
-        yield guard_of(inner, limits or made_limits(first_wait_s=0.01), breaker)
+        yield guard_of(inner, limits, breaker)
 
 
 async def asked(engine: Engine, what: EngineRequest | None = None) -> tuple[int, bytes]:

@@ -17,13 +17,13 @@ from engines.chat import ChatRequest
 from engines.engine import EngineReply, EngineRequest
 from engines.errors import EngineError
 from engines.guard import Guard
-from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.openai_http import OpenAIHTTP
 from engines.sse import Tail
+from engines.timeouts import Timeouts
 from tests.engines.asking import PATIENT, engine
 from tests.flow.line import completion, events
 from tests.flow.upstream import Call, Script
-from tests.knobs import guard_of, limits
-
+from tests.knobs import guard_of
 
 _WORDS = re.compile(r"\S+\s*")
 
@@ -57,7 +57,7 @@ async def plan(
         for place, port in enumerate(ports):
             one: OpenAIHTTP = await stack.enter_async_context(engine(port, f"engine{place}", timeouts))
             one.info = replace(one.info, **({"attempts": 2} | info))
-            guards.append(guard_of(one, limits(attempts=1)))
+            guards.append(guard_of(one))
         yield [Try(guard, asked(**({"stream": False} | (fields or {})))) for guard in guards]
         assert [guard.load().in_flight for guard in guards] == [0] * len(guards)
 
@@ -96,7 +96,9 @@ def text_of(body: bytes) -> str:
 def chunks_of(text: str, finish: str | None = None) -> list[bytes]:
     """A stream of a word at a time, blanks and all, without [DONE]; it ends with `finish`."""
     role, end = events("", usage=False)[0], events("", usage=False)[-1]
-    said = [role.replace(b'"content": ""', b'"content": ' + json.dumps(w).encode()) for w in _WORDS.findall(text)]
+    said = [
+        role.replace(b'"content": ""', b'"content": ' + json.dumps(w).encode()) for w in _WORDS.findall(text)
+    ]
     return [role, *said, *([end] if finish else [])]
 
 

@@ -11,7 +11,7 @@ import pytest
 from engines.breaker import Breaker, State
 from engines.engine import EngineRequest
 from engines.errors import ConnectFailed, TimedOut, Unavailable
-from engines.openai_http import Timeouts
+from engines.timeouts import Timeouts
 from tests.engines.asking import asked, closed_port, engine, guarded, request
 from tests.flow.upstream import Call, Script, Upstream
 from tests.knobs import guard_of, limits

@@ -12,7 +12,8 @@ from multidict import CIMultiDict
 
 from engines.engine import EngineInfo, EngineRequest
 from engines.errors import ConnectFailed, Kind, StreamBroken, TimedOut
-from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.openai_http import OpenAIHTTP
+from engines.timeouts import Timeouts
 from tests.engines.asking import PATIENT, asked, closed_port, engine, read, request
 from tests.flow.upstream import Call, Upstream
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.rate_limits import share_left
+from engines.rate_limits import limits_told, share_left
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ from engines.rate_limits import share_left
     ],
 )
 def test_the_tightest_limit_counts(headers: dict[str, str], share: float | None) -> None:
-    assert share_left(headers) == share
+    assert share_left(limits_told(headers)) == share

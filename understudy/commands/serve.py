@@ -79,7 +79,7 @@ def config_of_options(given: dict[str, Any]) -> Config:
     """The configuration that a command line without a file stands for. Raises ConfigError."""
     data: dict[str, Any] = {"listen": _listen(given)}
     seconds = given.get("upstream_timeout")
-    timeouts = {} if seconds is None else {"connect_s": seconds, "first_chunk_s": seconds, "gap_s": seconds}
+    timeouts = {} if seconds is None else {"connect_s": seconds, "first_data_s": seconds, "gap_s": seconds}
     if "upstream" in given:
         data["upstream"] = {"base_url": given["upstream"], "advanced": timeouts}
     if ("small" in given) != ("large" in given):

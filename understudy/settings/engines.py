@@ -21,13 +21,23 @@ class HTTPAdvanced(Settings):
     """How an upstream is asked over HTTP. Times are limits by phase."""
 
     headers: dict[str, SecretStr] = Field({}, description="Further headers to send on every request.")
-    connect_s: float = Field(10, gt=0, description="Longest wait for a connection.")
-    first_chunk_s: float = Field(
-        600, gt=0, description="Longest wait from sending the request to the first byte of the answer."
+    connect_s: float = Field(5, gt=0, description="Longest wait for a connection.")
+    first_data_s: float | None = Field(
+        None,
+        gt=0,
+        description="Longest wait for the first event of a stream that has data; null: 600, or 30 where another engine "
+        "stands by (180 if reasoning is asked for).",
     )
-    gap_s: float = Field(120, gt=0, description="Longest wait between two chunks of one answer.")
-    total_s: float | None = Field(
-        None, gt=0, description="Longest time for the whole answer; null for no limit but the gap's."
+    gap_s: float | None = Field(
+        None,
+        gt=0,
+        description="Longest wait between two chunks of one answer; null: 120, or 30 where another engine can continue it.",
+    )
+    answer_s: float | None = Field(
+        None,
+        gt=0,
+        description="Longest wait for the whole of an answer that is no stream; null: 600, or 300 where another engine "
+        "stands by.",
     )
 
 
