@@ -10,13 +10,15 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.errors import EngineError, Kind, Unavailable
 from engines.sse import Tail
+
+Continues = Literal["prefill", "instruct", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,11 @@ class EngineInfo:
     price: Price = field(default_factory=Price)
     context_tokens: int | None = None
     """Its context window; None until the configuration or the engine itself tells."""
-    continues: bool = False
-    """Whether it can go on with an answer that another began (`continue_final_message`)."""
+    continues: Continues = "off"
+    """How it goes on with an answer that broke off: it is given its beginning (`continue_final_message`), or is asked to
+    repeat the end of it (engines.seam)."""
+    attempts: int = 1
+    """How often it is asked for one request, at most."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
 

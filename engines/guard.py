@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from engines.answer_check import holds_data
 from engines.breaker import Breaker
 from engines.engine import (
     ADMITTED,
@@ -36,7 +37,7 @@ from engines.limits import Credentials, RateLimit, with_jitter
 from engines.pace import Pace
 from engines.refusals import LEFT_ALONE, kind_of
 from engines.retry_after import retry_after_s
-from engines.sse import begins_with_error, holds_data
+from engines.sse import begins_with_error
 
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0

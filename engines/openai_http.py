@@ -19,6 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
+from engines.answer_check import holds_data
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
 from engines.headers import (
@@ -27,7 +28,6 @@ from engines.headers import (
     without_credentials,
     without_key_parameters,
 )
-from engines.sse import holds_data
 from engines.timeouts import Phases, Timeouts
 
 _NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")

@@ -18,7 +18,6 @@ _TERMINAL_TYPES = frozenset(
 _OPENS_TERMINAL = re.compile(
     rb'(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
 )
-_ERROR_EVENT = re.compile(rb'^(?:event: ?error\r?\n)?data: ?\{ ?"error"', re.MULTILINE)
 _FIELD = re.compile(rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 _FINISHED = re.compile(rb'"finish_reason": ?"')
 _TAIL_BYTES = 8192
@@ -36,34 +35,6 @@ def encode(data: bytes) -> bytes:
 def begins_with_error(chunk: bytes | bytearray) -> bool:
     """Whether a stream whose first chunk this is begins with an error event."""
     return chunk.startswith((b'data: {"error"', b'data:{"error"', b"event: error"))
-
-
-def holds_data(body: bytes) -> bool:
-    """Whether a stream that begins so has said anything: more than comments, roles and what every chunk repeats.
-
-    What is not understood counts as data, as does an error; half an event at the end does not count.
-    """
-    for data in events(body[: _after_last_blank_line(body)]):
-        event = _read(data)
-        choices = event.get("choices") if event is not None else None
-        if event is None or not isinstance(choices, list) or "error" in event:
-            return True
-        for choice in choices:
-            delta = choice.get("delta") if isinstance(choice, dict) else None
-            if not isinstance(delta, dict) or choice.get("finish_reason"):
-                return True
-            if any(value for name, value in delta.items() if name != "role"):
-                return True
-    return False
-
-
-def split_at_error(piece: bytes) -> tuple[bytes, bytes]:
-    """Whole events in two: those before the first error event, and from it on. The second is empty where there is none.
-
-    A quotation mark inside JSON text is always escaped, so nothing that is merely said can look like such an event.
-    """
-    found = _ERROR_EVENT.search(piece)
-    return (piece, b"") if found is None else (piece[: found.start()], piece[found.start() :])
 
 
 class EventCutter:
@@ -109,6 +80,11 @@ class EventCutter:
         """What is left at the end, without the blank line that ends an event."""
         held, self._held = b"".join(self._held), []
         return held
+
+
+def whole_events(body: bytes) -> bytes:
+    """`body` without half an event at its end."""
+    return body[: _after_last_blank_line(body)]
 
 
 def _after_last_blank_line(data: bytes) -> int:

@@ -52,7 +52,7 @@ class VLLMServer:
         extra_headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        self.info = replace(info, continues=True)
+        self.info = info
         self._http = OpenAIHTTP(
             self.info,
             base_url,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
-from engines.attempts import Attempts, CarriedOn, Try, continuable
+from engines.attempts import Attempts, CarriedOn
+from engines.candidates import Try
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, RequestError
 from engines.finished import Body
@@ -292,8 +293,7 @@ class Pipeline:
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
             larger = await off_loop(size, self._try, ways[-1], asked)
-        carry_on = model.continue_broken and continuable(asked.chat)
-        attempts = so_far.attempts = Attempts(tries, larger, carry_on=carry_on)
+        attempts = so_far.attempts = Attempts(tries, larger, carry_on=model.continue_broken)
         journey.asked_at = time.perf_counter()
         async with attempts as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
@@ -321,7 +321,7 @@ class Pipeline:
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
         request = EngineRequest("POST", asked.target, headers, chat.body, chat, asked.arrival.tenant)
-        return Try(engine, request, lengthened=bool(way.examples))
+        return Try(engine, request)
 
 
 class _SoFar:

@@ -48,8 +48,8 @@ class GuardAdvanced(Settings):
     attempts: int = Field(
         2,
         ge=1,
-        le=10,
-        description="Tries per request before its first chunk, the first included; 1 never retries.",
+        le=6,
+        description="Most tries of one request at this engine, the first included; 1 never retries.",
     )
     breaker_failures: int = Field(5, ge=1, description="Consecutive failures that open the circuit breaker.")
     breaker_open_s: float = Field(
@@ -64,6 +64,11 @@ class OpenAIAdvanced(GuardAdvanced, HTTPAdvanced):
         False,
         description="Whether it gets the client's own key while it has no api_key. So does an engine at the origin of "
         "`upstream`; any other gets none.",
+    )
+    continues: Literal["prefill", "instruct", "off"] = Field(
+        "instruct",
+        description="How it goes on with an answer that another began: prefill gives it the beginning "
+        "(`continue_final_message`); instruct has it repeat the last words, which must match; off: not at all.",
     )
 
 
@@ -82,6 +87,9 @@ class PriorityAdvanced(Settings):
 class VLLMAdvanced(PriorityAdvanced, OpenAIAdvanced):
     """Less common settings of an engine of kind vllm."""
 
+    continues: Literal["prefill", "instruct", "off"] = Field(
+        "prefill", description="The same; vLLM can be given the beginning."
+    )
     server_url: str | None = Field(
         None, description="Where /health, /metrics and /tokenize are; null: base_url without its /v1."
     )

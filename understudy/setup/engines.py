@@ -85,7 +85,15 @@ def tells_tenants_apart(config: Config) -> bool:
 def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
     price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
     holds_key = not (isinstance(settings, HTTPEngine) and takes_client_key(settings, config.upstream))
-    info = EngineInfo(name, settings.model, price, settings.context_tokens, holds_key=holds_key)
+    info = EngineInfo(
+        name,
+        settings.model,
+        price,
+        settings.context_tokens,
+        continues=settings.advanced.continues if isinstance(settings, HTTPEngine) else "off",
+        attempts=settings.advanced.attempts,
+        holds_key=holds_key,
+    )
     if isinstance(settings, VLLMEngine):
         return VLLMServer(
             info,
@@ -157,7 +165,7 @@ def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Eng
         )
     name = settings.served_name
     return VLLMLocal(
-        replace(info, model=name),
+        replace(info, model=name, continues="prefill"),
         start=partial(vllm_core.start_blocking, settings.model_dir, settings.args, name),
         open_=vllm_core.opened,
         dialect=_dialect(settings, tenants),
