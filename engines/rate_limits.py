@@ -79,7 +79,7 @@ def exhausted_s(told: list[Told]) -> float | None:
 def time_left_s(text: str | None, now_s: float | None = None) -> float | None:
     """Seconds until the time a header names: `6m0s`, `1.5s`, `120ms`, seconds, Unix time in seconds or milliseconds,
     RFC 3339 or an HTTP date. None for the past, for what is over a month away and for what makes no sense."""
-    if text is None or not (text := text.strip())[:1].isalnum() or len(text) > 64:
+    if text is None or not text.isascii() or not (text := text.strip())[:1].isalnum() or len(text) > 64:
         return None
     if now_s is None:
         now_s = time.time()

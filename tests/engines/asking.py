@@ -5,10 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import orjson
 from multidict import CIMultiDict
 
 from engines.breaker import Breaker
+from engines.chat_json import read_chat_request
 from engines.engine import Engine, EngineInfo, EngineReply, EngineRequest
 from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP
@@ -20,6 +23,14 @@ PATIENT = Timeouts(connect_s=60, first_data_s=60, gap_s=60, answer_s=120)
 
 def request(body: bytes = b"{}", target: str = "/chat/completions") -> EngineRequest:
     return EngineRequest("POST", target, CIMultiDict({"Content-Type": "application/json"}), body)
+
+
+def chat(*, stream: bool = False, headers: dict[str, str] | None = None, **fields: Any) -> EngineRequest:
+    """A chat request as the pipeline hands it over."""
+    body = {"messages": [{"role": "user", "content": "?"}], "model": "m", "stream": stream, **fields}
+    asked = read_chat_request(orjson.dumps(body), body)
+    more = {"Content-Type": "application/json", **(headers or {})}
+    return EngineRequest("POST", "/chat/completions", CIMultiDict(more), asked.body, asked)
 
 
 def closed_port() -> int:
