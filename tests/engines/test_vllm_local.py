@@ -96,7 +96,7 @@ async def test_while_it_starts_requests_are_refused_with_the_reason_and_the_brea
 ) -> None:
     lives.gate.clear()
     async with local(lives) as engine:
-        guard = guard_of(engine, limits(attempts=1))
+        guard = guard_of(engine, limits())
         engine.start()
         for _ in range(10):
             with pytest.raises(Unavailable, match=r"'local' is starting \(\d+ s so far\)") as error:
