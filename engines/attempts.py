@@ -324,12 +324,12 @@ class Attempts:
             # One that is given the beginning, or nothing, repeats nothing.
             repeats = instructed and bool(partial.text.strip())
             return self._spliced(candidate, reply, partial, tokens, repeats=repeats)
-        kind = reply.kind or Kind.REFUSED
-        if reply.kind is None and 400 <= reply.status < 500 and not instructed:
-            candidate.instructed = True
-            self._candidates.again(candidate)
         await self._leave()
-        self._note_failure(candidate, kind, began, reply, reply.status)
+        if reply.kind is None and 400 <= reply.status < 500 and not instructed:
+            self.trail.append(Tried(candidate.name, "", Kind.REFUSED, reply.status, time.monotonic() - began))
+            self._candidates.instruct(candidate)
+        else:
+            self._note_failure(candidate, reply.kind or Kind.REFUSED, began, reply, reply.status)
         return None
 
     async def _spliced(

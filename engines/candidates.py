@@ -146,8 +146,9 @@ class Candidates:
         candidate.over = True
         self._refused(candidate, refusal)
 
-    def again(self, candidate: Candidate) -> None:
-        """It is asked next, otherwise: this try was none."""
+    def instruct(self, candidate: Candidate) -> None:
+        """It refused to be given the beginning of its answer, and next is asked to repeat the end. That was no try."""
+        candidate.instructed = True
         self._tries[candidate.name] -= 1
         self._first_of_all = candidate
 

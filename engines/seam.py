@@ -7,7 +7,7 @@ starts over. What does not match is never used. Pure: it asks nobody.
 
 from __future__ import annotations
 
-from engines.errors import StreamBroken
+from engines.errors import Kind, StreamBroken
 
 _ANCHOR_WORDS = 8
 _ANCHOR_CHARACTERS = 200
@@ -43,6 +43,8 @@ def instruction(anchor: str) -> str:
 
 class NoMatch(StreamBroken):
     """What an engine said does not begin with the end of the partial answer, nor with the whole of it."""
+
+    kind = Kind.INVALID
 
     def __init__(self) -> None:
         super().__init__("The engine that was to carry on said something else.")

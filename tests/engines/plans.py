@@ -25,6 +25,7 @@ from tests.flow.line import completion, events
 from tests.flow.upstream import Call, Script
 from tests.knobs import guard_of
 
+_ROLE = b'"role": "assistant", "content": ""'
 _WORDS = re.compile(r"\S+\s*")
 
 
@@ -96,9 +97,7 @@ def text_of(body: bytes) -> str:
 def chunks_of(text: str, finish: str | None = None) -> list[bytes]:
     """A stream of a word at a time, blanks and all, without [DONE]; it ends with `finish`."""
     role, end = events("", usage=False)[0], events("", usage=False)[-1]
-    said = [
-        role.replace(b'"content": ""', b'"content": ' + json.dumps(w).encode()) for w in _WORDS.findall(text)
-    ]
+    said = [role.replace(_ROLE, b'"content": ' + json.dumps(w).encode()) for w in _WORDS.findall(text)]
     return [role, *said, *([end] if finish else [])]
 
 
