@@ -53,7 +53,7 @@ class VLLMLocal:
         tell: Tell = lambda level, event, fields: None,
         first_pause_s: float = _FIRST_PAUSE_S,
     ) -> None:
-        self.info = replace(info, continues=True)
+        self.info = info
         self._start_blocking = start
         self._open = open_
         self._dialect = dialect or Dialect()

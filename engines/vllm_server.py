@@ -13,7 +13,8 @@ from typing import Any
 
 from engines.engine import EngineInfo, EngineLoad, EngineRequest
 from engines.errors import ConnectFailed, EngineError
-from engines.openai_http import Exchange, OpenAIHTTP, Timeouts
+from engines.openai_http import Exchange, OpenAIHTTP
+from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect
 from engines.vllm_metrics import ServerFigures, read_figures
 from engines.vllm_questions import LIMIT_S, TokenCounter, asked, window_tokens
@@ -51,7 +52,7 @@ class VLLMServer:
         extra_headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        self.info = replace(info, continues=True)
+        self.info = info
         self._http = OpenAIHTTP(
             self.info,
             base_url,

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from multidict import CIMultiDict
 
 from engines.as_events import EVENTS, as_events
-from engines.attempts import Attempts, CarriedOn, Try, continuable
+from engines.attempts import Attempts, CarriedOn
+from engines.candidates import Try
 from engines.engine import Engine, EngineReply, EngineRequest, Price
 from engines.errors import EngineError, RequestError
 from engines.finished import Body
@@ -299,8 +300,7 @@ class Pipeline:
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
             larger = await off_loop(size, self._try, ways[-1], asked)
-        carry_on = model.continue_broken and continuable(asked.chat)
-        attempts = so_far.attempts = Attempts(tries, larger, carry_on=carry_on)
+        attempts = so_far.attempts = Attempts(tries, larger, carry_on=model.continue_broken)
         journey.asked_at = time.perf_counter()
         async with attempts as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
@@ -332,7 +332,7 @@ class Pipeline:
         request = EngineRequest(
             "POST", asked.target, headers, chat.body, chat, asked.arrival.tenant, prediction=way.prediction
         )
-        return Try(engine, request, lengthened=bool(way.examples))
+        return Try(engine, request)
 
 
 class _SoFar:
