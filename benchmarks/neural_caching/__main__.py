@@ -1,5 +1,5 @@
 """Does a student save calls, and is it right where it answers? `python -m benchmarks.neural_caching
-[policies|promise|calls]`.
+[policies|calls|promise|latency]`.
 
 `policies`: the paper's experiments with the product's features, training and strategies: accuracy against gold under budgets
 of teacher calls, its area under the curve over them, the last student's accuracy, and accuracy less a price per call; the
@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.neural_caching import paper
+from benchmarks.neural_caching.latency import steps
 from benchmarks.neural_caching.nearest import DISTANCES, ENTROPIES, remembered
 from benchmarks.neural_caching.online import Run, Setting, area, played
 from benchmarks.neural_caching.promised import MAX_LOSS, PromiseRun, promised
@@ -46,7 +47,7 @@ _STREAMS: dict[str, Stream] = {}
 def main() -> None:
     """Run what was asked for, and print its tables."""
     parser = options(__doc__, data=True, cache=True)
-    parser.add_argument("parts", nargs="*", help="policies, promise, calls [all]")
+    parser.add_argument("parts", nargs="*", help=f"{', '.join(_PARTS)} [all]")
     parser.add_argument("--seeds", type=int, help="orders [policies and calls: 3, promise: 20]")
     parser.add_argument(
         "--files", nargs="*", metavar="NAME", help="only files whose name contains one of these"
@@ -65,7 +66,7 @@ def main() -> None:
         _ = stream.columns
         _STREAMS[stream.name] = stream
     figures: dict[str, Any] = {}
-    for part in args.parts or ("policies", "calls", "promise"):
+    for part in args.parts or tuple(_PARTS):
         figures[part] = _PARTS[part](found, args)
     write(figures, args.json)
 
@@ -283,10 +284,20 @@ class _Whole:
         return order, order
 
 
+def _latency(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
+    kept = []
+    for stream in found:
+        kept.append({"stream": stream.name, **steps(stream)})
+    print("\nCPU time beside the embedding")
+    print(markdown(list(kept[0]), [[v if isinstance(v, str) else f"{v:.1f}" for v in each.values()] for each in kept]))
+    return kept
+
+
 _PARTS: dict[str, Callable[[Sequence[Stream], argparse.Namespace], list[dict[str, Any]]]] = {
     "policies": _policies,
     "calls": _calls,
     "promise": _promise,
+    "latency": _latency,
 }
 
 if __name__ == "__main__":
