@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,13 +38,19 @@ _FEWEST_OF_A_LABEL = 2
 _HELD_OUT, _MOST_HELD_OUT = 0.2, 1000
 _FOLDED_BELOW, _FOLDS = 500, 5
 """Below so many inputs each is held out once, in turn."""
-_STRENGTHS = (1.0, 5.0)
-"""Inverse strengths of the logistic regression's L2 penalty that are tried."""
+_STRENGTHS = (1.0, 5.0, 25.0)
+"""Inverse strengths of the logistic regression's L2 penalty: the next is tried while the last was best."""
+_DECAY = 0.1
+"""Of the network's weights."""
 _LEAST_SOFT = 0.01
+_NEVER = -20.0
+"""The logit of a label of which every input is held out."""
+_HIDDEN, _NETWORK_COLUMNS, _BATCH = 32, 4096, 64
+_ROUNDS, _UPDATES, _WARM = 15, 200, 1 / 3
+"""A network sees each input so often, or more where that makes too few updates; a third as often from a warm start."""
 _TURNED_BELOW, _TURNED_FROM_LABELS = 1_500, 5
 """Rows up to which, and labels from which, a logistic regression is fitted in the rows' own space: with 77 labels that takes
 a tenth of the time."""
-_HIDDEN, _NETWORK_COLUMNS, _EPOCHS, _WARM_EPOCHS = 32, 4096, 15, 4
 _SAMPLE = 1024
 """Trained inputs that are kept to measure the distance to."""
 _UNLIKE = 0.005
@@ -143,8 +149,11 @@ class _HeldOut:
     places: Ints
     logits: Floats
     """(places, labels)"""
-    temperature: float = 1.0
-    loss: float = field(default=float("inf"))
+    temperature: float
+    losses: Floats
+    """(places,): calibrated log-losses"""
+    loss: float
+    """Their weighted mean."""
 
 
 class _Training:
@@ -184,14 +193,8 @@ class _Training:
             np.flatnonzero([row.at_s > until_s for row in self.rows]) if incumbent else np.zeros(0, np.int64)
         )
         folds = self._folds(newest)
-        tried = {
-            recipe: self._held_out(recipe, folds)
-            for kind in self.kinds
-            for recipe in (
-                [_Recipe(kind, s) for s in _STRENGTHS] if kind == "logistic" else [_Recipe(kind, 0.1)]
-            )
-        }
-        recipe, held = min(tried.items(), key=lambda pair: pair[1].loss)
+        tried = self._tried(folds)
+        recipe, held = _preferred(tried)
         everything = np.arange(len(self.rows))
         fitted = self._fitted(recipe, everything).tempered(held.temperature)
         declared = self._declared(recipe, held, folds, form, embedding_version)
@@ -217,6 +220,20 @@ class _Training:
 
     # ---- holding out
 
+    def _tried(self, folds: Sequence[Ints]) -> dict[_Recipe, _HeldOut]:
+        tried: dict[_Recipe, _HeldOut] = {}
+        best = float("inf")
+        for strength in _STRENGTHS if "logistic" in self.kinds else ():
+            recipe = _Recipe("logistic", strength)
+            tried[recipe] = self._held_out(recipe, folds)
+            if tried[recipe].loss > best:
+                break
+            best = tried[recipe].loss
+        if "mlp" in self.kinds:
+            network = _Recipe("mlp", _DECAY)
+            tried[network] = self._held_out(network, folds)
+        return tried
+
     def _folds(self, newest: Ints) -> list[Ints]:
         """What is held out, in turn: of each label its share. What came since the last version is held out with it."""
         shuffled = self.random.permutation(len(self.rows))
@@ -236,22 +253,22 @@ class _Training:
         for fold in folds:
             rest = np.setdiff1d(np.arange(len(self.rows)), fold)
             logits.append(self._logits(self._fitted(recipe, rest), fold))
-        held = _HeldOut(np.concatenate(folds), np.concatenate(logits))
-        held.temperature, held.loss = self._calibrated(held)
-        return held
+        return self._calibrated(np.concatenate(folds), np.concatenate(logits))
 
-    def _calibrated(self, held: _HeldOut) -> tuple[float, float]:
-        """The temperature with the smallest log-loss, and that."""
+    def _calibrated(self, places: Ints, logits: Floats) -> _HeldOut:
+        """With the temperature that makes the log-loss smallest."""
         from scipy.optimize import minimize_scalar
 
-        targets, weights = self.targets[held.places], self.weights[held.places]
+        targets, weights = self.targets[places], self.weights[places]
 
-        def loss(log_temperature: float) -> float:
-            logs = _log_softmax(held.logits / np.exp(log_temperature))
-            return float(np.average(-(targets * logs).sum(axis=1), weights=weights))
+        def losses(log_temperature: float) -> Floats:
+            found: Floats = -(targets * _log_softmax(logits / np.exp(log_temperature))).sum(axis=1)
+            return found
 
-        found = minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded")
-        return float(np.exp(found.x)), float(found.fun)
+        best = minimize_scalar(
+            lambda t: np.average(losses(t), weights=weights), bounds=(-3.0, 3.0), method="bounded"
+        )
+        return _HeldOut(places, logits, float(np.exp(best.x)), losses(best.x), float(best.fun))
 
     # ---- fitting
 
@@ -260,20 +277,26 @@ class _Training:
         scales = self._scales(places)
         if recipe.kind == "logistic":
             return self._logistic(recipe.strength, places, scales)
-        return self._network(recipe.strength, places, scales)
+        return self._network(places, scales)
 
     def _scales(self, places: Ints) -> npt.NDArray[np.float32]:
         met = np.bincount(self.columns[places].indices, minlength=COLUMNS)
         rarity = 1.0 + np.log((1 + len(places)) / (1 + met))
         return np.asarray(0.25 * rarity, np.float32)
 
-    def _logistic(self, strength: float, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
+    def _inputs(self, places: Ints, chosen: Ints, scales: npt.NDArray[np.float32]) -> Any:
+        """(places, chosen columns and embedding), sparse."""
         from scipy.sparse import csr_matrix, diags, hstack
+
+        columns = self.columns[places][:, chosen] @ diags(scales[chosen])
+        return hstack([columns, csr_matrix(self.vectors[places])], format="csr").astype(np.float32)
+
+    def _logistic(self, strength: float, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
         from sklearn.linear_model import LogisticRegression
 
-        inputs = hstack(
-            [self.columns[places] @ diags(scales), csr_matrix(self.vectors[places])], format="csr"
-        )
+        # The others' weights would stay at nothing, and take time.
+        met = np.unique(self.columns[places].indices)
+        inputs = self._inputs(places, met, scales)
         rows, labels, weights = self._expanded(places)
         model = LogisticRegression(C=strength, max_iter=100, tol=1e-3)
         few = len(places) <= _TURNED_BELOW and len(self.labels) >= _TURNED_FROM_LABELS
@@ -284,27 +307,26 @@ class _Training:
             coefficients = (inputs.T @ (back @ coefficients.T)).T
         if len(model.classes_) == 2:
             coefficients, biases = np.vstack([0 * coefficients, coefficients]), np.array([0.0, biases[0]])
-        weights_of = np.zeros((COLUMNS + self.vectors.shape[1], len(self.labels)))
-        # A label that is held out altogether is never given.
-        bias = np.full(len(self.labels), -20.0)
-        weights_of[:, model.classes_], bias[model.classes_] = coefficients.T, biases
-        weights_of[:COLUMNS] *= scales[:, None]
-        return Layers(weights_of[:COLUMNS], weights_of[COLUMNS:], bias)
+        of_columns = np.zeros((COLUMNS, len(self.labels)))
+        of_columns[np.ix_(met, model.classes_)] = coefficients[:, : len(met)].T * scales[met, None]
+        of_vector = np.zeros((self.vectors.shape[1], len(self.labels)))
+        of_vector[:, model.classes_] = coefficients[:, len(met) :].T
+        bias = np.full(len(self.labels), _NEVER)
+        bias[model.classes_] = biases
+        return Layers(of_columns, of_vector, bias)
 
-    def _network(self, decay: float, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
+    def _network(self, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
         """Over the embedding and those columns that matter most to a logistic regression."""
-        from scipy.sparse import csr_matrix, diags, hstack
         from sklearn.neural_network import MLPClassifier
 
         weighty = np.square(self._logistic(_STRENGTHS[0], places, scales).of_columns).sum(axis=1)
         chosen = np.sort(np.argpartition(-weighty, _NETWORK_COLUMNS)[:_NETWORK_COLUMNS])
-        columns = (self.columns[places] @ diags(scales))[:, chosen]
-        inputs = hstack([columns, csr_matrix(self.vectors[places])], format="csr").astype(np.float32)
+        inputs = self._inputs(places, chosen, scales)
         rows, labels, weights = self._expanded(places)
         model = MLPClassifier(
             (_HIDDEN,),
-            alpha=decay,
-            batch_size=min(64, len(rows)),
+            alpha=_DECAY,
+            batch_size=min(_BATCH, len(rows)),
             learning_rate_init=2e-3,
             random_state=self.seed,
         )
@@ -312,14 +334,15 @@ class _Training:
         if self.warm is not None:
             model.set_params(warm_start=True, max_iter=1).fit(inputs[rows[first]], labels[first])
             self.warm.give_to(model, chosen, scales, classes)
-        model.set_params(max_iter=_EPOCHS if self.warm is None else _WARM_EPOCHS)
+        rounds = max(_ROUNDS, _UPDATES * _BATCH / len(rows)) * (1.0 if self.warm is None else _WARM)
+        model.set_params(max_iter=round(rounds))
         model.fit(inputs[rows], labels, sample_weight=weights)
         (inner, outer), (inner_bias, outer_bias) = model.coefs_, model.intercepts_
         if len(classes) == 2:
             outer, outer_bias = np.hstack([0 * outer, outer]), np.array([0.0, outer_bias[0]])
         of_columns = np.zeros((COLUMNS, _HIDDEN))
         of_columns[chosen] = inner[:_NETWORK_COLUMNS] * scales[chosen, None]
-        bias = np.full(len(self.labels), -20.0)
+        bias = np.full(len(self.labels), _NEVER)
         last = np.zeros((_HIDDEN, len(self.labels)))
         last[:, classes], bias[classes] = outer, outer_bias
         return Layers(of_columns, inner[_NETWORK_COLUMNS:], inner_bias, last, bias)
@@ -418,6 +441,17 @@ def calibration_error(confidences: Floats, right: npt.NDArray[np.bool_], bins: i
         for n in np.unique(placed)
     ]
     return float(sum(gaps))
+
+
+def _preferred(tried: Mapping[_Recipe, _HeldOut]) -> tuple[_Recipe, _HeldOut]:
+    """The one with the smallest loss; a network only where that is more than chance, since it is larger and slower."""
+    ranked = sorted(tried.items(), key=lambda pair: pair[1].loss)
+    recipe, best = ranked[0]
+    simpler = next((pair for pair in ranked if pair[0].kind == "logistic"), None)
+    if recipe.kind == "logistic" or simpler is None:
+        return recipe, best
+    gained = simpler[1].losses - best.losses
+    return ranked[0] if gained.mean() > gained.std() / np.sqrt(len(gained)) else simpler
 
 
 def _labels(rows: Sequence[Labelled]) -> tuple[str, ...]:

@@ -52,10 +52,14 @@ class TaskAnswers:
         return self._db.write(insert)
 
     def label(
-        self, tenant: str, request_id: str, label: str, *, at_s: float, weight: float = PERSONS_WEIGHT
+        self, tenant: str, request_id: str, label: str | None, *, at_s: float, weight: float = PERSONS_WEIGHT
     ) -> Future[bool]:
-        """Append a person's label of a request: it stands for the teacher's. False where no row of the request is kept."""
-        instead = {"at_s": "?", "label": "?", "weight": "?", "answered_by": "'person'", "unread": "''"}
+        """Append a person's label of a request: it stands for the teacher's. None: the teacher's is wrong.
+
+        False where no row of the request is kept.
+        """
+        unread = "'wrong'" if label is None else "''"
+        instead = {"at_s": "?", "label": "?", "weight": "?", "answered_by": "'person'", "unread": unread}
         copied = ", ".join(instead.get(name, name) for name in _COLUMNS if name not in ("answer", "soft"))
         names = ", ".join(name for name in _COLUMNS if name not in ("answer", "soft"))
         statement = (
@@ -85,7 +89,7 @@ class TaskAnswers:
         """The latest `limit` labelled requests of a task, in the order of writing; of each its last label."""
         found = self._rows(
             "tenant = ?1 AND slot = ?2 AND label IS NOT NULL AND id IN (SELECT max(id) FROM task_answers"
-            " WHERE tenant = ?1 AND slot = ?2 AND label IS NOT NULL GROUP BY request_id) ORDER BY id DESC LIMIT ?3",
+            " WHERE tenant = ?1 AND slot = ?2 GROUP BY request_id) ORDER BY id DESC LIMIT ?3",
             *(tenant, slot, limit),
         )
         return found[::-1]

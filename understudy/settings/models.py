@@ -163,6 +163,11 @@ class ModelSettings(Settings):
         return self.policy != "fixed" if said is None else said
 
     @property
+    def may_have_tasks(self) -> bool:
+        """Whether requests may belong to a task without a person's doing."""
+        return self.remember and (bool(self.tasks) or self.enum_tasks)
+
+    @property
     def proves(self) -> bool:
         """Whether small engines need proof before they answer."""
         return self.proof == "on" and self.policy != "fixed"

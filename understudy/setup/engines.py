@@ -14,6 +14,7 @@ from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, Price
 from engines.guard import Guard, Limits
 from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.student import STUDENT, StudentEngine
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
 from understudy.settings.client_key import own_key, takes_client_key
@@ -64,11 +65,15 @@ class Tenants:
 
 
 def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
-    """Every configured engine by name, each with its guard. Raises EngineMissing."""
-    return {
+    """Every configured engine by name, each with its guard, and that of students. Raises EngineMissing."""
+    found: dict[str, Engine] = {
         name: _guard(name, _engine(name, settings, tenants, config), settings)
         for name, settings in config.engines.items()
     }
+    if any(model.may_have_tasks for model in config.models.values()):
+        # Without a guard: that it has no prediction is no reason to ask it less.
+        found.setdefault(STUDENT, StudentEngine())
+    return found
 
 
 class EngineMissing(Exception):

@@ -36,6 +36,12 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
 
     store = memory.store
     found: list[Keeper] = []
+    if memory.embedder is not None and config.models:
+        from gateway.keepers.task import TaskKeeper
+
+        # First: who finds a request's row in the log, to give feedback on it, finds its label, too.
+        opted_out = settings.examples.admission.opted_out_keys
+        found.append(TaskKeeper(store.tasks, memory.embedder, admission(settings), opted_out_keys=opted_out))
     if memory.embedder is not None and store.indexes is not None:
         examples = settings.examples
         dearest = max((e.price.output_usd_per_mtok for e in config.engines.values()), default=0.0)

@@ -53,7 +53,8 @@ def test_a_pattern_finds_the_requests_of_a_declared_task_and_no_others() -> None
 
 def test_what_varies_is_the_input() -> None:
     found = tasks(INTENT, templates=Templates())
-    rules = "Say what the customer wants. Use one of the labels of the list, and nothing else. Older lists are void."
+    rules = "Say what the customer wants. Use one of the labels of the list, and nothing else."
+    rules += " Older lists, such as those of the last year, are void."
     for number in range(6):
         posed = found.posed(ask(f"{rules}\n\nCustomer: parcel {number} is late"))
     assert posed is not None and posed.input == "parcel 5 is late"

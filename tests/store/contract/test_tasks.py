@@ -82,6 +82,8 @@ def test_a_persons_label_stands_for_the_teachers_and_only_in_their_tenant(store:
     assert rows[1].soft is None and rows[1].input == "input 1" and rows[1].contributor == "k/ann"
     assert [row.label for row in answers.training_rows("b2", "m/intent", 10)] == ["refund"]
     assert [row.request_id for row in answers.training_rows("a1", "m/intent", 1)] == ["req-3"]
+    assert answers.label("a1", "req-2", None, at_s=2000.0).result(30)
+    assert [row.request_id for row in answers.training_rows("a1", "m/intent", 10)] == ["req-1", "req-3"]
     assert (
         answers.labelled("a1", "m/intent") == 4 and answers.labelled("a1", "m/intent", after=rows[1].id) == 1
     )
