@@ -289,7 +289,11 @@ def _latency(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str
     for stream in found:
         kept.append({"stream": stream.name, **steps(stream)})
     print("\nCPU time beside the embedding")
-    print(markdown(list(kept[0]), [[v if isinstance(v, str) else f"{v:.1f}" for v in each.values()] for each in kept]))
+    print(
+        markdown(
+            list(kept[0]), [[v if isinstance(v, str) else f"{v:.1f}" for v in each.values()] for each in kept]
+        )
+    )
     return kept
 
 

@@ -36,7 +36,17 @@ def steps(stream: Stream) -> dict[str, float]:
 
     def count(n: int) -> None:
         takeover.count(
-            TaskAnswer("t", "m/task", f"r{n}", 0.0, "teacher", label="a", student_label="a", confidence=0.9, version=1)
+            TaskAnswer(
+                "t",
+                "m/task",
+                f"r{n}",
+                0.0,
+                "teacher",
+                label="a",
+                student_label="a",
+                confidence=0.9,
+                version=1,
+            )
         )
 
     return {
