@@ -285,9 +285,7 @@ class _Whole:
 
 
 def _latency(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
-    kept = []
-    for stream in found:
-        kept.append({"stream": stream.name, **steps(stream)})
+    kept = [{"stream": stream.name, **steps(stream)} for stream in found]
     print("\nCPU time beside the embedding")
     print(
         markdown(
