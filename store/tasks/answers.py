@@ -121,8 +121,10 @@ class TaskAnswers:
     def counts(
         self, tenant: str, slot: str, *, since_s: float = 0.0, step_s: float | None = None
     ) -> list[TaskCount]:
-        """How often which answer met which student's label, also by periods of `step_s`: shares, agreement and confusions are
-        sums of these."""
+        """How often which answer met which student's label, by periods of `step_s` if given.
+
+        Shares, agreement and confusions are sums of these.
+        """
         rows = self._db.read().execute(
             "SELECT answered_by, label, student_label, unread, checked, count(*), CAST(at_s / ?1 AS INTEGER) * ?1"
             " FROM task_answers WHERE tenant = ?2 AND slot = ?3 AND at_s >= ?4 GROUP BY 1, 2, 3, 4, 5, 7",
