@@ -85,7 +85,7 @@ class Gateway:
         self._add_engine_watch()
         self._learning_metrics: LearningMetrics | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
-        self._policies = self._make_policies()
+        self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
@@ -396,6 +396,21 @@ class Gateway:
             dials = DialFollower(memory.store.dials, turns)
             self.parts.add(dials, start=dials.start, stop=dials.stop)
         return policies
+
+    def _with_tasks(self, policies: dict[str, Policy]) -> Mapping[str, Policy]:
+        memory = self.memory
+        if memory is None or memory.embedder is None or not policies:
+            return policies
+        from learning.training.metrics import LearningMetrics
+        from understudy.setup.tasks import task_parts
+
+        metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
+        made = task_parts(self._config, memory, policies, self._engines, self._threads, metrics)
+        if made is None:
+            return policies
+        for follower in made.followers:
+            self.parts.add(follower, start=follower.start, stop=follower.stop)
+        return made.policies
 
     def _make_gates(self, memory: Memory) -> dict[str, Gate]:
         from learning.proof.follower import ProofFollower

@@ -201,7 +201,8 @@ def _usable(rows: Sequence[TaskAnswer], declared: Sequence[str]) -> list[TaskAns
     for row in rows:
         plain = normalised(row.label or "")
         users[plain].add(row.end_user)
-        if row.answered_by == "person" or not row.end_user or len(users[plain]) > 1:
+        # A correction is a word of its end user, too, whoever wrote it.
+        if not row.end_user or len(users[plain]) > 1:
             shared.add(plain)
     return [
         row

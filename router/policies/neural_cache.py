@@ -110,39 +110,44 @@ class NeuralCache:
             posed = self._posed(ask)
         if posed is None:
             return _noting(await self.inner.decide(ask), stages)
-        prediction = await self._predict(posed, stages)
+        prediction, vector = await self._predict(posed, stages)
         decided = Decided("inner")
         with stages.stage("task"):
             if self._preferences().of(ask) < _BEST_QUALITY:
                 usd = self._price.cost_usd(tokens_needed(ask.chat), _LABEL_TOKENS)
                 decided = self._takeovers(posed.task).decide(prediction, usd)
         if decided.by == "student" and prediction is not None:
-            return await self._by_student(ask, posed, prediction, stages)
+            plan = await self._by_student(ask, posed, prediction, stages)
+            return _embedded(plan, posed, vector)
         plan = await self.inner.decide(ask)
         if decided.by == "teacher":
             reason = "student_check"
             plan = replace(plan, attempts=self._teacher_first(plan), reason=reason, choice=None, shadow=())
+        plan = _embedded(plan, posed, vector)
         return _noting(replace(plan, posed=posed, prediction=prediction, checked=decided.checked), stages)
 
-    async def _predict(self, posed: Posed, stages: _Stages) -> Prediction | None:
-        """What the student makes of it; None where there is none, it is late or broken, or the input is not its to answer."""
+    async def _predict(self, posed: Posed, stages: _Stages) -> tuple[Prediction | None, Vector | None]:
+        """What the student makes of it, and the input's embedding, where one was wanted.
+
+        No prediction where there is no student, it is late or broken, or the input is not its to answer.
+        """
         members = ()  # type: Sequence[tuple[int, object]]
         found: Prediction | None = None
         with stages.stage("student"):
             members = self._students.of(posed.task)
         if not members:
-            return None
+            return None, None
         vector: Vector | None = None
         with stages.stage("embed"):
             vector = await self._embedder.embed(posed.input)
         if vector is None:
-            return None
+            return None, None
         with stages.stage("student"):
             async with asyncio.timeout(self._deadline_s):
                 found = await asyncio.get_running_loop().run_in_executor(
                     self._executor, self._predicted, posed, vector
                 )
-        return found if found is not None and found.in_domain else None
+        return (found if found is not None and found.in_domain else None), vector
 
     def _predicted(self, posed: Posed, vector: Vector) -> Prediction | None:
         members = self._students.of(posed.task)
@@ -190,6 +195,13 @@ class NeuralCache:
     def _teacher_first(self, plan: Plan) -> tuple[Attempt, ...]:
         teacher = self._engines[-1]
         return Attempt(teacher), *(each for each in plan.attempts if each.engine != teacher)
+
+
+def _embedded(plan: Plan, posed: Posed, vector: Vector | None) -> Plan:
+    """With the input's embedding, where the policy beneath made none of its own."""
+    if vector is None or plan.vector is not None:
+        return plan
+    return replace(plan, vector=vector, embedded_text=posed.input)
 
 
 def _noting(plan: Plan, stages: _Stages) -> Plan:

@@ -164,8 +164,8 @@ class ModelSettings(Settings):
 
     @property
     def may_have_tasks(self) -> bool:
-        """Whether requests may belong to a task without a person's doing."""
-        return self.remember and (bool(self.tasks) or self.enum_tasks)
+        """Whether requests may belong to a task: of the configuration, by their own form or header, or of a proposal."""
+        return self.remember
 
     @property
     def proves(self) -> bool:

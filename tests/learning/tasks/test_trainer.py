@@ -114,6 +114,8 @@ def test_a_label_that_one_end_user_alone_was_given_is_no_ones(bench: Bench) -> N
     bench.say(60, end_user="alice")
     bench.say(30, end_user="bob")
     bench.say(10, end_user="alice", label="Alice Smith")
+    # A correction is that end user's word, too.
+    bench.store.tasks.answers.label("acme", "r99", "Alice Smith", at_s=1.0).result(10)
     bench.learner.step()
     student = bench.active()
     assert student is not None and set(student.labels) == {"account", "delivery", "refund"}
