@@ -24,6 +24,7 @@ TESTED_BY = {
     "understudy/build.py": "flow/line.py",
     "understudy/processes/run.py": "flow/line.py",
     "understudy/processes/supervisor.py": "flow/test_workers.py",
+    "understudy/setup/tasks.py": "flow/test_line_tasks.py",
     "understudy/memory.py": "flow/test_line_examples.py",
     "understudy/commands/demo.py": "flow/test_demo.py",
     "gateway/handlers/chat.py": "flow/test_line_exact.py",

@@ -46,7 +46,7 @@ def task_parts(
     executor: Executor,
     metrics: LearningMetrics,
 ) -> TaskParts | None:
-    """Needs a memory with examples. None where no model may have tasks, or the operator named an engine as the student is."""
+    """Needs a memory with examples. None where no model may have tasks, or an engine has the student's name."""
     models = {name: model for name, model in config.models.items() if model.may_have_tasks}
     embedder, store = memory.embedder, memory.store
     if not models or embedder is None or not isinstance(engines.get(STUDENT), StudentEngine):
