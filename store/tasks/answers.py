@@ -22,6 +22,8 @@ from store.sqlite.database import Database
 PERSONS_WEIGHT = 10.0
 """A person's label counts as so many of the teacher's."""
 _TRIMMED_AT_ONCE = 5_000
+_EVER_S = 1e12
+"""Longer than any clock has run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class TaskCount:
     unread: str
     checked: bool
     count: int
+    start_s: float = 0.0
+    """Where the period begins that they fall into, Unix seconds; 0 where all are counted together."""
 
 
 class TaskAnswers:
@@ -114,17 +118,37 @@ class TaskAnswers:
             *(tenant, slot, since_s, limit),
         )
 
-    def counts(self, tenant: str, slot: str, *, since_s: float = 0.0) -> list[TaskCount]:
-        """How often which answer met which student's label: shares, agreement and confusions are sums of these."""
+    def counts(
+        self, tenant: str, slot: str, *, since_s: float = 0.0, step_s: float | None = None
+    ) -> list[TaskCount]:
+        """How often which answer met which student's label, by periods of `step_s` if given.
+
+        Shares, agreement and confusions are sums of these.
+        """
         rows = self._db.read().execute(
-            "SELECT answered_by, label, student_label, unread, checked, count(*) FROM task_answers"
-            " WHERE tenant = ? AND slot = ? AND at_s >= ? GROUP BY 1, 2, 3, 4, 5",
-            (tenant, slot, since_s),
+            "SELECT answered_by, label, student_label, unread, checked, count(*), CAST(at_s / ?1 AS INTEGER) * ?1"
+            " FROM task_answers WHERE tenant = ?2 AND slot = ?3 AND at_s >= ?4 GROUP BY 1, 2, 3, 4, 5, 7",
+            (step_s or _EVER_S, tenant, slot, since_s),
         )
         return [
-            TaskCount(by, label, student_label, unread, bool(checked), count)
-            for by, label, student_label, unread, checked, count in rows.fetchall()
+            TaskCount(by, label, student_label, unread, bool(checked), count, start_s)
+            for by, label, student_label, unread, checked, count, start_s in rows.fetchall()
         ]
+
+    def saved_usd(self, tenant: str, slot: str, *, since_s: float = 0.0) -> float:
+        """What the teacher would have charged for what the student answered, less what was charged, where the log of
+        requests tells."""
+        row: tuple[float] = (
+            self._db.read()
+            .execute(
+                "SELECT coalesce(sum(r.reference_cost_usd - r.cost_usd), 0) FROM task_answers a JOIN requests r"
+                " ON r.tenant = a.tenant AND r.id = a.request_id WHERE a.tenant = ? AND a.slot = ? AND a.at_s >= ?"
+                " AND a.answered_by = 'student'",
+                (tenant, slot, since_s),
+            )
+            .fetchone()
+        )
+        return row[0]
 
     def slots(self) -> list[tuple[str, str, int]]:
         """(tenant, task's slot, place of its last row) of every task of which a row is kept, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from engines.engine import Engine
@@ -19,6 +19,7 @@ from router.policies.neural_cache import NeuralCache, Preferences
 from router.tasks.matching import DeclaredTask, Tasks, declared_labels
 from router.tasks.takeover import Takeovers
 from router.tasks.task import Budget, Task
+from store.tasks.tasks import TaskRow
 from understudy.memory import Memory
 from understudy.settings.config import Config
 from understudy.settings.models import ModelSettings
@@ -86,6 +87,19 @@ def tasks_of(name: str, model: ModelSettings, memory: Memory) -> Tasks:
         by_enum=model.enum_tasks,
         templates=memory.templates,
     )
+
+
+def task_of(config: Config, row: TaskRow) -> Task | None:
+    """A listed task with the settings that count for it; None where this configuration has none such."""
+    served = config.models.get(row.model)
+    if served is None or not served.may_have_tasks:
+        return None
+    settings, paused = served.tasks.get(row.name), row.state == "paused"
+    if settings is not None:
+        return replace(_task(row.model, row.name, settings, served), tenant=row.tenant, paused=paused)
+    if row.source == "configured":
+        return None
+    return Task(row.name, row.tenant, row.model, row.labels, max_loss=served.max_loss, paused=paused)
 
 
 def _declared(name: str, model: ModelSettings) -> Iterator[DeclaredTask]:
