@@ -1,0 +1,3 @@
+"""Beyond the catalogue."""
+from benchmarks.failover.scenario import Scenario
+BEYOND: tuple[Scenario, ...] = ()
