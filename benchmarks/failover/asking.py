@@ -25,6 +25,8 @@ class Answer:
     error: str = ""
     hung: bool = False
     seconds: float = 0.0
+    first_s: float = 0.0
+    """Until the first text of a stream, or the whole of another answer."""
     model: str = ""
     usage: Any = None
     headers: dict[str, str] = field(default_factory=dict)
@@ -54,7 +56,7 @@ class Client:
         answer, began = Answer(), time.monotonic()
         try:
             async with asyncio.timeout(within_s):
-                await self._read(path, body, answer)
+                await self._read(path, body, answer, began)
         except TimeoutError:
             answer.ok, answer.hung, answer.error = False, True, f"nothing within {within_s:g} s"
         except aiohttp.ClientError as error:
@@ -62,15 +64,16 @@ class Client:
         answer.seconds = time.monotonic() - began
         return answer
 
-    async def _read(self, path: str, body: dict[str, Any], answer: Answer) -> None:
+    async def _read(self, path: str, body: dict[str, Any], answer: Answer, began: float) -> None:
         headers = {"Authorization": "Bearer sk-benchmark"}
         async with self._session.post(f"{self._origin}{path}", json=body, headers=headers) as response:
             answer.status = response.status
             answer.headers = {name.lower(): value for name, value in response.headers.items()}
             if response.content_type == "text/event-stream":
-                await _read_stream(response, answer)
+                await _read_stream(response, answer, began)
             else:
                 _read_whole(response.status, await response.read(), answer)
+                answer.first_s = time.monotonic() - began
 
 
 def _read_whole(status: int, body: bytes, answer: Answer) -> None:
@@ -91,7 +94,7 @@ def _read_whole(status: int, body: bytes, answer: Answer) -> None:
         answer.error = "HTTP 200 without an answer"
 
 
-async def _read_stream(response: aiohttp.ClientResponse, answer: Answer) -> None:
+async def _read_stream(response: aiohttp.ClientResponse, answer: Answer, began: float) -> None:
     finished = False
     async for line in response.content:
         if not line.startswith(b"data:"):
@@ -111,6 +114,8 @@ async def _read_stream(response: aiohttp.ClientResponse, answer: Answer) -> None
         answer.usage = told.get("usage") or answer.usage
         for choice in told.get("choices") or ():
             answer.text += (choice.get("delta") or {}).get("content") or ""
+            if answer.text and not answer.first_s:
+                answer.first_s = time.monotonic() - began
             finished = finished or bool(choice.get("finish_reason"))
     answer.ok = finished or bool(answer.text)
     if not answer.ok:

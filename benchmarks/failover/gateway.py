@@ -49,7 +49,11 @@ def configuration(
         for name, behind in one.engines.items():
             wall.scripts[name] = behind.script
             engines[name] = _merged(
-                {"base_url": behind.base_url or wall.base_url(name), "api_key": f"sk-of-{name}", "model": name},
+                {
+                    "base_url": behind.base_url() if behind.base_url else wall.base_url(name),
+                    "api_key": f"sk-of-{name}",
+                    "model": name,
+                },
                 common,
                 behind.settings,
             )

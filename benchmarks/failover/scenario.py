@@ -22,7 +22,8 @@ class Behind:
     """One engine of a model: its script, or a base URL of its own, and settings beside those of the run."""
 
     script: Script = healthy
-    base_url: str | None = None
+    base_url: Callable[[], str] | None = None
+    """Made when the configuration is; None: the wall's."""
     settings: dict[str, Any] = field(default_factory=dict)
     """As in the configuration, below the engine."""
 
@@ -64,9 +65,6 @@ class Bench:
 
     wall: Wall
     client: Client
-    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by who measures time under load."""
-
     def primary(self, name: str) -> list[Seen]:
         """What a model's first engine was asked."""
         return self.wall.calls(f"{name}-p")
