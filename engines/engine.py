@@ -38,7 +38,7 @@ class EngineRequest:
     background: bool = False
     """The gateway asks by itself (judging, replay, warming) and no client waits."""
     beside_stand_in: bool = False
-    """Another engine could answer now: shorter limits hold, and no reply begins before its first data."""
+    """Another engine could answer now: shorter limits hold (engines.timeouts)."""
     continuable: bool = False
     """Another engine could carry the stream on."""
     client_timeout_s: float | None = None

@@ -3,8 +3,8 @@
 It admits, measures and counts. It asks once: who is asked again, and who next, is decided in engines.attempts. Of its kind
 there may be several, one before each replica of an engine: it knows nothing of the others.
 
-An answer counts as begun when its first chunk is here, not when its head is, and where another engine stands by only when
-the first of its data is: until then nothing has been shown to the client and asking again is safe.
+An answer counts as begun when its first chunk is here, not when its head is, and that of a probe when the first of its data
+is. That it began well does not count as success: that it ended well does.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ class GuardedStream:
             reply = await context.__aenter__()
             self._context = context
             reply.first = await anext(reply.rest, b"")
-            if self._entered or self._request.beside_stand_in:
+            if self._entered:
                 await _hold_until_data(reply)
         except BaseException as error:
             self._not_answered(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from threading import Event
 
@@ -347,33 +346,6 @@ async def test_a_probe_whose_client_leaves_lets_the_next_one_probe(upstream: Ups
         probe.cancel()
         await asyncio.wait([probe])
         assert await asked(guard) == (200, b"good")
-
-
-# ---- before the first data
-
-
-async def test_beside_a_stand_in_nothing_begins_before_its_first_data(upstream: Upstream) -> None:
-    upstream.plays(streams(b": ping\n\n", ROLE, WORD, DONE))
-    async with guarded(upstream.port) as guard:
-        async with guard.stream(replace(STREAM, beside_stand_in=True)) as reply:
-            assert reply.first is not None and reply.first.startswith(b": ping\n\n" + ROLE + WORD)
-            assert b"".join([chunk async for chunk in reply.chunks]) == b": ping\n\n" + ROLE + WORD + DONE
-
-
-@pytest.mark.parametrize("end", [lambda call: None, lambda call: call.reset()], ids=["cut", "reset"])
-async def test_a_stream_that_breaks_before_its_first_data_never_began(
-    upstream: Upstream, end: Callable[[Call], None]
-) -> None:
-    def script(call: Call) -> None:
-        call.begin()
-        call.chunk(ROLE)
-        end(call)
-
-    upstream.plays(script)
-    async with guarded(upstream.port) as guard:
-        with pytest.raises(ConnectFailed) as failed:
-            await asked(guard, replace(STREAM, beside_stand_in=True))
-        assert failed.value.kind is Kind.BROKEN and guard.load().in_flight == 0
 
 
 # ---- places, load and pace
