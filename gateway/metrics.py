@@ -72,6 +72,11 @@ class Metrics:
         self.continued = counter(
             "understudy_continued", "Answers that broke off and were carried on.", ["engine", "by"]
         )
+        self.failed_over = counter(
+            "understudy_failed_over",
+            "Answers by another engine than was decided on, and how that one failed.",
+            ["from", "to", "kind"],
+        )
         self.cost = counter("understudy_cost_usd", "Cost of answers in US dollars.", ["engine"])
         self.remembered = counter(
             "understudy_remembered", "What became of finished answers.", ["kind", "result"]
@@ -102,7 +107,10 @@ class Metrics:
 
     def _finished(self, finished: Finished) -> None:
         engine, usage = finished.engine, finished.usage
-        if ids := finished.example_ids:
+        if (instead := finished.failed_over) is not None and finished.complete:
+            to = finished.carried_on_by[-1] if finished.carried_on_by else engine
+            self.failed_over.labels(instead.engine, to, instead.kind or "").inc()
+        elif ids := finished.example_ids:
             self.offloaded.labels(engine).inc()
             self.examples_used.inc(len(ids))
         if usage is not None and (usage.prompt_tokens or usage.completion_tokens):

@@ -72,6 +72,10 @@ def _figures(finished: Finished) -> dict[str, Any]:
         figures["cost_usd"] = round(finished.cost_usd, 8)
     if usage is not None and usage.cached_tokens:
         figures["cached_tokens"] = usage.cached_tokens
+    if finished.failed_over is not None:
+        figures["failed_over"] = str(finished.failed_over)
+    if len(finished.trail) > 1 or any(one.kind for one in finished.trail):
+        figures["tried"] = [str(one) for one in finished.trail]
     if finished.carried_on_by:
         figures["continued"] = finished.carried_on_by
     return figures

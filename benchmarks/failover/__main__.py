@@ -40,9 +40,7 @@ def chosen(only: str | None) -> list[Scenario]:
     return found + [one for one in OTHERWISE if one.id == "S00" and one not in found]
 
 
-async def measured(
-    scenarios: Sequence[Scenario], settings: dict[str, Any], folder: Path
-) -> dict[str, Found]:
+async def measured(scenarios: Sequence[Scenario], settings: dict[str, Any], folder: Path) -> dict[str, Found]:
     """What each scenario came to, by id. Those that mostly wait run beside the others, which run one after the other."""
     wall = Wall()
     async with standing(wall):
@@ -82,9 +80,7 @@ async def _one(scenario: Scenario, bench: Bench, found: dict[str, Found]) -> Non
 
 def table(scenarios: Sequence[Scenario], found: dict[str, Found]) -> str:
     """The verdicts as a table."""
-    rows = [
-        (one.id, one.title, found[one.id].verdict, found[one.id].why, one.before) for one in scenarios
-    ]
+    rows = [(one.id, one.title, found[one.id].verdict, found[one.id].why, one.before) for one in scenarios]
     return markdown(("", "failure", "verdict", "what came of it", "fc0ad32"), rows)
 
 
@@ -108,7 +104,8 @@ def main() -> None:
     published = [one for one in scenarios if one in CATALOGUE]
     beyond = [one for one in scenarios if one in BEYOND]
     if published:
-        print(f"\nS01 to S16, {arguments.settings}: {summary(published, found)}; fc0ad32: 10 pass, 1 partial, 4 safe, 1 fail")
+        told = summary(published, found)
+        print(f"\nS01 to S16, {arguments.settings}: {told}; fc0ad32: 10 pass, 1 partial, 4 safe, 1 fail")
     if beyond:
         print(f"Beyond: {summary(beyond, found)}")
     print(f"{time.monotonic() - began:.0f} s")

@@ -73,6 +73,8 @@ def _serve(listening: socket.socket, context: ssl.SSLContext | None) -> None:
         connection, _ = listening.accept()
         with contextlib.suppress(OSError), connection:
             if context is None:
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                connection.sendall(
+                    b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                )
             else:
                 context.wrap_socket(connection, server_side=True).close()

@@ -44,7 +44,10 @@ class Client:
         body = {
             "model": model,
             "messages": [
-                {"role": "user", "content": f"Question {next(_NUMBERS)}: why do gateways earn trust when engines fail?"}
+                {
+                    "role": "user",
+                    "content": f"Question {next(_NUMBERS)}: why do gateways earn trust when engines fail?",
+                }
             ],
             **({"stream": True, "stream_options": {"include_usage": True}} if stream else {}),
             **more,

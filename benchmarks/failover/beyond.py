@@ -129,7 +129,9 @@ _WRONG = _each(
 _SMALL = Model("e2-small", Behind(settings={"context_tokens": 1000}))
 
 
-@_scenario("E2", "too long, in 19 wordings; 12 other refusals; a window known to be small", *_LONG, *_WRONG, _SMALL)
+@_scenario(
+    "E2", "too long, in 19 wordings; 12 other refusals; a window known to be small", *_LONG, *_WRONG, _SMALL
+)
 async def _too_long(bench: Bench) -> Found:
     answers = await _asked_each(bench, _LONG, stream=False)
     others = await _asked_each(bench, _WRONG, stream=False)
@@ -164,9 +166,7 @@ async def _comments(bench: Bench) -> Found:
     )
 
 
-@_scenario(
-    "E3.b", "comments for 2 s, then cut", model("e3b", scripts.comments(2, then_cut=True), **_BRIEF)
-)
+@_scenario("E3.b", "comments for 2 s, then cut", model("e3b", scripts.comments(2, then_cut=True), **_BRIEF))
 async def _comments_cut(bench: Bench) -> Found:
     answer = await bench.ask("e3b")
     return judged(Figure("served", whole(answer), 1, "1", at_least=True))
@@ -181,7 +181,9 @@ async def _role_only(bench: Bench) -> Found:
     )
 
 
-@_scenario("E3.d", "silence after two words; limit 3 s", model("e3d", scripts.words_then(2, stall_s=30), **_BRIEF))
+@_scenario(
+    "E3.d", "silence after two words; limit 3 s", model("e3d", scripts.words_then(2, stall_s=30), **_BRIEF)
+)
 async def _stalls(bench: Bench) -> Found:
     answer = await bench.ask("e3d")
     return judged(
@@ -208,11 +210,16 @@ async def _plain_and_slow(bench: Bench) -> Found:
 _REFUSALS = _each(
     "e4", {str(status): scripts.refusing(status) for status in (401, 402, 403, 404, 410, 413, 425, 501, 530)}
 )
-_MASKS = [model(f"e4m-{status}", scripts.refusing(503), scripts.refusing(status, "Unsupported.")) for status in (400, 401)]
+_MASKS = [
+    model(f"e4m-{status}", scripts.refusing(503), scripts.refusing(status, "Unsupported."))
+    for status in (400, 401)
+]
 _QUOTA = model("e4q", scripts.refusing(429, "You exceeded your current quota.", "insufficient_quota"))
 
 
-@_scenario("E4", "refusals that are the engine's own; a stand-in's 4xx; no credit", *_REFUSALS, *_MASKS, _QUOTA)
+@_scenario(
+    "E4", "refusals that are the engine's own; a stand-in's 4xx; no credit", *_REFUSALS, *_MASKS, _QUOTA
+)
 async def _refusals(bench: Bench) -> Found:
     answers = await _asked_each(bench, _REFUSALS)
     masked = [answer.status != 503 for answer in await _asked_each(bench, _MASKS)]
@@ -339,7 +346,11 @@ async def _slow_once_back(call: Any) -> Any:
     return await call.answer()
 
 
-@_scenario("E7.c", "half-open, its probe takes 15 s", model("e7c", scripts.first(5, scripts.refusing(503), _slow_once_back)))
+@_scenario(
+    "E7.c",
+    "half-open, its probe takes 15 s",
+    model("e7c", scripts.first(5, scripts.refusing(503), _slow_once_back)),
+)
 async def _slow_probe(bench: Bench) -> Found:
     # A failure more on the way would be one too many: one after the other.
     while len(bench.primary("e7c")) < 5:
@@ -347,8 +358,8 @@ async def _slow_probe(bench: Bench) -> Found:
     await asyncio.sleep(_OPEN_S)
     async with asyncio.TaskGroup() as group:
         probe = group.create_task(bench.ask("e7c", stream=False))
-        while len(bench.primary("e7c")) < 6 and not probe.done():
-            await asyncio.sleep(0.05)
+        # The probe is under way before anybody else asks.
+        await asyncio.sleep(0.5)
         began = time.monotonic()
         while len(bench.primary("e7c")) < 7 and time.monotonic() - began < 20:
             await bench.ask("e7c", stream=False)
@@ -360,7 +371,9 @@ async def _slow_probe(bench: Bench) -> Found:
     )
 
 
-@_scenario("E7.d", "one engine alone, 503, 20 at once: whose words", model("e7d", scripts.refusing(503), None))
+@_scenario(
+    "E7.d", "one engine alone, 503, 20 at once: whose words", model("e7d", scripts.refusing(503), None)
+)
 async def _whose_words(bench: Bench) -> Found:
     answers = await bench.at_once("e7d", 20, stream=False)
     told = sum("overloaded" in answer.error for answer in answers)

@@ -65,6 +65,7 @@ class Bench:
 
     wall: Wall
     client: Client
+
     def primary(self, name: str) -> list[Seen]:
         """What a model's first engine was asked."""
         return self.wall.calls(f"{name}-p")

@@ -13,7 +13,6 @@ from benchmarks.failover.texts import ANSWER, REWORDED, refusal
 from benchmarks.failover.wall import Call, Script, chunk
 
 
-
 async def healthy(call: Call) -> web.StreamResponse:
     """Answers. Given the beginning of its answer, as vLLM can be, it goes on; asked otherwise it says all of it."""
     if call.body.get("continue_final_message"):
@@ -226,5 +225,3 @@ def disobedient(cut_after: int) -> dict[str, Script]:
         "says-nothing": saying(""),
         "apologises": saying("I am sorry, but I cannot help with that."),
     }
-
-

@@ -128,7 +128,10 @@ OTHERWISE_WRONG: dict[str, tuple[int, bytes]] = {
         refusal("The response was filtered by the content policy.", "content_policy_violation"),
     ),
     "max-tokens": (400, refusal("max_tokens is too large: 100000. This model supports at most 16384.")),
-    "parameter": (400, refusal("Unsupported parameter: 'reasoning_effort' is not supported with this model.")),
+    "parameter": (
+        400,
+        refusal("Unsupported parameter: 'reasoning_effort' is not supported with this model."),
+    ),
     "temperature": (400, refusal("Unsupported value: 'temperature' does not support 0.2 with this model.")),
     "role": (400, refusal("Invalid value: 'tol'. Supported values are: 'system', 'assistant', 'user'.")),
     "tool-order": (400, refusal("messages with role 'tool' must be a response to a preceding message.")),
@@ -138,7 +141,10 @@ OTHERWISE_WRONG: dict[str, tuple[int, bytes]] = {
     "tools": (400, refusal("Invalid 'tools': array too long. Expected an array with maximum length 128.")),
     "user": (
         400,
-        refusal("Invalid 'user': string too long. Expected a string with maximum length 64.", "string_above_max_length"),
+        refusal(
+            "Invalid 'user': string too long. Expected a string with maximum length 64.",
+            "string_above_max_length",
+        ),
     ),
     "missing": (422, b'{"detail":[{"loc":["body","messages"],"msg":"field required","type":"missing"}]}'),
 }

@@ -62,7 +62,9 @@ class Call:
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         return web.Response(status=status, body=sent, headers={"Content-Type": kind, **(headers or {})})
 
-    async def answer(self, text: str = ANSWER, headers: Mapping[str, str] | None = None) -> web.StreamResponse:
+    async def answer(
+        self, text: str = ANSWER, headers: Mapping[str, str] | None = None
+    ) -> web.StreamResponse:
         """A whole answer, as a stream where one is asked for."""
         model = self.seen.engine
         usage = {"prompt_tokens": 20, "completion_tokens": len(text.split()), "total_tokens": 20}
@@ -81,7 +83,9 @@ class Call:
         await self.event({**chunk(model, {}), "choices": [], "usage": usage})
         return await self.raw(b"data: [DONE]\n\n")
 
-    async def begin(self, headers: Mapping[str, str] | None = None, *, role: bool = True) -> web.StreamResponse:
+    async def begin(
+        self, headers: Mapping[str, str] | None = None, *, role: bool = True
+    ) -> web.StreamResponse:
         """The head of a stream, and its first event, which only tells the role."""
         self._response = web.StreamResponse(headers={**_EVENTS, **(headers or {})})
         await self._response.prepare(self.request)
