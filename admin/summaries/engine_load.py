@@ -29,7 +29,7 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
                 "utilisation": max((row.utilisation for row in rows), default=None),
                 "breakers": {
                     state: sum(row.breaker == state for row in rows)
-                    for state in ("closed", "probing", "open")
+                    for state in ("closed", "probing", "limited", "refused", "open")
                     if any(row.breaker == state for row in rows)
                 },
                 "asked": sum(row.asked for row in rows),
@@ -57,7 +57,7 @@ def _state(rows: list[EngineStateRow], is_drained: bool) -> str:
         return "drained"
     if not rows:
         return "unknown"
-    if any(row.breaker == "open" for row in rows):
+    if any(row.breaker in ("open", "refused") for row in rows):
         return "failing"
     return "busy" if max(row.utilisation for row in rows) >= 0.9 else "ready"
 

@@ -21,6 +21,15 @@ from tests.knobs import guard_of
 PATIENT = Timeouts(connect_s=60, first_data_s=60, gap_s=60, answer_s=120)
 
 
+class Clock:
+    """A clock that the test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def request(body: bytes = b"{}", target: str = "/chat/completions") -> EngineRequest:
     return EngineRequest("POST", target, CIMultiDict({"Content-Type": "application/json"}), body)
 

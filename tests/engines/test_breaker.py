@@ -7,18 +7,7 @@ import pytest
 from engines.breaker import Breaker, State
 from engines.errors import Kind
 from engines.gate import Pass
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+from tests.engines.asking import Clock
 
 
 @pytest.fixture

@@ -8,19 +8,8 @@ import pytest
 
 from engines.errors import Kind
 from engines.gate import PROBE_S, Gate, Pass
+from tests.engines.asking import Clock
 from tests.patience import PATIENCE_S
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from engines.guard import Guard
 from engines.limits import Credentials
 from engines.openai_http import OpenAIHTTP
 from engines.sse import DONE, tail_of
-from tests.engines.asking import PATIENT, asked, chat, closed_port, engine, guarded, request
+from tests.engines.asking import PATIENT, Clock, asked, chat, closed_port, engine, guarded, request
 from tests.flow.upstream import Call, Script, Upstream
 from tests.knobs import guard_of, limits
 from tests.patience import PATIENCE_S, until
@@ -26,18 +26,6 @@ WORD = b'data: {"choices":[{"index":0,"delta":{"content":"Oslo"}}]}\n\n'
 ERROR = b'data: {"error":{"message":"overloaded"}}\n\n'
 STREAM = chat(stream=True)
 PATIENT_STREAM = replace(STREAM, wait_s=PATIENCE_S)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def in_turn(upstream: Upstream, *scripts: Script) -> None:

@@ -8,19 +8,7 @@ import pytest
 
 from engines.gate import Gate
 from engines.limits import Credentials, RateLimit, with_jitter
-from tests.engines.asking import chat, request
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+from tests.engines.asking import Clock, chat, request
 
 
 @pytest.fixture
