@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from router.finished import Ended, Finished
+from router.finished import Ended, Finished, Outcome
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 _LATENCY_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -102,15 +102,16 @@ class Metrics:
             self._stage_of(name).observe(spent)
         for name in ended.bypassed:
             self.bypassed.labels(name).inc()
+        if (instead := ended.failed_over) is not None and ended.outcome is Outcome.ANSWERED:
+            carried_on_by = ended.carried_on_by if isinstance(ended, Finished) else ()
+            to = carried_on_by[-1] if carried_on_by else ended.engine
+            self.failed_over.labels(instead.engine, to, instead.kind or "").inc()
         if isinstance(ended, Finished):
             self._finished(ended)
 
     def _finished(self, finished: Finished) -> None:
         engine, usage = finished.engine, finished.usage
-        if (instead := finished.failed_over) is not None and finished.complete:
-            to = finished.carried_on_by[-1] if finished.carried_on_by else engine
-            self.failed_over.labels(instead.engine, to, instead.kind or "").inc()
-        elif ids := finished.example_ids:
+        if (ids := finished.example_ids) and finished.failed_over is None:
             self.offloaded.labels(engine).inc()
             self.examples_used.inc(len(ids))
         if usage is not None and (usage.prompt_tokens or usage.completion_tokens):

@@ -56,6 +56,10 @@ def _request_line(ended: Ended) -> bytes:
         line["stages_ms"] = {name: round(s * 1000, 3) for name, s in ended.stages_s.items()}
     if finished is not None:
         line |= _figures(finished)
+    if ended.failed_over is not None:
+        line["failed_over"] = str(ended.failed_over)
+    if any(one.kind for one in ended.trail):
+        line["tried"] = [str(one) for one in ended.trail]
     if ended.bypassed:
         line["bypassed"] = ended.bypassed
     if ended.error:
@@ -72,10 +76,6 @@ def _figures(finished: Finished) -> dict[str, Any]:
         figures["cost_usd"] = round(finished.cost_usd, 8)
     if usage is not None and usage.cached_tokens:
         figures["cached_tokens"] = usage.cached_tokens
-    if finished.failed_over is not None:
-        figures["failed_over"] = str(finished.failed_over)
-    if len(finished.trail) > 1 or any(one.kind for one in finished.trail):
-        figures["tried"] = [str(one) for one in finished.trail]
     if finished.carried_on_by:
         figures["continued"] = finished.carried_on_by
     return figures

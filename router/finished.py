@@ -50,6 +50,10 @@ class Ended:
     """Seconds by stage."""
     bypassed: Sequence[str] = ()
     """Stages that were late or broken, and left out."""
+    failed_over: Tried | None = None
+    """The engine that was decided on, and why another one answered, or gave a part of the answer."""
+    trail: tuple[Tried, ...] = ()
+    """Who was asked or could not be, in order."""
     asked_at: float = 0.0
     """When an engine was first asked; 0 where none was."""
     waited_s: float = 0.0
@@ -94,10 +98,6 @@ class Finished(Ended):
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
     """What was asked of the engine that answered; None where none did."""
-    failed_over: Tried | None = None
-    """The engine that was decided on, and why another one answered, or gave a part of the answer."""
-    trail: tuple[Tried, ...] = ()
-    """Who was asked or could not be, in order."""
     last_failure: bytes = b""
     """What the last engine said that failed: the beginning of it."""
     carried_on_by: tuple[str, ...] = ()
