@@ -35,6 +35,8 @@ _PLAIN_BYTES = 64 * 1024
 _CARRIED_ON_BYTES = 2**20
 """A stream longer than this is not carried on: its beginning is no longer there."""
 _MOST_SEAMS = 2
+_WORDS_BYTES = 4096
+"""Of what an engine says that fails, kept for people to read."""
 _ENGINES_OWN = frozenset({Kind.REFUSED, Kind.QUOTA})
 """Refusals that another server need not share, whatever this one says of retries."""
 _AGAIN_STATUS = frozenset({408, 409})
@@ -83,6 +85,8 @@ class Attempts:
         """Who was asked or could not be, and what came of it, in order; last whose answer went out, or broke off."""
         self.carried_on: list[CarriedOn] = []
         """Who took over after it broke off, in order."""
+        self.last_failure = b""
+        """The beginning of what the last one said that failed."""
 
     @property
     def failures(self) -> list[str]:
@@ -212,11 +216,16 @@ class Attempts:
             self._candidates.refused(candidate, came)
             return
         self.trail.append(Tried(candidate.name, "", kind, status, time.monotonic() - began))
+        self._note_words(came)
         limited_s = came.limited_s if isinstance(came, EngineReply) else None
         self._candidates.failed(candidate, kind, limited_s)
         masks = candidate is not self._candidates.planned and 400 <= status < 500
         if self._failure is None and not masks:
             self._failure = candidate, came
+
+    def _note_words(self, came: EngineReply | EngineError) -> None:
+        said = came.message.encode() if isinstance(came, EngineError) else came.first or b""
+        self.last_failure = said[:_WORDS_BYTES]
 
     def _failed(self) -> EngineReply:
         """The first failure as it came; raised where it is no answer. A stand-in's 4xx says nothing of the request."""
@@ -291,6 +300,8 @@ class Attempts:
         """The stream broke off; None: with an error event."""
         kind = Kind.SERVER if error is None else error.kind
         self.trail[-1] = replace(self.trail[-1], kind=kind)
+        if error is not None:
+            self._note_words(error)
         if self._reply is not None and not isinstance(error, NoMatch):
             self._reply.broken = kind
 

@@ -102,6 +102,8 @@ class Candidates:
             now = admission(candidate.engine, candidate.request)
             if now.refusal is None:
                 if not now.spared:
+                    if spared is not None:
+                        self._passed_over(spared, Kind.LIMITED)
                     return candidate
                 spared = spared or candidate
                 continue
@@ -162,9 +164,12 @@ class Candidates:
 
     def _refused(self, candidate: Candidate, refusal: Unavailable) -> None:
         self.refusal = self.refusal or refusal
+        self._passed_over(candidate, refusal.kind)
+
+    def _passed_over(self, candidate: Candidate, kind: Kind) -> None:
         if not candidate.refused:
             candidate.refused = True
-            self.trail.append(Tried(candidate.name, "", refusal.kind, 0, 0.0))
+            self.trail.append(Tried(candidate.name, "", kind, 0, 0.0))
 
     def _left(self) -> list[Candidate]:
         return sorted(filter(self._may_be_asked, self._order), key=lambda one: one.tried)
@@ -194,6 +199,9 @@ class Candidates:
             # It is for one of them to say so.
             for one in small:
                 one.over = False
+            return
+        for one in small:
+            self._passed_over(one, Kind.TOO_LONG)
 
     def _by_window(self) -> None:
         """The largest window first; those that are not known last."""

@@ -38,6 +38,8 @@ class EngineRequest:
     """Whose text it is, for engines that keep tenants' caches apart; empty where nobody's cache may hold it."""
     background: bool = False
     """The gateway asks by itself (judging, replay, warming) and no client waits."""
+    plain: bool = False
+    """Known to be answered by no stream, where `chat` does not tell."""
     beside_stand_in: bool = False
     """Another engine could answer now: shorter limits hold (engines.timeouts)."""
     continuable: bool = False

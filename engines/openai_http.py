@@ -160,7 +160,7 @@ def _limit(protocol: ResponseHandler, seconds: float) -> None:
 
 def _is_plain(request: EngineRequest) -> bool:
     """Whether the answer is known to be no stream."""
-    return request.chat is not None and not request.chat.stream
+    return request.plain if request.chat is None else not request.chat.stream
 
 
 class OpenAIHTTP:

@@ -20,10 +20,11 @@ from engines.as_events import EVENTS, as_events
 from engines.attempts import Attempts, CarriedOn
 from engines.candidates import Try
 from engines.engine import Engine, EngineReply, EngineRequest, Price
-from engines.errors import EngineError, RequestError
+from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
 from engines.large_json import outlined
 from engines.sse import tail_of
+from engines.trail import Tried
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.errors import ending
@@ -313,6 +314,8 @@ class Pipeline:
                 reply.headers["x-understudy-task"] = plan.posed.task.name
             if plan.reason in (SHADOW, PROOF_TOO_DEAR):
                 reply.headers["x-understudy-reason"] = plan.reason
+            if attempts.index > 0:
+                reply.headers["x-understudy-failed-over"] = str(_planned(plan, attempts))
             tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(
                 reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
@@ -390,7 +393,11 @@ class _SoFar:
         policy, version, reason, probability = self._decision
         attempts = self.attempts
         carried_on = attempts.carried_on if attempts is not None else []
-        failed_over = way is not None and attempts is not None and attempts.index > 0
+        failed_over = None
+        if attempts is not None and self.plan is not None and way is not None:
+            by_others = any(carried.engine.info.name != way.engine for carried in carried_on)
+            if attempts.index > 0 or by_others:
+                failed_over = _planned(self.plan, attempts)
         price, broken_off = _shares(self._price, carried_on)
         return Finished(
             arrival=asked.arrival,
@@ -401,7 +408,7 @@ class _SoFar:
             error=self.error,
             policy=policy,
             policy_version=version,
-            reason=f"{reason}+failover" if failed_over else reason,
+            reason=f"{reason}+failover" if failed_over is not None else reason,
             probability=probability,
             stages_s=journey.stages_s,
             bypassed=journey.bypassed,
@@ -417,6 +424,8 @@ class _SoFar:
             hit=self.hit,
             attempt=way,
             failed_over=failed_over,
+            trail=tuple(attempts.trail) if attempts is not None else (),
+            last_failure=attempts.last_failure if attempts is not None else b"",
             carried_on_by=tuple(carried.engine.info.name for carried in carried_on),
             from_reference=(
                 way is not None and way.engine == self.model.reference and not way.examples and not carried_on
@@ -424,7 +433,8 @@ class _SoFar:
             remember=self.model.remember,
             price=price,
             broken_off=broken_off,
-            reference_price=self._reference_price,
+            # What another engine charged says nothing of what the decision saved.
+            reference_price=self._reference_price if failed_over is None else None,
             body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded),
             reuse=self.reuse,
             reused_example=self.reused_example,
@@ -440,6 +450,13 @@ def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple
         before += tokens
         price = carried.engine.info.price
     return price, tuple(broken_off)
+
+
+def _planned(plan: Plan, attempts: Attempts) -> Tried:
+    """The engine that was decided on, and how it failed."""
+    name = plan.attempts[0].engine
+    failed = (one for one in attempts.trail if one.engine == name and one.kind is not None)
+    return next(failed, Tried(name, "", Kind.OPEN, 0, 0.0))
 
 
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:

@@ -275,6 +275,10 @@ class RequestRecord:
     """What the model's reference engine would have charged, by its price; None where nobody reckoned."""
     exact_key: bytes | None = None
     """Under which its answer was looked for, or kept, for exact repeats."""
+    failed_over: str = ""
+    """The engine that was decided on and how it failed, where another one answered: such as `large; server`."""
+    trail: str = ""
+    """JSON object: `tried`, who was asked and what came of it; `error`, what the last one said that failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from engines.engine import Engine
 from engines.guard import Guard
 from engines.registry import Registry
 from gateway.entry import EntryHandler
+from gateway.handlers.by_model import PATHS as BY_MODEL
+from gateway.handlers.by_model import ByModel
 from gateway.handlers.chat import PATH as CHAT
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
@@ -249,8 +251,14 @@ class Gateway:
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         if self._config.models:
             endpoints["GET", "/models"] = Models(self._config.models, self._upstream, self._keys)
+        by_model = None
+        if self._config.models:
+            served = {name: model.engines for name, model in self._config.models.items()}
+            limit = self._max_json_bytes()
+            by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
+            endpoints |= {("POST", path): by_model for path in BY_MODEL}
         if passthrough and self.memory and self.memory.exact:
-            endpoints["POST", "/embeddings"] = self._embeddings(passthrough)
+            endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
         otherwise = (
@@ -310,7 +318,7 @@ class Gateway:
             ended=self.parts.finished,
         )
 
-    def _embeddings(self, passthrough: Passthrough) -> Handler:
+    def _embeddings(self, passthrough: Passthrough, by_model: ByModel | None) -> Handler:
         from gateway.handlers.embeddings import Embeddings
         from gateway.keepers.embedding import EmbeddingKeeper
 
@@ -331,6 +339,7 @@ class Gateway:
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
             end_users=end_users,
             single_flight=settings.advanced.exact_single_flight,
+            by_model=by_model,
         )
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:

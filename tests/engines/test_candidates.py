@@ -90,7 +90,7 @@ async def test_little_left_of_a_limit_is_spared_and_used_where_nobody_else_answe
         second.plays(refuses(400))
         attempts = Attempts(tries)
         assert await answered(attempts) == "Engine 0."
-        assert [one.kind for one in attempts.trail] == [Kind.REFUSED, None]
+        assert [one.kind for one in attempts.trail] == [Kind.LIMITED, Kind.REFUSED, None]
 
 
 async def test_who_could_not_be_asked_is_on_the_trail(two: Two) -> None:
