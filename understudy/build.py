@@ -174,7 +174,7 @@ class Gateway:
         if not self._has_pipeline():
             return None
         recorder = Recorder(
-            keepers(self.memory, self._config, self._semantic),
+            keepers(self.memory, self._config, self.metrics.registry, self._semantic),
             self.metrics,
             self._report,
             at_once=keepers_at_once(self.memory, self._config),

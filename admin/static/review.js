@@ -34,5 +34,6 @@
   for (const item of items) item.addEventListener("click", (event) => { if (!event.target.closest("a, button, select")) mark(item); });
   const begin = () => { if (location.hash === "#review") mark(items[0]); };
   window.addEventListener("hashchange", begin);
-  begin();
+  // Not before: the browser goes to the section by itself, and takes the focus along.
+  window.addEventListener("load", () => requestAnimationFrame(begin));
 })();

@@ -13,6 +13,7 @@ import structlog
 from cachetools import LRUCache
 
 from gateway.keepers.keeper import Kept
+from gateway.task_metrics import TaskMetrics
 from router.embedding.embedder import BlockingEmbedder
 from router.finished import Finished
 from router.tasks.form import read
@@ -39,12 +40,14 @@ class TaskKeeper:
         admission: Admission,
         *,
         opted_out_keys: Collection[str] = (),
+        metrics: TaskMetrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._tasks = tasks
         self._embedder = embedder
         self._admission = admission
         self._opted_out_keys = frozenset(opted_out_keys)
+        self._metrics = metrics
         self._clock = clock
         self._noted: LRUCache[tuple[str, str], bool] = LRUCache(_NOTED)
         """Tasks that this process has listed."""
@@ -52,6 +55,8 @@ class TaskKeeper:
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
         plan, assembled = finished.plan, finished.assembled
+        if self._metrics is not None:
+            self._metrics.ended(finished)
         if plan is None or plan.posed is None or finished.attempt is None:
             return
         refusal = self._refusal(finished)
@@ -62,6 +67,8 @@ class TaskKeeper:
         label, unread, soft, answer = None, "", None, ""
         if not finished.by_student:
             label, unread, soft, answer = _read(finished, posed)
+            if self._metrics is not None:
+                self._metrics.taught(posed, label, prediction.label if prediction is not None else None)
         verdict = self._admission.screened(posed.input, answer)
         if not verdict.admitted:
             yield "task", verdict.reason or "refused"
