@@ -36,6 +36,7 @@ _COMMANDS = {
         "Why is so little answered by a smaller engine, and what would it take?",
     ),
     "models": ("understudy.commands.models", "models", "List, roll back, freeze and export what was learnt."),
+    "engines": ("understudy.commands.engines", "engines", "How engines stand; drain, resume and test them."),
     "map": (
         "understudy.commands.map",
         "draw_map",

@@ -25,7 +25,7 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
     for name in names:
         rows = reported.get(name, [])
         by_operator = next((one for one in drained.get(name, ()) if not one.replica), None)
-        replicas = _replicas(rows, drained.get(name, []))
+        standing = replicas(rows, drained.get(name, []))
         found.append(
             {
                 "name": name,
@@ -53,14 +53,14 @@ def engine_load(sources: Sources, now_s: float) -> list[Summary]:
                     "reason": by_operator.reason,
                     "everywhere": all(row.drained for row in rows),
                 },
-                "state": _state(replicas, by_operator is not None),
-                "replicas": replicas,
+                "state": _state(standing, by_operator is not None),
+                "replicas": standing,
             }
         )
     return found
 
 
-def _replicas(rows: list[EngineStateRow], drained: list[Drained]) -> list[Summary]:
+def replicas(rows: list[EngineStateRow], drained: list[Drained]) -> list[Summary]:
     """Each as the worker sees it that sees it worst: its state, since when, and its latest error on any worker."""
     by_operator = {one.replica for one in drained}
     found = []

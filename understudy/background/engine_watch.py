@@ -125,14 +125,15 @@ class EngineWatch:
             limit_left=load.limit_left,
             state=since.state,
             since_s=since.at_s,
-            error=self._told(guard.problem or "") if failure is None else self._told(failure.told),
+            error=shown_error(guard.problem or "" if failure is None else failure.told, self._keys),
             error_at_s=None if failure is None else failure.at_s,
         )
 
-    def _told(self, text: str) -> str:
-        """What people may read of an error."""
-        for key in self._keys:
-            text = text.replace(key, _MASK)
-        for span in reversed(credentials(text)):
-            text = text[: span.start] + _MASK + text[span.end :]
-        return text[:_ERROR_CHARACTERS]
+
+def shown_error(text: str, keys: Sequence[str]) -> str:
+    """What people may read of an error: 300 characters, without these keys and whatever else looks like one."""
+    for key in keys:
+        text = text.replace(key, _MASK)
+    for span in reversed(credentials(text)):
+        text = text[: span.start] + _MASK + text[span.end :]
+    return text[:_ERROR_CHARACTERS]
