@@ -170,6 +170,8 @@ class EngineInfo:
     repeat the end of it (engines.seam)."""
     attempts: int = 1
     """How often it is asked for one request, at most."""
+    replica: str = ""
+    """Which of the engine's base URLs, as host:port; empty where it has one."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
 
@@ -210,8 +212,8 @@ class Engine(Protocol):
 
     def load(self) -> EngineLoad: ...
 
-    async def health(self) -> bool:
-        """Whether the engine would answer now. Cheap; never a generation."""
+    async def health(self) -> None:
+        """Return if the engine lives, raise EngineError if not. Cheap, bounded in time; never a generation."""
         ...
 
     async def aclose(self) -> None: ...

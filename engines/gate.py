@@ -88,6 +88,12 @@ class Gate:
         self._room, self._undecided, self._since = 1, 0, now
         self._send_away()
 
+    def test_now(self) -> None:
+        """There is a sign that it may open: its time is over, and the next request is the probe."""
+        if self.kind is not None and self.opens_in_s > 0:
+            self._until = self._told = self._clock()
+            self._let_in()
+
     def enter(self) -> Pass | None:
         """Enter, where it `lets_through`; None where it is open and nothing hangs on the outcome."""
         if self.kind is None:

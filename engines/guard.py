@@ -38,6 +38,7 @@ from engines.pace import Pace
 from engines.refusals import LEFT_ALONE, kind_of
 from engines.retry_after import retry_after_s
 from engines.sse import begins_with_error
+from engines.standing import Since, Standing, words_of
 
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
@@ -62,6 +63,17 @@ class Failure(NamedTuple):
     """Of the answer; 0 where there was none."""
     at_s: float
     """Unix time."""
+    text: str = ""
+    """In words, which may quote the engine's answer; empty where that may hold a client's own key."""
+
+    @property
+    def told(self) -> str:
+        """All of it in one line."""
+        what = f"{self.kind} {self.status}" if self.status else f"{self.kind}"
+        return f"{what}: {' '.join(self.text.split())}" if self.text else what
+
+
+_STANDINGS = {Kind.OPEN: Standing.DOWN, Kind.REFUSED: Standing.REFUSED, Kind.LIMITED: Standing.LIMITED}
 
 
 class Guard:
@@ -92,6 +104,11 @@ class Guard:
         self.failures: Counter[Kind] = Counter()
         """Failures since the start, by kind."""
         self.last_failure: Failure | None = None
+        self.heard_at = 0.0
+        """When it last gave a sign of life (time.monotonic); 0 before the first."""
+        self.turned_away = 0
+        """Requests that would have gone to it, and found it left alone."""
+        self._since = Since(Standing.UNKNOWN, time.time())
 
     @property
     def info(self) -> EngineInfo:
@@ -109,6 +126,7 @@ class Guard:
         limit = self.rate_limit(request)
         for gate in _gates(self.breaker.gate, limit.gate):
             if not gate.lets_through:
+                self.turned_away += 1
                 return Admission(self.refusal(gate), opens_in_s=_opens_in_s(gate))
         return Admission(spared=True) if limit.spares(request) else ADMITTED
 
@@ -138,9 +156,44 @@ class Guard:
         """Note how long an answer was, in tokens. From any thread."""
         self._pace.said(tokens)
 
-    async def health(self) -> bool:
+    async def health(self) -> None:
         """See engines.engine.Engine.health."""
-        return await self._engine.health()
+        await self._engine.health()
+
+    # ---- how it stands
+
+    def since(self) -> Since:
+        """Its state, and since when. The same object while nothing changes."""
+        self._since = self._since.now(self._standing())
+        return self._since
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests are under way there."""
+        return self._in_flight > 0
+
+    def is_alive(self) -> None:
+        """A health check was good: where it is down, the next request tries it."""
+        gate = self.breaker.gate
+        if gate.kind is None:
+            self.heard_at = time.monotonic()
+        elif gate.kind is Kind.OPEN:
+            gate.test_now()
+
+    def is_down(self, error: EngineError, *, next_s: float, for_s: float) -> None:
+        """A health check was bad: it is left alone until the next, in `next_s`, or for `for_s` should none come."""
+        self.last_failure = Failure(error.kind, 0, time.time(), error.message)
+        self.breaker.gate.shut(Kind.OPEN, for_s, next_s)
+
+    def _standing(self) -> Standing:
+        gate = self.breaker.gate
+        if self.drained:
+            return Standing.DRAINED
+        if self.problem is not None:
+            return Standing.DOWN
+        if gate.kind is None:
+            return Standing.UP if self.heard_at else Standing.UNKNOWN
+        return Standing.UNKNOWN if gate.tested else _STANDINGS[gate.kind]
 
     @property
     def problem(self) -> str | None:
@@ -183,6 +236,7 @@ class Guard:
     async def pass_through(self, gate: Gate, wait_s: float) -> Pass | None:
         """Enter a gate that does not let everybody through, after `wait_s` at most. Raises Unavailable."""
         if not gate.lets_through:
+            self.turned_away += 1
             if wait_s <= 0 or gate.waiting + self._queued >= self._limits.max_queued:
                 raise self.refusal(gate)
             try:
@@ -239,10 +293,10 @@ class Guard:
         if left is not None:
             self._limit_left, self._limit_told = left, time.monotonic()
 
-    def count(self, kind: Kind, status: int = 0) -> None:
+    def count(self, kind: Kind, status: int = 0, text: str = "") -> None:
         """Note a failure, for people to read."""
         self.failures[kind] += 1
-        self.last_failure = Failure(kind, status, time.time())
+        self.last_failure = Failure(kind, status, time.time(), text)
 
 
 class GuardedStream:
@@ -294,7 +348,10 @@ class GuardedStream:
         except BaseException:
             guard.give_slot()
             raise
-        self._first_chunk_s = time.monotonic() - self._began
+        now = time.monotonic()
+        self._first_chunk_s = now - self._began
+        if reply.status < 500:
+            guard.heard_at = now
         return reply
 
     async def __aexit__(
@@ -355,7 +412,7 @@ class GuardedStream:
         if status < 400:
             if reply.streams_events and (not reply.first or begins_with_error(reply.first)):
                 reply.kind = Kind.SERVER if reply.first else Kind.INVALID
-                self._failed(reply.kind, status)
+                self._failed(reply.kind, status, self._words(reply))
                 return
             self._limit.passed()
             if self._entered and (not reply.streams_events or holds_data(reply.first or b"")):
@@ -364,30 +421,34 @@ class GuardedStream:
         says_when = (retry_after_s(reply.headers) or 0.0) > 0
         own_key = guard.info.holds_key
         kind = reply.kind = kind_of(status, reply.first or b"", holds_key=own_key, says_when=says_when)
+        text = self._words(reply) if kind is not None else ""
         if kind is Kind.LIMITED:
             # An overload is everybody's, what a key has used up is that key's.
             limit = self._limit if status == 429 else guard.engine_limit
             gates = [entered for gate, entered in self._entered if gate is limit.gate]
             reply.limited_s = limit.met(reply.headers, gates[0] if gates else None)
-            guard.count(kind, status)
+            guard.count(kind, status, text)
             self._succeeded()
         elif kind is Kind.SERVER:
-            self._failed(kind, status)
+            self._failed(kind, status, text)
         elif own_key and (kind is Kind.QUOTA or (kind is Kind.REFUSED and status in LEFT_ALONE)):
-            guard.count(kind, status)
+            guard.count(kind, status, text)
             guard.breaker.refused(self._of_breaker())
             self._succeeded()
         else:
             if kind is not None:
-                guard.count(kind, status)
+                guard.count(kind, status, text)
             guard.breaker.answered()
             self._succeeded()
+
+    def _words(self, reply: EngineReply) -> str:
+        return words_of(reply.first or b"") if self._guard.info.holds_key else ""
 
     def _not_answered(self, error: BaseException) -> None:
         """Take note that no answer began."""
         # Unavailable: the engine itself says that it is not up. Anything but an EngineError: the client left.
         if isinstance(error, EngineError) and not isinstance(error, Unavailable):
-            self._failed(error.kind)
+            self._failed(error.kind, text=error.message)
         else:
             self._abandon()
 
@@ -408,10 +469,10 @@ class GuardedStream:
         else:
             self._abandon()
 
-    def _failed(self, kind: Kind, status: int = 0) -> None:
+    def _failed(self, kind: Kind, status: int = 0, text: str = "") -> None:
         guard = self._guard
         guard.failed += 1
-        guard.count(kind, status)
+        guard.count(kind, status, text)
         guard.breaker.failed(self._of_breaker())
         # A credential's own gate learns nothing from it.
         self._abandon()

@@ -43,6 +43,7 @@ _PIECE_BYTES = 256 * 1024
 _LOOKED_AT_BYTES = 256 * 1024
 """A stream that has said nothing in so much is taken to have begun."""
 _HEAD_QUICK_S = 0.5
+_HEALTH_S = 5.0
 _SOON_S = 0.001
 
 _FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
@@ -238,14 +239,20 @@ class OpenAIHTTP:
         """Requests now under way here; what else the upstream serves is not known."""
         return EngineLoad(in_flight=self.in_flight)
 
-    async def health(self) -> bool:
-        """Whether `GET /models` gives any answer below 500."""
+    async def health(self) -> None:
+        """See engines.engine.Engine.health: `GET /models` must give some answer below 500, at most 5 s later."""
         request = EngineRequest("GET", "/models", CIMultiDict(), b"")
         try:
-            async with asyncio.timeout(self.timeouts.connect_s), self.stream(request) as reply:
-                return reply.status < 500
-        except (EngineError, TimeoutError):
-            return False
+            async with (
+                asyncio.timeout(min(_HEALTH_S, self.timeouts.connect_s)),
+                self.stream(request) as reply,
+            ):
+                status = reply.status
+        except TimeoutError:
+            text = "The health check (GET /models) was not answered in time."
+            raise TimedOut(text, kind=Kind.TIMEOUT_ANSWER, engine=self.info.name) from None
+        if status >= 500:
+            raise EngineError(f"The health check (GET /models) got {status}.", engine=self.info.name)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -106,9 +106,10 @@ class VLLMLocal:
         running = max(figures.running, self._api.in_flight - figures.waiting)
         return EngineLoad(running, figures.waiting, kv_use=figures.kv_use, open=not self._core.dead)
 
-    async def health(self) -> bool:
-        """Whether it is up."""
-        return self.problem is None
+    async def health(self) -> None:
+        """See engines.engine.Engine.health."""
+        if (problem := self.problem) is not None:
+            raise Unavailable(f"The engine '{self.info.name}' {problem}.", engine=self.info.name)
 
     async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
         """See engines.engine.CountsTokens."""

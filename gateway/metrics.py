@@ -81,9 +81,22 @@ class Metrics:
         self.remembered = counter(
             "understudy_remembered", "What became of finished answers.", ["kind", "result"]
         )
+        self.engine_state = Gauge(
+            "understudy_engine_state",
+            "Workers that see an engine so.",
+            ["engine", "replica", "state"],
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
         self._requests_of = lru_cache(maxsize=512)(self.requests.labels)
         self._latency_of = lru_cache(maxsize=64)(self.latency.labels)
         self._stage_of = lru_cache(maxsize=64)(self.stage.labels)
+
+    def engine_stands(self, engine: str, replica: str, state: str, was: str | None) -> None:
+        """The state of an engine as this worker sees it, and what it was before."""
+        if was is not None:
+            self.engine_state.labels(engine, replica, was).set(0)
+        self.engine_state.labels(engine, replica, state).set(1)
 
     def began(self) -> None:
         """A request came in."""

@@ -41,6 +41,7 @@ _COMMANDS = {
         "tasks",
         "Requests whose answers are labels: list, propose, enable, pause.",
     ),
+    "engines": ("understudy.commands.engines", "engines", "How engines stand; drain, resume and test them."),
     "map": (
         "understudy.commands.map",
         "draw_map",

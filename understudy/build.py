@@ -8,9 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 from engines.engine import Engine
 from engines.guard import Guard
+from engines.prober import Pace, Prober
 from engines.registry import Registry
+from engines.standing import Since
 from gateway.entry import EntryHandler
 from gateway.handlers.by_model import PATHS as BY_MODEL
 from gateway.handlers.by_model import ByModel
@@ -34,9 +38,18 @@ from router.policies.fixed import Fixed
 from store.people.secret import tenant_id
 from understudy.parts import Parts
 from understudy.settings.config import Config
+from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
-from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
+from understudy.setup.engines import (
+    UPSTREAM,
+    EngineMissing,
+    Tenants,
+    engines,
+    keys_of,
+    tells_tenants_apart,
+    upstream,
+)
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
 from understudy.setup.served_by import digest, ignored_fields
@@ -53,6 +66,8 @@ if TYPE_CHECKING:
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
+
+log = structlog.get_logger(__name__)
 
 _DRAIN_S = 20.0
 _FEEDBACK_BYTES = 256 * 1024
@@ -95,6 +110,8 @@ class Gateway:
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
+        prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
+        self.parts.add(prober, start=prober.start, aclose=prober.aclose)
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
@@ -106,13 +123,19 @@ class Gateway:
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
-        down = (self._engines.problem(model.engines) for model in self._config.models.values())
-        return [*(self.memory.problems() if self.memory else ()), *filter(None, dict.fromkeys(down))]
+        return [*(self.memory.problems() if self.memory else ()), *self._engines_down()[0]]
 
     def impaired(self) -> list[str]:
         """What requests are served without, although it is configured; empty when nothing is missing."""
         problem = self.memory.store.problem() if self.memory is not None else None
-        return [problem] if problem else []
+        return [*([problem] if problem else ()), *self._engines_down()[1]]
+
+    def _engines_down(self) -> tuple[list[str], list[str]]:
+        """Why no model can be answered, and why some cannot: one of the two is empty."""
+        down = [self._engines.problem(model.engines) for model in self._config.models.values()]
+        told = list(filter(None, dict.fromkeys(down)))
+        # What `models` does not name goes to the upstream, of which nothing is known.
+        return (told, []) if self._upstream is None and all(down) else ([], told)
 
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
@@ -197,7 +220,9 @@ class Gateway:
             return
         from understudy.background.engine_watch import EngineWatch
 
-        watch = EngineWatch(self.memory.store.jobs.engine_states, self._engines)
+        watch = EngineWatch(
+            self.memory.store.jobs.engine_states, self._engines.guards, keys=keys_of(self._config)
+        )
         self.parts.add(watch, start=watch.start, stop=watch.stop)
 
     def _add_judging(self) -> None:
@@ -239,6 +264,13 @@ class Gateway:
                 engine.said(ended.usage.completion_tokens)
         if self._log is not None:
             self._log.write(ended)
+
+    def _stands(self, guard: Guard, since: Since, was: Since | None) -> None:
+        """The state of an engine has changed."""
+        info = guard.info
+        self.metrics.engine_stands(info.name, info.replica, since.state, was.state if was else None)
+        if was is not None:
+            log.info("engine_state", engine=info.name, replica=info.replica, state=since.state, was=was.state)
 
     def _routes(self) -> RouteTable:
         listen = self._config.listen

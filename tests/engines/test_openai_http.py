@@ -13,7 +13,7 @@ import pytest
 from multidict import CIMultiDict
 
 from engines.engine import EngineInfo, EngineRequest
-from engines.errors import ConnectFailed, Kind, StreamBroken, TimedOut
+from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
 from engines.openai_http import OpenAIHTTP
 from engines.timeouts import Timeouts
 from tests.engines.asking import PATIENT, asked, chat, closed_port, engine, read, request
@@ -105,7 +105,8 @@ async def test_nobody_there() -> None:
     async with engine(port, "gone") as one:
         with pytest.raises(ConnectFailed) as failed:
             await asked(one)
-        assert await one.health() is False
+        with pytest.raises(ConnectFailed):
+            await one.health()
         assert one.load().in_flight == 0
     assert failed.value.message == f"No connection to 127.0.0.1:{port}: Connection refused."
     assert failed.value.engine == "gone"
@@ -296,5 +297,6 @@ async def test_redirects_cookies_and_proxies_are_not_followed(
 async def test_health_is_any_answer_below_500(upstream: Upstream, status: int, healthy: bool) -> None:
     upstream.plays(lambda call: call.answer(b"", status))
     async with engine(upstream.port) as one:
-        assert await one.health() is healthy
+        with contextlib.nullcontext() if healthy else pytest.raises(EngineError, match=str(status)):
+            await one.health()
     assert upstream.call().line == b"GET /v1/models HTTP/1.1"

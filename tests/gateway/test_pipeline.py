@@ -63,8 +63,8 @@ class Scripted:
     def load(self) -> EngineLoad:
         return EngineLoad()
 
-    async def health(self) -> bool:
-        return True
+    async def health(self) -> None:
+        return None
 
     async def aclose(self) -> None:
         pass

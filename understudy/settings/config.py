@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from understudy.settings.admin import AdminSettings
 from understudy.settings.client_key import check_client_key
 from understudy.settings.engines import (
+    HealthSettings,
     OpenAIEngine,
     SimulatedEngineSettings,
     VLLMEngine,
@@ -108,6 +109,7 @@ class Config(Settings):
         None, description="Default upstream, for everything `models` does not name."
     )
     engines: dict[str, AnyEngine] = Field({}, description="Engines by name.")
+    health: HealthSettings = Field(HealthSettings(), description="Looking after engines.")
     models: dict[str, ModelSettings] = Field({}, description="Model names served by engines of ours.")
     memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
     sharing: SharingSettings = Field(

@@ -57,6 +57,17 @@ class GuardAdvanced(Settings):
     )
 
 
+class HealthSettings(Settings):
+    """Looking after engines in the background."""
+
+    every_s: float | None = Field(
+        30,
+        ge=1,
+        description="An engine that was silent for so long is probed (vLLM's `/health`, else `GET /models`), and one that "
+        "is down every 5 to 60 s; null: never.",
+    )
+
+
 class OpenAIAdvanced(GuardAdvanced, HTTPAdvanced):
     """Less common settings of an engine of kind openai."""
 

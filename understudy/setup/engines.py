@@ -78,6 +78,14 @@ def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
     return found
 
 
+def keys_of(config: Config) -> tuple[str, ...]:
+    """What engines are sent that nobody may read in their errors."""
+    over_http = [engine for engine in config.engines.values() if isinstance(engine, HTTPEngine)]
+    values = [value for engine in over_http for value in engine.advanced.headers.values()]
+    keys = [key for engine in over_http if (key := own_key(engine)) is not None]
+    return (*keys, *(value.get_secret_value() for value in values))
+
+
 class EngineMissing(Exception):
     """What an engine stands on is not installed. The text says what to do about it."""
 

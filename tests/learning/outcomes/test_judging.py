@@ -122,8 +122,8 @@ class Broken:
     def load(self) -> EngineLoad:
         return EngineLoad()
 
-    async def health(self) -> bool:
-        return True
+    async def health(self) -> None:
+        return None
 
     async def aclose(self) -> None:
         return
