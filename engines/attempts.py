@@ -35,6 +35,8 @@ _PLAIN_BYTES = 64 * 1024
 _CARRIED_ON_BYTES = 2**20
 """A stream longer than this is not carried on: its beginning is no longer there."""
 _MOST_SEAMS = 2
+_OFTEN_ONCE = 500
+"""A status that is often over at the next try, where 502 to 504 last."""
 _WORDS_BYTES = 4096
 """Of what an engine says that fails, kept for people to read."""
 _ENGINES_OWN = frozenset({Kind.REFUSED, Kind.QUOTA})
@@ -218,7 +220,8 @@ class Attempts:
         self.trail.append(Tried(candidate.name, "", kind, status, time.monotonic() - began))
         self._note_words(came)
         limited_s = came.limited_s if isinstance(came, EngineReply) else None
-        self._candidates.failed(candidate, kind, limited_s)
+        once = status == _OFTEN_ONCE and isinstance(came, EngineReply) and "Retry-After" not in came.headers
+        self._candidates.failed(candidate, kind, limited_s, once=once)
         masks = candidate is not self._candidates.planned and 400 <= status < 500
         if self._failure is None and not masks:
             self._failure = candidate, came

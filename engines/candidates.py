@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,8 @@ class Candidate:
     tried: int = 0
     over: bool = False
     """It is not asked (again)."""
+    probes: bool = False
+    """It was the first to meet a limit that ends soon: it waits, and finds out for all others."""
     refused: bool = False
     """It could not be asked when it was its turn."""
     instructed: bool = False
@@ -71,6 +74,8 @@ class Candidates:
         self._ended = False
         self._first_of_all: Candidate | None = None
         """It is asked next, whoever stands by."""
+        self._waits_until: float | None = None
+        """Set once nobody could be asked at once (time.monotonic)."""
         self.refusal: Unavailable | None = None
         """Why the first one could not be asked that was refused when it was its turn."""
         self.trail: list[Tried] = []
@@ -108,8 +113,10 @@ class Candidates:
                 spared = spared or candidate
                 continue
             self._refused(candidate, now.refusal)
-            if now.opens_in_s is not None and now.opens_in_s <= MAX_WAIT_S:
+            if now.opens_in_s is not None and now.opens_in_s <= self._wait_s:
                 waiting.append((now.opens_in_s, candidate))
+        if spared is None and waiting and self._waits_until is None:
+            self._waits_until = time.monotonic() + MAX_WAIT_S
         return spared or min(waiting, key=lambda one: one[0], default=(0.0, None))[1]
 
     def asked(self, candidate: Candidate, *, continuable: bool) -> EngineRequest:
@@ -124,7 +131,7 @@ class Candidates:
             beside_stand_in=beside,
             continuable=continuable,
             client_timeout_s=_client_timeout_s(request) if beside else None,
-            wait_s=0.0 if beside and not candidate.tried > 1 else MAX_WAIT_S,
+            wait_s=0.0 if beside and not candidate.probes else self._wait_s,
         )
 
     def pause_s(self, candidate: Candidate) -> float:
@@ -134,12 +141,21 @@ class Candidates:
         # Full jitter: clients that failed together must not come back together.
         return random.uniform(0.0, min(MAX_WAIT_S, _FIRST_PAUSE_S * 2 ** (candidate.tried - 1)))
 
-    def failed(self, candidate: Candidate, kind: Kind, limited_s: float | None = None) -> None:
-        """It did not answer. `limited_s`: it is the first to say that it is limited, for so long."""
+    def failed(
+        self, candidate: Candidate, kind: Kind, limited_s: float | None = None, *, once: bool = False
+    ) -> None:
+        """It did not answer. `limited_s`: it is the first to say that it is limited, for so long.
+
+        `once`: that is often over at the next try, so who is to answer is tried again before others.
+        """
         if kind not in _AGAIN:
             candidate.over = True
         elif limited_s is not None and limited_s <= _SHORT_LIMIT_S:
+            candidate.probes = True
             self._first_of_all = candidate
+        elif once and candidate is self.planned and candidate.tried == 1:
+            admitted = admission(candidate.engine, candidate.request).admitted
+            self._first_of_all = candidate if admitted else None
         if kind is Kind.TOO_LONG:
             self._by_window()
 
@@ -161,6 +177,11 @@ class Candidates:
     def end(self) -> None:
         """Nobody is to be asked any more."""
         self._ended = True
+
+    @property
+    def _wait_s(self) -> float:
+        """How long it may still wait for engines, all together."""
+        return MAX_WAIT_S if self._waits_until is None else max(0.0, self._waits_until - time.monotonic())
 
     def _refused(self, candidate: Candidate, refusal: Unavailable) -> None:
         self.refusal = self.refusal or refusal

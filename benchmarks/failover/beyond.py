@@ -481,6 +481,50 @@ async def _headroom(bench: Bench) -> Found:
     )
 
 
+# ---- E13: other endpoints
+
+_ENDPOINTS = {
+    "/v1/embeddings": {"input": "Hello."},
+    "/v1/completions": {"prompt": "Hello."},
+    "/v1/responses": {"input": "Hello."},
+    "/v1/messages": {"messages": [{"role": "user", "content": "Hello."}], "max_tokens": 9},
+    "/v1/images/generations": {"prompt": "A gateway."},
+}
+
+
+async def _anything(call: Any) -> Any:
+    return await call.whole(200, {"object": "list", "data": [{"by": call.seen.engine}]})
+
+
+def _same_model(script: Script) -> Behind:
+    return Behind(script, settings={"model": "theirs"})
+
+
+_OTHER = Model("e13", _same_model(scripts.refusing(503)), _same_model(_anything))
+_STORED = Model("e13s", _same_model(scripts.refusing(503)), _same_model(_anything))
+_VECTORS = Model("e13v", Behind(scripts.refusing(503)), Behind(_anything))
+
+
+@_scenario(
+    "E13",
+    "other endpoints (5), 503; vectors of another model; a stored response",
+    _OTHER,
+    _STORED,
+    _VECTORS,
+)
+async def _other_endpoints(bench: Bench) -> Found:
+    answers = [await bench.client.post(path, {"model": "e13"} | body) for path, body in _ENDPOINTS.items()]
+    await bench.client.post("/v1/embeddings", {"model": "e13v", "input": "Hello."})
+    await bench.client.post(
+        "/v1/responses", {"model": "e13s", "input": "x", "previous_response_id": "resp_1"}
+    )
+    moved = len(bench.fallback("e13v")) + len(bench.fallback("e13s"))
+    return judged(
+        Figure("of 5 served", sum(answer.ok for answer in answers), 5, "0", at_least=True),
+        Figure("moved that must not", moved, 0, "0"),
+    )
+
+
 _NO_REPLICAS = "needs several base URLs behind one engine (base_urls)"
 
 

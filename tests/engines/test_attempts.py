@@ -148,7 +148,7 @@ async def test_no_engine_is_asked_more_than_twice_and_all_of_them_six_times(thre
         reply, _ = await read(attempts)
     assert reply.status == 500
     assert [len(upstream.calls) for upstream in three] == [2, 2, 1]
-    assert [one.engine[-1] for one in attempts.trail] == ["0", "1", "2", "3", "0", "1"]
+    assert [one.engine[-1] for one in attempts.trail] == ["0", "0", "1", "2", "3", "1"]
 
 
 async def test_a_lone_engine_that_fails_once_is_asked_again_and_one_that_is_late_is_not(

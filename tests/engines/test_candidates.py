@@ -141,3 +141,31 @@ async def test_another_request_of_the_same_engine_is_no_stand_in() -> None:
         plain: Any = replace(one, request=replace(one.request, body=b"{}"))
         candidates = Candidates([one, plain])
         assert not candidates.asked(candidates.planned, continuable=False).beside_stand_in
+
+
+async def test_a_500_is_asked_again_where_it_was_planned_and_what_lasts_longer_is_not(two: Two) -> None:
+    first, second = two
+    first.plays(lambda call: (refuses(500) if len(first.calls) == 1 else says("Engine 0."))(call))
+    async with plan(first.port, second.port) as tries:
+        assert await answered(Attempts(tries)) == "Engine 0." and not second.calls
+        first.plays(refuses(503))
+        assert await answered(Attempts(tries)) == "Engine 1." and len(first.calls) == 3
+
+
+async def test_two_limited_engines_are_not_waited_for_one_after_the_other(two: Two) -> None:
+    """Each of them ends its limit and meets the next one for as long as anybody asks."""
+    first, second = two
+    for upstream in two:
+        upstream.plays(refuses(429, Retry_After="1"))
+    async with plan(first.port, second.port) as tries:
+        waits = Candidates(tries)
+        finds_out = asyncio.create_task(read(Attempts(tries)))
+        while any(one.engine.load().open for one in tries):
+            await asyncio.sleep(0.01)
+        waited = waits.next()
+        assert waited is not None and waits.asked(waited, continuable=False).wait_s > MAX_WAIT_S - 1
+        waits.failed(waited, Kind.LIMITED)
+        await asyncio.sleep(0.05)
+        other = waits.next()
+        assert other is not None and waits.asked(other, continuable=False).wait_s < MAX_WAIT_S - 0.04
+        assert (await finds_out)[0].status == 429
