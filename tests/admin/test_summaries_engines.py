@@ -114,8 +114,9 @@ async def test_an_engine_stands_as_its_best_replica_does(pages: Site) -> None:
     say(pages, "w1", 0, "down", replica="a:1")
     say(pages, "w1", 0, "up", replica="b:1")
     pages.sources.store.jobs.engine_states.drain("large", "ann", "", "b:1").result(60)
-    viewer = await pages.person("viewer")
-    large = (await viewer.get("/engines.json")).json["engines"][1]
+    operator = await pages.person("operator")
+    assert "Restore" in (await operator.get("/engines")).text
+    large = (await operator.get("/engines.json")).json["engines"][1]
     assert [(one["replica"], one["state"]) for one in large["replicas"]] == [
         ("a:1", "down"),
         ("b:1", "drained"),

@@ -15,8 +15,8 @@ from engines.guard import Guard
 from engines.openai_http import OpenAIHTTP
 from engines.prober import Pace, Prober
 from engines.standing import Since, Standing
-from tests.engines.asking import PATIENT, asked, chat, closed_port, guarded
-from tests.flow.upstream import Call, Script, Upstream
+from tests.engines.asking import PATIENT, asked, chat, closed_port, engine, guarded
+from tests.flow.upstream import Call, Script, Upstream, waits
 from tests.knobs import guard_of
 from tests.patience import PATIENCE_S, until
 
@@ -167,3 +167,29 @@ async def test_a_clients_own_key_is_not_in_what_is_kept_of_an_error(upstream: Up
         assert guard.last_failure is not None
         assert guard.last_failure.told == ("server 500: secret-of-client" if holds_key else "server 500")
         await inner.aclose()
+
+
+async def test_a_probe_under_way_ends_with_the_prober(upstream: Upstream) -> None:
+    upstream.plays(waits)
+    async with guarded(upstream.port) as guard:
+        async with probing(guard):
+            await until(lambda: probes(upstream), "a probe that takes its time")
+        assert await asyncio.to_thread(upstream.call().was_left)
+        assert guard.since().state is Standing.UNKNOWN, "it was not decided"
+
+
+async def test_a_busy_server_that_is_late_is_not_down(upstream: Upstream) -> None:
+    async with engine(upstream.port, timeouts=replace(PATIENT, connect_s=0.1)) as inner:
+        guard = guard_of(inner)
+        upstream.plays(held := Held(chats=True))
+        async with asyncio.TaskGroup() as clients:
+            clients.create_task(asked(guard, chat()))
+            await until(lambda: held.calls, "a request under way")
+            upstream.plays(waits)
+            async with probing(guard) as told:
+                await until(lambda: probes(upstream) > 2, "probes that came too late")
+                assert told == [Standing.UNKNOWN]
+                held.go.set()
+                await until(
+                    lambda: told[-1] is Standing.DOWN, "nothing is under way, and it still does not answer"
+                )
