@@ -215,6 +215,9 @@ class Attempts:
         self, candidate: Candidate, kind: Kind, began: float, came: EngineReply | EngineError, status: int = 0
     ) -> None:
         if isinstance(came, Unavailable):
+            if candidate.request.prediction is not None and self._candidates.several:
+                self._candidates.spare(candidate)
+                return
             self._candidates.refused(candidate, came)
             return
         self.trail.append(Tried(candidate.name, "", kind, status, time.monotonic() - began))

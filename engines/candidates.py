@@ -164,6 +164,12 @@ class Candidates:
         candidate.over = True
         self._refused(candidate, refusal)
 
+    def spare(self, candidate: Candidate) -> None:
+        """A student had nothing to say: what follows is as if it had not been planned."""
+        self._order.remove(candidate)
+        self._asked -= 1
+        self.planned = self._order[0]
+
     def instruct(self, candidate: Candidate) -> None:
         """It refused to be given the beginning of its answer, and next is asked to repeat the end. That was no try."""
         candidate.instructed = True

@@ -73,7 +73,11 @@ class _Answer:
         chat, prediction = self._request.chat, self._request.prediction
         if chat is None or prediction is None or not answerable(chat) or _stops(chat, prediction.answer):
             raise Unavailable("The student has no answer to this request.", engine=STUDENT)
-        body = orjson.dumps(completion(chat, prediction))
+        try:
+            body = orjson.dumps(completion(chat, prediction))
+        except Exception as error:
+            # Whatever is wrong with a prediction, another engine has an answer.
+            raise Unavailable(f"The student's answer cannot be written: {error}", engine=STUDENT) from error
         if chat.stream:
             body = as_events(body, include_usage=chat.include_usage)
         headers = CIMultiDict(

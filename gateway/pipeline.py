@@ -36,7 +36,7 @@ from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
-from router.plan import PROOF_TOO_DEAR, SHADOW, Ask, Attempt, Plan, Policy
+from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
@@ -305,8 +305,13 @@ class Pipeline:
         journey.asked_at = time.perf_counter()
         async with attempts as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
-            journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
             way = ways[attempts.index]
+            if ways[0].prediction is not None and way is not ways[0]:
+                # It is no engine that failed, but a stage that was to spare one.
+                so_far.without_student = True
+                so_far.decided(plan.policy, plan.policy_version, STUDENT_FAILED, plan.probability)
+                journey.bypassed.append("student:no_answer")
+            journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
             so_far.began(reply, way, self._engines[way.engine].info.price)
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
@@ -354,6 +359,8 @@ class _SoFar:
         self.reused_example: int | None = None
         self.plan: Plan | None = None
         self.attempts: Attempts | None = None
+        self.without_student = False
+        """Whether a student that was to answer had no answer: who is next is who would have been asked without it."""
         self._reference_price = reference_price
         self._decision = "", "", "", 1.0
         self._way: Attempt | None = None
@@ -396,8 +403,8 @@ class _SoFar:
         failed_over = None
         if attempts is not None and self.plan is not None and way is not None:
             by_others = any(carried.engine.info.name != way.engine for carried in carried_on)
-            if attempts.index > 0 or by_others:
-                failed_over = _planned(self.plan, attempts)
+            if attempts.index > self.without_student or by_others:
+                failed_over = _planned(self.plan.attempts[self.without_student].engine, attempts)
         price, broken_off = _shares(self._price, carried_on)
         return Finished(
             arrival=asked.arrival,
@@ -452,9 +459,8 @@ def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple
     return price, tuple(broken_off)
 
 
-def _planned(plan: Plan, attempts: Attempts) -> Tried:
-    """The engine that was decided on, and how it failed."""
-    name = plan.attempts[0].engine
+def _planned(name: str, attempts: Attempts) -> Tried:
+    """The engine `name` that was decided on, and how it failed."""
     failed = (one for one in attempts.trail if one.engine == name and one.kind is not None)
     return next(failed, Tried(name, "", Kind.OPEN, 0, 0.0))
 

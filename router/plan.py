@@ -136,8 +136,9 @@ class ExampleSelection:
     """Why each other candidate was not chosen, by the example's id: router.examples.combiner.LeftOut."""
 
 
-SHADOW, PROOF_TOO_DEAR = "shadow", "proof_too_dear"
-"""Plan.reason where no smaller engine is proven yet; ... and where proving one would cost more than it can save."""
+SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_failed"
+"""Reasons: no smaller engine is proven yet; ... and proving one would cost more than it can save; the task's student had no
+answer after all."""
 
 
 @dataclass(frozen=True, slots=True)

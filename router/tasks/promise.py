@@ -138,6 +138,24 @@ class Promise:
             self._settle()
         return turned
 
+    def corrected(self, confidence: float, version: int) -> Turned | None:
+        """Count that a person found the student's label of one request wrong.
+
+        Nobody drew it, so it is no fair comparison: it stands for itself alone, and only ever speaks against the ways
+        under which the student answers it. That keeps every bound valid.
+        """
+        if self._broken is not None and version <= self._broken:
+            return None
+        share = min(self.standing.check_share, self._rest_share) if self._open >= 0 else self._rest_share
+        for way in self._ways:
+            if confidence >= way.threshold:
+                way.add(0.0, share)
+        if self._open < 0 or not self._ways[self._open].evidence.changed:
+            return None
+        turned = self._taken_back(version)
+        self._settle()
+        return turned
+
     def _compared(self, confidence: float, version: int, agreed: bool) -> Turned | None:
         before = self._open
         served = before >= 0 and confidence >= self._ways[before].threshold

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from cachetools import LRUCache
+
 from engines.prediction import Prediction
 from router.tasks.budget import Purse
 from router.tasks.drift import Drift
@@ -28,6 +30,8 @@ only then is it a fair sample."""
 _DRIFT_SHARE = 0.5
 _OVERDUE, _OVERDUE_S = 10, 5.0
 """Checks, and seconds, without one in the log, after which the student answers nobody until there is one."""
+
+_KNOWN_WRONG = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ class Takeover:
         self._promise = Promise(task.max_loss, self._rest_share)
         self._drift = Drift()
         self._asked, self._told_at = 0, 0.0
+        self._known_wrong: LRUCache[str, bool] = LRUCache(_KNOWN_WRONG)
+        """Requests whose loss is counted: a person who says the same again adds nothing."""
         self.task = task
         self._purse = Purse(task.budget, clock) if task.budget is not None else None
         self._threshold = Threshold(task.threshold)
@@ -130,9 +136,9 @@ class Takeover:
 
     def count(self, row: TaskAnswer) -> Turned | None:
         """Count one row of the task's log; in its order. Returns what that changed."""
-        if row.answered_by == "person":
-            return None
         with self._lock:
+            if row.answered_by == "person":
+                return self._corrected(row)
             by_teacher = row.answered_by == "teacher"
             if self._purse is not None:
                 self._purse.count(row.at_s, called=by_teacher)
@@ -150,7 +156,21 @@ class Takeover:
             if not row.checked and (served or self._rest_share < 1):
                 # Nobody drew it for a comparison: it says something of the task, and nothing of the student's share of it.
                 agreed = None
+            if agreed is False:
+                self._known_wrong[row.request_id] = True
             return self._promise.add(row.confidence, row.version, agreed)
+
+    def _corrected(self, row: TaskAnswer) -> Turned | None:
+        """A person's word outweighs the teacher's where it speaks against the student. Where it speaks for it, it proves
+        nothing: who says so was not drawn."""
+        if None in (row.label, row.student_label, row.confidence, row.version):
+            return None
+        assert row.label is not None and row.student_label is not None
+        assert row.confidence is not None and row.version is not None
+        if normalised(row.label) == normalised(row.student_label) or row.request_id in self._known_wrong:
+            return None
+        self._known_wrong[row.request_id] = True
+        return self._promise.corrected(row.confidence, row.version)
 
 
 class Takeovers:

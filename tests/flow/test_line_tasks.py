@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from router.tasks.student import Student
 from tests.flow.line import Asked, completion
 from tests.flow.tasks import ENUM, QUICK, SCHEMA, WORDS, by_student, flow
+from tests.flow.test_line_judging import metrics_of
 from understudy.commands.forget import forget
 
 
@@ -171,3 +172,34 @@ async def test_a_task_named_for_what_can_be_none_is_400(tmp_path: Path, fields: 
         # Without the name it is an ordinary request, and none of the task.
         got = await made.ask(**fields)
         assert got.status == 200 and "x-understudy-task" not in got.headers
+
+
+async def test_a_student_without_an_answer_is_a_stage_left_out_and_no_failing_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("no answer")
+
+    async with flow(tmp_path, QUICK) as made:
+        await made.taken_over()
+        monkeypatch.setattr("engines.student.completion", broken)
+        answers = await asyncio.gather(*(made.ask() for _ in range(20)))
+        assert {(got.status, got.headers["x-understudy-engine"]) for got in answers} == {(200, "large")}
+        await made.gate.settled()
+        records = made.store.decisions.requests.recent(20)
+        failed = [record for record in records if record.reason == "student_failed"]
+        assert failed and not any("failover" in record.reason for record in records)
+        # It is kept and learnt from as the teacher's answer to any other request.
+        row = made.store.tasks.answers.of_request(failed[0].tenant, failed[0].id)
+        assert row is not None and (row.answered_by, row.checked) == ("teacher", False) and row.label
+        assert (await made.ask(row.input)).hit
+        counted = await metrics_of(made.gate)
+        assert counted['understudy_bypassed_total{stage="student:no_answer"}'] >= len(failed)
+        assert 'understudy_bypassed_total{stage="engine:student"}' not in counted
+
+        # What the teacher says of a request is passed on as it is, too.
+        async def refuse(request: web.Request, asked: Asked) -> web.StreamResponse:
+            return web.json_response({"error": {"message": "Not so."}}, status=422)
+
+        made.teacher.script = refuse
+        assert {got.status for got in await asyncio.gather(*(made.ask() for _ in range(20)))} == {422}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from learning.tasks.evidence import EvidenceFollower
-from router.tasks.takeover import Takeovers
+from router.tasks.takeover import Takeover, Takeovers
 from router.tasks.task import Task
 from store.records import TaskAnswer
 from store.store import Store
@@ -55,7 +55,7 @@ def test_workers_and_a_restart_know_the_same_and_another_tenant_nothing(tmp_path
         store.close()
 
 
-def test_a_refusal_counts_against_the_student_and_a_persons_label_for_nothing() -> None:
+def test_a_refusal_counts_against_the_student_and_a_persons_label_never_for_it() -> None:
     rng = random.Random(0)
     takeover = Takeovers({"m": True}).of(TASK)
     for number in range(600):
@@ -64,3 +64,47 @@ def test_a_refusal_counts_against_the_student_and_a_persons_label_for_nothing() 
     for number in range(600):
         takeover.count(row(number, rng, label=None, unread="no_label"))
     assert takeover.standing.threshold is None
+
+
+def proven() -> Takeover:
+    rng, takeover = random.Random(0), Takeovers({"m": True}).of(TASK)
+    for number in range(1500):
+        takeover.count(row(number, rng))
+    assert takeover.standing.threshold is not None
+    return takeover
+
+
+def said(number: int, label: str, **other: object) -> TaskAnswer:
+    """A person's word on a request that the student answered with "Good"."""
+    told: dict[str, object] = {"answered_by": "person", "label": label, "confidence": 0.98} | other
+    return row(number, random.Random(0), **told)
+
+
+def test_what_people_correct_stops_a_student_that_its_teacher_agrees_with() -> None:
+    takeover = proven()
+    turned = [takeover.count(said(5000 + number, "bad")) for number in range(1000)]
+    assert any(each is not None and not each.opened for each in turned)
+    assert takeover.standing.threshold is None and takeover.standing.broken_version == 1
+
+
+def test_a_correction_counts_once_and_only_where_the_student_would_answer() -> None:
+    takeover = proven()
+    before = takeover.standing
+    for number in range(1000):
+        takeover.count(said(5000, "bad"))  # the same request, again and again
+        takeover.count(said(6000 + number, "good"))  # the student was right
+        takeover.count(said(8000 + number, "bad", confidence=0.6))  # the teacher answers these
+    assert takeover.standing == before
+    takeover.count(row(9000, random.Random(0), confidence=0.6))
+    assert takeover.standing.threshold == before.threshold
+
+
+def test_a_correction_of_what_the_teacher_said_otherwise_is_not_counted_again() -> None:
+    takeover, rng = proven(), random.Random(1)
+    checked = [row(5000 + n, rng, confidence=0.98, label="bad", checked=True) for n in range(3)]
+    for each in checked:
+        takeover.count(each)
+    compared = takeover._promise._ways[0].evidence.compared
+    for each in checked:
+        takeover.count(replace(each, answered_by="person"))
+    assert takeover._promise._ways[0].evidence.compared == compared

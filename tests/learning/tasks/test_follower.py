@@ -99,3 +99,35 @@ def test_what_was_forgotten_is_not_held_on_to(store: Store, follower: StudentFol
     assert follower.ready(TASK) and len(ids(follower)) == 1
     store.artifacts.forget_tenant("acme")
     wait_for(lambda: ids(follower) == [], "the follower to let go")
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut", "empty"])
+def test_bytes_that_go_while_workers_hold_them_open_harm_nobody_and_a_fresh_start_takes_the_next_best(
+    store: Store, follower: StudentFollower, counted: list[str], harm: str
+) -> None:
+    before, latest = published(store, student(0)), published(store, student(1))
+    assert follower.ready(TASK) and ids(follower) == [latest.id, before.id]
+    file = store.artifacts.path(latest)
+    data = file.read_bytes()
+    if harm == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(data[: len(data) // 2] if harm == "cut" else b"")
+    row = labelled()[0]
+    assert row.vector is not None
+    # Who holds it open answers on, also when another version comes.
+    for _, held in follower.of(TASK):
+        assert held.predict(row.input, row.vector, 1).label
+    newer = published(store, student(2))
+    assert follower.ready(TASK) and ids(follower) == [newer.id, latest.id, before.id] and counted == []
+    store.artifacts.path(newer).unlink()
+    fresh = StudentFollower(
+        store.artifacts, embedding_version="now", broken=counted.append, look_every_s=0.01
+    )
+    fresh.start()
+    try:
+        assert fresh.ready(TASK) and [version for version, _ in fresh.of(TASK)] == [before.id]
+        assert counted == ["student"] * 2
+        assert fresh.of(TASK)[0][1].predict(row.input, row.vector, 1).label
+    finally:
+        fresh.stop()

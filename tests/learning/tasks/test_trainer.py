@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from learning.tasks.trainer import Due, StudentLearner, StudentPace
+from learning.tasks.training import Labelled
 from router.tasks.student import Student
 from store import Store
 from store.records import TaskAnswer
@@ -158,3 +159,23 @@ def test_a_task_that_is_nobodys_is_left_alone(bench: Bench) -> None:
     bench.due = lambda tenant, slot: None
     bench.say(60)
     assert bench.learner.step() == []
+
+
+def test_a_persons_word_outweighs_what_the_teacher_says_again_and_again(bench: Bench) -> None:
+    bench.say(100)
+    repeated = ROWS[0]
+    for number in range(4):
+        again = replace(bench.store.tasks.answers.after(0, 1)[0], request_id=f"again{number}")
+        bench.store.tasks.answers.record(again).result(10)
+    bench.learner.step()
+    assert says(bench, repeated) == repeated.label
+    assert bench.store.tasks.answers.label("acme", "again0", "delivery", at_s=1e9).result(10)
+    bench.say(60)
+    bench.learner.step()
+    assert says(bench, repeated) == "delivery" != repeated.label
+
+
+def says(bench: Bench, row: Labelled) -> str:
+    student = bench.active()
+    assert student is not None and row.vector is not None
+    return student.predict(row.input, row.vector, 1).label

@@ -15,7 +15,7 @@ import pytest
 
 from engines.chat import ChatRequest
 from engines.prediction import Prediction
-from router.plan import Ask, Plan
+from router.plan import Ask, Attempt, Plan
 from router.policies.fixed import Fixed
 from router.policies.neural_cache import NeuralCache
 from router.tasks.takeover import Takeover
@@ -171,3 +171,16 @@ def test_checks_that_never_come_back_stop_the_student() -> None:
 def test_requests_of_no_task_are_the_policys_beneath() -> None:
     plan = Given(GivenStudent(), posed=lambda ask: None).decide()
     assert plan.attempts[0].engine == "large" and plan.posed is None
+
+
+def test_nothing_is_drawn_for_comparison_where_the_student_or_its_check_answers() -> None:
+    class Shadowing(Fixed):
+        async def decide(self, ask: Ask) -> Plan:
+            return replace(await super().decide(ask), shadow=(Attempt("small"),))
+
+    given = Given(GivenStudent(), inner=Shadowing(("large", "small")))
+    plans = [given.decide() for _ in range(60)]
+    assert {plan.reason for plan in plans} == {"student", "student_check"}
+    assert all(plan.shadow == () for plan in plans)
+    unsure = Given(GivenStudent(0.55), inner=Shadowing(("large", "small")))
+    assert unsure.decide().shadow == (Attempt("small"),)
