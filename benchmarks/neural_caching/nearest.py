@@ -1,7 +1,8 @@
 """A cache in the manner of OCaTS (Stogiannidis et al., 2023): the nearest remembered answers, with thresholds of their own.
 
 The teacher is asked where the centroid of the k nearest remembered inputs is too far off, or where their labels disagree too
-much. Both thresholds are swept, and the best are taken in hindsight, which flatters it: the original tunes them on other data.
+much. Both thresholds are swept, and the best are taken in hindsight, which flatters it: the original tunes them on other
+data.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def remembered(stream: Stream, seed: int, distance: float, entropy: float) -> Ne
     """Play one stream from an empty cache; every call counts."""
     order = stream.ordered(seed)
     told = stream.told(order)
-    vectors, kept, right, calls = stream.vectors[order], [], 0, 0
+    vectors, right, calls = stream.vectors[order], 0, 0
+    kept: list[int] = []
     for place in range(len(order)):
         label = None
         if len(kept) >= _NEAREST:

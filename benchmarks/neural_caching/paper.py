@@ -11,8 +11,10 @@ STRATEGY_NAMES = {
     "committee": "query by committee",
 }
 RETRAINED = {
-    "rtpolarity": {"random": 0.872, "front_loading": 0.879, "coreset": 0.878, "entropy": 0.886, "margin": 0.889, "committee": 0.887},
-    "isear": {"random": 0.614, "front_loading": 0.637, "coreset": 0.637, "entropy": 0.657, "margin": 0.658, "committee": 0.650},
+    "rtpolarity": {"random": 0.872, "front_loading": 0.879, "coreset": 0.878, "entropy": 0.886,
+        "margin": 0.889, "committee": 0.887},
+    "isear": {"random": 0.614, "front_loading": 0.637, "coreset": 0.637, "entropy": 0.657,
+        "margin": 0.658, "committee": 0.650},
 }  # fmt: skip
 """Table 3: online accuracy (AUC) with retraining."""
 FINAL = {

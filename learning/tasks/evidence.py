@@ -19,7 +19,8 @@ _AT_ONCE = 500
 
 
 class EvidenceFollower:
-    """Polls on its own thread between `start` and `stop`. A task that is new to this worker is told all that is kept of it."""
+    """Polls on its own thread between `start` and `stop`. A task that is new to this worker is told all that is kept
+    of it."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Lets a task's student answer what it is proven on, or what a budget leaves to it; all else goes to the policy beneath.
 
-pose (which task, what input) -> embed -> predict -> decide. A stage that is late or broken is bypassed: then the policy beneath
-decides as if there were no tasks. Requests of a client that names its engine, that is anonymous, or that asks for the best
-quality at any price (preference 1) are left to it, too.
+pose (which task, what input) -> embed -> predict -> decide. A stage that is late or broken is bypassed: then the policy
+beneath decides as if there were no tasks. Requests of a client that names its engine, that is anonymous, or that asks
+for the best quality at any price (preference 1) are left to it, too.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ class NeuralCache:
         return _noting(plan, stages)
 
     def _weighs_more(self, ask: Ask, plan: Plan, prediction: Prediction) -> bool:
-        """Whether the action that a bandit took is expected to be worth more than the student's answer, which costs and takes
-        nothing and is right with its confidence. Exploration is left to requests that the student does not answer."""
+        """Whether the action that a bandit took is expected to be worth more than the student's answer, which costs and
+        takes nothing and is right with its confidence. Exploration is left to requests that the student does not answer."""
         if plan.choice is None or plan.choice.explored:
             return False
         reference = next(

@@ -49,7 +49,8 @@ class Purse:
         self._usd += (usd - self._usd) / self._priced
 
     def share(self) -> float:
-        """b / n: what is left, as a share of the requests that are expected until it is renewed, 0 to 1. 0: nothing is left."""
+        """b / n: what is left, as a share of the requests that are expected until it is renewed, 0 to 1. 0: nothing
+        is left."""
         now = self._clock()
         self._turn(now)
         while self._pending and self._pending[0] < now - _LOG_LATE_S:

@@ -1,8 +1,8 @@
 """Notices that a task is no longer what its student was trained on: answers that differ, or inputs that lie farther off.
 
-An e-detector each (Shin, Ramdas and Rinaldo, "E-detectors"): while an event is no likelier than expected, an alarm comes after
-`FALSE_ALARM_AFTER` observations or more in expectation. An alarm asks the teacher more often, so that what changed is learnt and
-the promise, which alone stops a student, is soon known to hold or not. It ends with the next version.
+An e-detector each (Shin, Ramdas and Rinaldo, "E-detectors"): while an event is no likelier than expected, an alarm comes
+after `FALSE_ALARM_AFTER` observations or more in expectation. An alarm asks the teacher more often, so that what changed
+is learnt and the promise, which alone stops a student, is soon known to hold or not. It ends with the next version.
 """
 
 from __future__ import annotations

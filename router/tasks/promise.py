@@ -1,23 +1,26 @@
 """How far a student may answer, so that at least `1 - max_loss` of a task's answers are the teacher's.
 
-**What is tested.** `LOSSES` are nested ways to let the student answer: the most confident requests, as many as are expected to
-lose a given multiple of `max_loss` of all the task's requests, by the latest calibrated confidences. A stricter one answers
-fewer. Of each it is tested whether it loses less than `max_loss` (router.proving.bounds), in a fixed order from the strictest:
-a laxer one is believed only once those before it are. No alpha is divided over them then: to be wrong one must first be wrong
-about the strictest that does not hold (fixed-sequence testing). A request that a way leaves to the teacher counts as equal.
+**What is tested.** `LOSSES` are nested ways to let the student answer: the most confident requests, as many as are
+expected to lose a given multiple of `max_loss` of all the task's requests, by the latest calibrated confidences. A
+stricter one answers fewer. Of each it is tested whether it loses less than `max_loss` (router.proving.bounds), in a
+fixed order from the strictest: a laxer one is believed only once those before it are. No alpha is divided over them
+then: to be wrong one must first be wrong about the strictest that does not hold (fixed-sequence testing). A request that
+a way leaves to the teacher counts as equal.
 
-**Fair comparisons.** Where the student would answer, the teacher is asked with the probability `Standing.check_share`; where it
-would not, the teacher's answer costs nothing extra, and counts with that share as its weight.
+**Fair comparisons.** Where the student would answer, the teacher is asked with the probability `Standing.check_share`;
+where it would not, the teacher's answer costs nothing extra, and counts with that share as its weight. What is checked the
+teacher answers, CHECK_FLOOR of it at least, so a way may lose `max_loss / (1 - CHECK_FLOOR)` by itself.
 
-**Retraining.** A hypothesis says: at no comparison so far was the mean, given all that was known before, above the threshold.
-Which version answers is known before, so evidence is carried over retraining. It proves that versions so far were good enough,
-not that the next is. What makes that likely: ways are defined by expected losses, which mean the same for every version as far
-as confidences are calibrated; a version that is worse on the newest labels is not accepted; and the sample goes on. If the loss
-rises, an e-detector takes the way back: down to the strictest that is not in doubt, or, where all are, to none until a later
-version is there. What begins anew gets less of alpha (router.proving.regions.spent).
+**Retraining.** A hypothesis says: at no comparison so far was the mean, given all that was known before, above the
+threshold. Which version answers is known before, so evidence is carried over retraining. It proves that versions so far
+were good enough, not that the next is. What makes that likely: ways are defined by expected losses, which mean the same
+for every version as far as confidences are calibrated; a version that is worse on the newest labels is not accepted; and
+the sample goes on. If the loss rises, an e-detector takes the way back: down to the strictest that is not in doubt, or,
+where all are, to none until a later version is there. What begins anew gets less of alpha (router.proving.regions.spent).
 
-**Share of checks.** It falls with the root of the number of requests, so that what checking costs and what it may win grow alike,
-to CHECK_FLOOR; it is at the floor at once where no laxer way is expected to be proven within as many requests as came so far.
+**Share of checks.** It falls with the root of the number of requests, so that what checking costs and what it may win
+grow alike, to CHECK_FLOOR; it is at the floor at once where no laxer way is expected to be proven within as many
+requests as came so far.
 """
 
 from __future__ import annotations
@@ -60,7 +63,8 @@ class Standing:
     compared: int = 0
     """Comparisons that the bounds rest on."""
     lower: float = 0.0
-    """Anytime-valid lower bound of the task's agreement with the teacher, under the way that is open or the first, 0 to 1."""
+    """Anytime-valid lower bound of the task's agreement with the teacher, under the way that is open or the first, 0
+    to 1."""
     upper: float = 1.0
     broken_version: int | None = None
     """The version that was stopped, where no later one is there yet."""
@@ -119,8 +123,8 @@ class Promise:
         self.standing = Standing()
 
     def add(self, confidence: float, version: int, agreed: bool | None) -> Turned | None:
-        """Count one request that the student predicted. `confidence`: 0 where it was not its to answer. `agreed`: whether the
-        teacher gave the same label, for a fair comparison; None for any other request."""
+        """Count one request that the student predicted. `confidence`: 0 where it was not its to answer. `agreed`:
+        whether the teacher gave the same label, for a fair comparison; None for any other request."""
         if self._broken is not None:
             if version <= self._broken:
                 return None

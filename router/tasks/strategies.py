@@ -1,4 +1,5 @@
-"""How much a request is in doubt, by each strategy of Cache & Distil (2023), section 3.1: the teacher gets the most doubtful.
+"""How much a request is in doubt, by each strategy of Cache & Distil (2023), section 3.1: the teacher gets the most
+doubtful.
 
 One pure function each. A higher value is more doubtful; from which value on the teacher is asked is `Threshold`'s matter
 (section 5.1, appendix A.1), what it may cost the budget's (router.tasks.budget).

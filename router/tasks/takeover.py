@@ -1,6 +1,7 @@
 """Decides whether a task's student answers a request, by what is proven of it or by a budget; one per task and worker.
 
-What it knows of the past follows from the log alone (learning.tasks.evidence): the same in every worker, and after a restart.
+What it knows of the past follows from the log alone (learning.tasks.evidence): the same in every worker, and after a
+restart.
 """
 
 from __future__ import annotations

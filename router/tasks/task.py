@@ -38,7 +38,7 @@ class Task:
     threshold: float | None = None
     """Fixed uncertainty from which the teacher is asked; None: from the budget (a percentile), or from what is proven."""
     max_loss: float = 0.05
-    """Largest share of a student's answers that may differ from the teacher's."""
+    """Largest share of the task's requests whose answer may differ from the teacher's."""
     paused: bool = False
     """Whether the teacher answers everything; what it says is still learnt."""
 
