@@ -58,8 +58,8 @@ class StudentEngine:
     def load(self) -> EngineLoad:
         return EngineLoad()
 
-    async def health(self) -> bool:
-        return True
+    async def health(self) -> None:
+        """See engines.engine.Engine. It is part of this process."""
 
     async def aclose(self) -> None:
         """Holds nothing."""

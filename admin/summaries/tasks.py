@@ -207,8 +207,8 @@ def _state(
     if proven.broken_version is not None:
         return (
             "stopped",
-            f"Agreement fell below the promise with version {proven.broken_version}: the teacher answers until there is a"
-            " newer one.",
+            f"Version {proven.broken_version} agreed less than promised: the teacher answers until a newer version is"
+            " there.",
         )
     if proven.threshold is not None:
         return "answering", f"It answers what it is at least {proven.threshold:.0%} sure of."

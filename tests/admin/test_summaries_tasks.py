@@ -13,6 +13,7 @@ from admin.pages.tasks import TASK, TASKS
 from admin.roles import Role
 from admin.summaries.tasks import task, task_id, tasks
 from store.records import TaskAnswer
+from store.tasks.answers import PERSONS_WEIGHT
 from store.tasks.tasks import TaskRow
 from tests.admin.site import ENGINES, Person, Site, site
 from tests.store.rows import request_record
@@ -168,7 +169,11 @@ async def test_the_least_certain_are_reviewed_first_and_a_label_takes_them_off(p
     assert [one["request_id"] for one in (await shown(operator))["review"]] == [ids[0]]
     answers = pages.sources.store.tasks.answers
     row, none = answers.of_request("t1", ids[1]), answers.of_request("t1", ids[2])
-    assert row is not None and (row.label, row.answered_by, row.weight) == ("delivery", "person", 10.0)
+    assert row is not None and (row.label, row.answered_by, row.weight) == (
+        "delivery",
+        "person",
+        PERSONS_WEIGHT,
+    )
     assert none is not None and none.label is None
     assert (await shown(operator))["people"] == {"labels": 2, "compared": 1, "agreed": 0}
 
