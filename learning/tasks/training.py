@@ -1,8 +1,10 @@
-"""Trains a student on labelled inputs: multinomial logistic regression or a small network, as a hold-out prefers.
+"""Trains a student on labelled inputs: multinomial logistic regression, nearest centroids or a small network, as a hold-out
+prefers.
 
-Both read an input's embedding and its hashed columns (router.tasks.features), scaled by how rare each is among the inputs
-that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on inputs held out (Guo et
-al., 2017), and the whole is written as one ONNX model, which router.tasks.student opens. Imports scikit-learn.
+They read an input's embedding and, but for the centroids, its hashed columns (router.tasks.features), scaled by how rare each
+is among the inputs that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on inputs
+held out (Guo et al., 2017), and the whole is written as one ONNX model, which router.tasks.student opens. Imports
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Ints = npt.NDArray[np.int64]
 
-Kind = Literal["logistic", "mlp"]
-KINDS: tuple[Kind, ...] = ("logistic", "mlp")
+Kind = Literal["logistic", "centroid", "mlp"]
+KINDS: tuple[Kind, ...] = ("logistic", "centroid", "mlp")
 
 _FEWEST_OF_A_LABEL = 2
 """A label that the teacher gave once may be a slip."""
@@ -40,6 +42,8 @@ _FOLDED_BELOW, _FOLDS = 500, 5
 """Below so many inputs each is held out once, in turn."""
 _STRENGTHS = (1.0, 5.0, 25.0)
 """Inverse strengths of the logistic regression's L2 penalty: the next is tried while the last was best."""
+_SHRUNK = 1.0
+"""Inputs that the mean of all counts as in each label's centroid."""
 _DECAY = 0.1
 """Of the network's weights."""
 _LEAST_SOFT = 0.01
@@ -229,6 +233,9 @@ class _Training:
             if tried[recipe].loss > best:
                 break
             best = tried[recipe].loss
+        if "centroid" in self.kinds:
+            centroids = _Recipe("centroid", _SHRUNK)
+            tried[centroids] = self._held_out(centroids, folds)
         if "mlp" in self.kinds:
             network = _Recipe("mlp", _DECAY)
             tried[network] = self._held_out(network, folds)
@@ -277,6 +284,8 @@ class _Training:
         scales = self._scales(places)
         if recipe.kind == "logistic":
             return self._logistic(recipe.strength, places, scales)
+        if recipe.kind == "centroid":
+            return self._centroids(recipe.strength, places)
         return self._network(places, scales)
 
     def _scales(self, places: Ints) -> npt.NDArray[np.float32]:
@@ -314,6 +323,18 @@ class _Training:
         bias = np.full(len(self.labels), _NEVER)
         bias[model.classes_] = biases
         return Layers(of_columns, of_vector, bias)
+
+    def _centroids(self, shrunk: float, places: Ints) -> Layers:
+        """Half the negative squared distance to each label's mean embedding, shrunk towards the mean of all: with many labels
+        and few inputs of each there is little else to fit (Tibshirani et al., 2002; Snell et al., 2017)."""
+        rows, labels, weights = self._expanded(places)
+        vectors = self.vectors[places][rows] * weights[:, None]
+        counts = np.bincount(labels, weights, len(self.labels))[:, None]
+        sums = np.zeros((len(self.labels), self.vectors.shape[1]))
+        np.add.at(sums, labels, vectors)
+        centroids = (sums + shrunk * vectors.sum(axis=0) / weights.sum()) / (counts + shrunk)
+        bias = np.where(counts[:, 0] > 0, -np.square(centroids).sum(axis=1) / 2, _NEVER)
+        return Layers(np.zeros((COLUMNS, len(self.labels))), centroids.T, bias)
 
     def _network(self, places: Ints, scales: npt.NDArray[np.float32]) -> Layers:
         """Over the embedding and those columns that matter most to a logistic regression."""
@@ -447,8 +468,8 @@ def _preferred(tried: Mapping[_Recipe, _HeldOut]) -> tuple[_Recipe, _HeldOut]:
     """The one with the smallest loss; a network only where that is more than chance, since it is larger and slower."""
     ranked = sorted(tried.items(), key=lambda pair: pair[1].loss)
     recipe, best = ranked[0]
-    simpler = next((pair for pair in ranked if pair[0].kind == "logistic"), None)
-    if recipe.kind == "logistic" or simpler is None:
+    simpler = next((pair for pair in ranked if pair[0].kind != "mlp"), None)
+    if recipe.kind != "mlp" or simpler is None:
         return recipe, best
     gained = simpler[1].losses - best.losses
     return ranked[0] if gained.mean() > gained.std() / np.sqrt(len(gained)) else simpler
@@ -504,14 +525,14 @@ def _softmax(logits: Floats) -> Floats:
 
 
 def fitted(rows: Sequence[Labelled], *, seed: int, strength: float = 5.0) -> tuple[tuple[str, ...], Layers]:
-    """The labels and the calibrated layers of one logistic regression, without a search for the best recipe and without an
-    export: for benchmarks, which train hundreds. Raises TooFew."""
+    """The labels and the calibrated layers of one logistic regression or of centroids, without a search for the best recipe
+    and without an export: for benchmarks, which train hundreds. Raises TooFew."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         training = _Training(rows, seed, ("logistic",), None)
-        recipe = _Recipe("logistic", strength)
         folds = training._folds(np.zeros(0, np.int64))
-        held = training._held_out(recipe, folds[:3])
+        recipes = [_Recipe("logistic", strength), _Recipe("centroid", _SHRUNK)]
+        recipe, held = _preferred({each: training._held_out(each, folds[:3]) for each in recipes})
         return training.labels, training._fitted(recipe, np.arange(len(training.rows))).tempered(
             held.temperature
         )

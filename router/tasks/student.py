@@ -49,7 +49,7 @@ class Declared:
     """Of the vectors it was trained on; empty: any."""
     features_version: str = features.VERSION
     kind: str = "logistic"
-    """Or "mlp"."""
+    """Or "centroid", or "mlp"."""
     temperature: float = 1.0
     """By which its logits were divided."""
     shortest: int = 0

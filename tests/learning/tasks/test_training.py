@@ -25,7 +25,7 @@ def share_right(student: Student, rows: list[Labelled]) -> float:
     return sum(student.predict(r.input, r.vector, 1).label == r.label for r in rows) / len(rows)
 
 
-@pytest.mark.parametrize("kind", ["logistic", "mlp"])
+@pytest.mark.parametrize("kind", ["logistic", "centroid", "mlp"])
 def test_it_learns_and_is_as_sure_as_it_is_right(kind: str) -> None:
     rows = shuffled()
     trained = train(rows[:120], seed=0, kinds=(kind,), form=Form("Intent: "))  # type: ignore[arg-type]
@@ -34,6 +34,12 @@ def test_it_learns_and_is_as_sure_as_it_is_right(kind: str) -> None:
     assert trained.metrics["calibration_error"] < 0.1 and trained.metrics["kind"] == kind
     said = student.predict(rows[0].input, rows[0].vector, 7)
     assert (said.version, said.answer) == (7, f"Intent: {said.label}")
+
+
+def test_the_kind_with_the_smallest_loss_on_what_was_held_out_is_taken() -> None:
+    metrics = train(shuffled(), seed=0, kinds=("logistic", "centroid")).metrics
+    tried = metrics["tried"]
+    assert "centroid/1" in tried and metrics["kind"] == min(tried, key=tried.__getitem__).split("/")[0]
 
 
 def test_the_same_rows_and_seed_make_the_same_bytes() -> None:
