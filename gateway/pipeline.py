@@ -319,8 +319,9 @@ class Pipeline:
                 reply.headers["x-understudy-task"] = plan.posed.task.name
             if plan.reason in (SHADOW, PROOF_TOO_DEAR):
                 reply.headers["x-understudy-reason"] = plan.reason
-            if attempts.index > 0:
-                reply.headers["x-understudy-failed-over"] = str(_planned(plan, attempts))
+            if attempts.index > so_far.without_student:
+                planned = plan.attempts[so_far.without_student].engine
+                reply.headers["x-understudy-failed-over"] = str(_planned(planned, attempts))
             tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(
                 reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
