@@ -1,9 +1,9 @@
 """Trains a student on labelled inputs: multinomial logistic regression, nearest centroids or a small network, as a hold-out
 prefers.
 
-They read an input's embedding and, but for the centroids, its hashed columns (router.tasks.features), scaled by how rare each
-is among the inputs that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on inputs
-held out (Guo et al., 2017), and the whole is written as one ONNX model, which router.tasks.student opens. Imports
+They read an input's embedding and, but for the centroids, its hashed columns (router.tasks.features), scaled by how rare
+each is among the inputs that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on
+inputs held out (Guo et al., 2017), and the whole is written as one ONNX model, which router.tasks.student opens. Imports
 scikit-learn.
 """
 
@@ -325,8 +325,8 @@ class _Training:
         return Layers(of_columns, of_vector, bias)
 
     def _centroids(self, shrunk: float, places: Ints) -> Layers:
-        """Half the negative squared distance to each label's mean embedding, shrunk towards the mean of all: with many labels
-        and few inputs of each there is little else to fit (Tibshirani et al., 2002; Snell et al., 2017)."""
+        """Half the negative squared distance to each label's mean embedding, shrunk towards the mean of all: with many
+        labels and few inputs of each there is little else to fit (Tibshirani et al., 2002; Snell et al., 2017)."""
         rows, labels, weights = self._expanded(places)
         vectors = self.vectors[places][rows] * weights[:, None]
         counts = np.bincount(labels, weights, len(self.labels))[:, None]
