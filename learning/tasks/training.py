@@ -2,13 +2,8 @@
 prefers.
 
 They read an input's embedding and, but for the centroids, its hashed columns (router.tasks.features), scaled by how rare
-<<<<<<< HEAD
-each is among the inputs that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on inputs
-held out (Guo et al., 2017), and the whole is written as one ONNX model, which router.tasks.student opens. Imports
-=======
 each is among the inputs that are trained on (inverse document frequency). Probabilities are calibrated by a temperature on
 inputs held out (Guo et al., 2017), and the whole is written as one ONNX model, which router.tasks.student opens. Imports
->>>>>>> wt-figs
 scikit-learn.
 """
 
