@@ -74,7 +74,7 @@ def task(sources: Sources, asked: Asked) -> Summary:
         "unread": _unread(counts),
         "people": _people(counts),
         "confusions": _confusions(counts),
-        "answered": _answered(counts, since_s, asked.now_s),
+        "answered": _answered(counts, since_s, asked.now_s, step_s),
         "agreement": _agreement(counts),
         "review": [
             _to_review(each)
@@ -292,7 +292,7 @@ def _confusions(counts: Sequence[TaskCount]) -> Summary:
     }
 
 
-def _answered(counts: Sequence[TaskCount], since_s: float, now_s: float) -> dict[str, Any]:
+def _answered(counts: Sequence[TaskCount], since_s: float, now_s: float, step_s: float) -> dict[str, Any]:
     """A chart: who answered, over time."""
     sums: Counter[tuple[float, str]] = Counter()
     for each in counts:
@@ -303,6 +303,9 @@ def _answered(counts: Sequence[TaskCount], since_s: float, now_s: float) -> dict
         for who, colour in (("student", "series-1"), ("teacher", "series-2"))
     ]
     chart = stacked(starts, series, unit="requests", times=True)
+    for trace in chart["traces"]:
+        # Without a width plotly draws a single bar as thin as a line.
+        trace["width"] = 850 * step_s
     chart["layout"]["xaxis"]["range"] = [int(since_s * 1000), int(now_s * 1000)]
     return {"requests": sum(sum(values) for _, values, _ in series), "chart": chart}
 

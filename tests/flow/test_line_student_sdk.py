@@ -123,7 +123,9 @@ async def test_labels_and_formats_are_the_same_before_and_after_the_student_take
             for ask in FORMS:
                 found = await until_both(made, client, ask)
                 assert found["large"], "the teacher answers, too"
-                labels = {answer.text for _, answer in found["large"]}
+                # As the teacher writes them, who may have had no occasion yet to say each in this form.
+                labels = set(WORDS) if ask is json_schema else {f"{label.capitalize()}." for label in WORDS}
+                assert {answer.text for _, answer in found["large"]} <= labels, ask.__name__
                 for _, answer in found["student"]:
                     assert answer.text in labels, ask.__name__
                     assert answer.form == found["large"][0][1].form, ask.__name__
@@ -131,6 +133,14 @@ async def test_labels_and_formats_are_the_same_before_and_after_the_student_take
                     right(text) == answer.text.removesuffix(".").lower() for text, answer in found["student"]
                 ]
                 assert sum(agreed) >= 0.8 * len(agreed), ask.__name__
+            await made.gate.settled()
+            async with made.gate.session.get(made.gate.url.removesuffix("/v1") + "/metrics") as told:
+                series = (await told.text()).splitlines()
+            for task, answered in (("intent", 30), ("intent_json", 10)):
+                name = f'understudy_task_answers_total{{by="student",model="gpt-4o",task="{task}"}} '
+                assert [float(one[len(name) :]) >= answered for one in series if one.startswith(name)] == [
+                    True
+                ]
             # In mid-run every version's file goes, and everybody looks for them anew.
             asking = [asyncio.ensure_future(ask(client, made.text())) for _ in range(10) for ask in FORMS]
             for file in (tmp_path / "artifacts").iterdir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,14 +47,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_learner_runs_where_tasks_alone_learn() -> None:
     assert learner_wanted(config(tasks=TASKS))
     assert "student" in engines(config(tasks=TASKS), Tenants(b""))
-    assert not learner_wanted(config())
-    assert "student" not in engines(config(), Tenants(b""))
+    assert not learner_wanted(config(remember=False))
+    assert "student" not in engines(config(remember=False), Tenants(b""))
 
 
 def test_a_student_is_trained_at_its_tasks_pace_and_opened_by_workers(store: Store) -> None:
+    now_s = time.time()
     for n, row in enumerate(labelled()[:40]):
         answer = TaskAnswer(
-            "acme", "org/m/intent", f"r{n}", row.at_s, "teacher", row.input, row.label, answer=row.label,
+            "acme", "org/m/intent", f"r{n}", now_s + n, "teacher", row.input, row.label, answer=row.label,
             vector=row.vector, embedding_version="now", end_user="alice",
         )  # fmt: skip
         store.tasks.answers.record(answer).result(10)
