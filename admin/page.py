@@ -131,4 +131,6 @@ class Page:
     role: Role = Role.VIEWER
     charts: bool = False
     """Whether the charting library is loaded."""
+    script: str = ""
+    """A script of its own in admin/static/; empty for none."""
     actions: tuple[Action, ...] = ()

@@ -9,10 +9,12 @@ from typing import Protocol, TypeVar
 
 from admin.actions import OperatorActions
 from learning.proof.summary import ScopeSummary
+from router.tasks.task import Task
 from store import Store
 from store.decisions.rollups import RequestRollups
 from store.jobs.replay_records import ReplayBudget
 from store.people.sessions import AdminSessions
+from store.tasks.tasks import TaskRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class GatewayInfo:
     """Whether a judge is configured: without one quality is known from feedback only."""
     proven: Callable[[], Sequence[ScopeSummary]] = field(default=lambda: ())
     """What is proven of small engines, per scope."""
+    task_of: Callable[[TaskRow], Task | None] = field(default=lambda row: None)
+    """A listed task with its settings; None where it is none under this configuration."""
     actions: OperatorActions = field(default_factory=OperatorActions)
 
 

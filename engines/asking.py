@@ -16,6 +16,8 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from engines.attempts import Attempts
+from engines.candidates import Try
 from engines.chat import ChatRequest, Usage, estimated_tokens
 from engines.engine import Engine, EngineRequest, Price
 from engines.errors import ConnectFailed, EngineError, Unavailable
@@ -86,7 +88,7 @@ async def ask(
     tokens = round(most_usd(A_TOKEN, len(asked.body), most_tokens))
     began = time.perf_counter()
     try:
-        async with engine.stream(request) as reply:
+        async with Attempts([Try(engine, request)]) as reply:
             body = bytearray()
             async for chunk in reply.chunks:
                 body += chunk

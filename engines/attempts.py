@@ -1,74 +1,47 @@
-"""Who answers a request, who answers next when an engine fails, and who carries on a stream that breaks off.
+"""The answer of the first engine that gives one, and of those that carry it on where it breaks off.
 
-Before the first chunk another engine is simply asked. After it, another engine is given the conversation with the partial
-answer as its last message and is asked to go on with it (`continue_final_message`, as vLLM and Hugging Face's chat templates
-have it); where nothing was said yet any engine will do. Nothing is parsed before a stream breaks: until then only the
-end of the last whole event is looked for, so that what a client has been sent can be continued at all.
+Until an answer begins, another engine is simply asked (engines.candidates says who). Where several could answer, it begins
+with its first data, and what is no answer in spite of its status does not count as one (engines.answer_check). After that
+another engine goes on with the partial answer (engines.continuing). Nothing is parsed between the first data and a break:
+until then only the end of the last whole event is looked for, so that what a client has been sent can be continued at all.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Any
 
-from engines.chat import ChatRequest
+from engines.answer_check import Begun, begun, wrong_with
+from engines.candidates import Candidate, Candidates, Try
+from engines.continuing import continuable, continuation
 from engines.engine import CountsTokens, Engine, EngineReply, EngineRequest
-from engines.errors import EngineError, StreamBroken
-from engines.guard import RETRYABLE_STATUS
-from engines.partial_answer import PartialAnswer, engine_failed, read_partial, spliced
-from engines.sse import EventCutter, Tail, begins_with_error, split_at_error
+from engines.errors import EngineError, Kind, StreamBroken, Unavailable
+from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
+from engines.seam import NoMatch
+from engines.sse import EventCutter, Tail, begins_with_error
+from engines.too_long import STATUSES as TOO_LONG_STATUSES
+from engines.too_long import says_too_long
+from engines.trail import Tried
 
 _HELD_BYTES = 256 * 1024
-"""Of an error answer that is kept while another engine is asked."""
+"""Of an error answer, and of a stream before its first data, that is kept while another engine may be asked."""
+_HELD_S = 5.0
+"""How long the rest of an error answer is waited for."""
+_PLAIN_BYTES = 64 * 1024
+"""An answer that is no stream is looked at up to this size. Clients that know its length get it in one piece anyway."""
 _CARRIED_ON_BYTES = 2**20
 """A stream longer than this is not carried on: its beginning is no longer there."""
-_TOO_LONG = (b"context_length_exceeded", b"maximum context length", b"maximum model length", b"max_model_len")
-_NEVER_WITH = (
-    "tools",
-    "functions",
-    "logprobs",
-    "top_logprobs",
-    "prompt_logprobs",
-    "return_token_ids",
-    "return_tokens_as_token_ids",
-    "echo",
-    "use_beam_search",
-    "continue_final_message",
-    "structured_outputs",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
-    "audio",
-)
-"""What cannot be continued: it constrains or describes the answer as a whole, token by token, or is not text."""
-
-
-def continuable(chat: ChatRequest) -> bool:
-    """Whether the answer to this request could be carried on if it broke off: one choice of plain text, streamed."""
-    fields = chat.fields
-    if not chat.stream or any(fields.get(name) for name in _NEVER_WITH):
-        return False
-    if fields.get("n") not in (None, 1) or fields.get("add_generation_prompt") is False:
-        return False
-    if fields.get("modalities") not in (None, ["text"]):
-        return False
-    form = fields.get("response_format")
-    plain = form is None or (isinstance(form, dict) and form.get("type") == "text")
-    return plain and bool(chat.messages) and chat.messages[-1].get("role") != "assistant"
-
-
-@dataclass(frozen=True, slots=True)
-class Try:
-    """One engine and what to ask it."""
-
-    engine: Engine
-    request: EngineRequest
-    lengthened: bool = False
-    """Examples of ours made the request longer than it came: too long for this engine, it may fit the next one."""
+_MOST_SEAMS = 2
+_OFTEN_ONCE = 500
+"""A status that is often over at the next try, where 502 to 504 last."""
+_WORDS_BYTES = 4096
+"""Of what an engine says that fails, kept for people to read."""
+_ENGINES_OWN = frozenset({Kind.REFUSED, Kind.QUOTA})
+"""Refusals that another server need not share, whatever this one says of retries."""
+_AGAIN_STATUS = frozenset({408, 409})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +56,8 @@ class CarriedOn:
 class Attempts:
     """The answer of the first engine that gives one: an async context manager, which ends the generation when it is left.
 
-    Entering it returns the reply, or raises the first EngineError when no engine answered at all; `chunks` is its stream.
-    A request that our examples made too long for an engine's context window goes to the next try; one that came too long
-    goes to `larger`. When every engine fails, the first error *answer* is passed on as it came.
+    Entering it returns the reply; where no engine answers, the first failure as it came: an error answer, or the
+    EngineError, which is raised. `chunks` is its stream. `larger` is asked only where a request is too long.
 
     `carry_on`: a stream that breaks off is carried on by the engines that were not asked yet, and last by the same one,
     which may be back.
@@ -99,51 +71,42 @@ class Attempts:
         carry_on: bool = False,
         limit_bytes: int = _CARRIED_ON_BYTES,
     ) -> None:
-        self._tries = tries
-        self._larger = larger
-        self._carry_on = carry_on
+        self._candidates = Candidates(tries, larger)
+        chat = tries[0].request.chat
+        self._carry_on = carry_on and chat is not None and continuable(chat)
         self._limit_bytes = limit_bytes
         self._context: AbstractAsyncContextManager[EngineReply] | None = None
         self._reply: EngineReply | None = None
-        self._successors: list[Try] = []
-        """Who may carry the stream on, in order; each is asked once."""
+        self._asked = self._candidates.planned
+        self._failure: tuple[Candidate, EngineReply | EngineError] | None = None
         self._sent: list[bytes] = []
         self._sent_bytes = 0
         self.index = 0
         """Which of the tries answered; their number for `larger`."""
-        self.failures: list[str] = []
-        """Names of the engines that failed before one answered."""
+        self.trail = self._candidates.trail
+        """Who was asked or could not be, and what came of it, in order; last whose answer went out, or broke off."""
         self.carried_on: list[CarriedOn] = []
         """Who took over after it broke off, in order."""
+        self.last_failure = b""
+        """The beginning of what the last one said that failed."""
+
+    @property
+    def failures(self) -> list[str]:
+        """Names of the engines that failed, or were not to be asked, before one answered."""
+        failed = (one.engine for one in self.trail if one.kind not in (None, Kind.TOO_LONG))
+        return list(dict.fromkeys(failed))
 
     async def __aenter__(self) -> EngineReply:
-        held: tuple[int, EngineReply] | None = None
-        first_error: EngineError | None = None
-        last = len(self._tries) - 1
-        for index, attempt in enumerate(self._tries):
-            self.index = index
-            context = attempt.engine.stream(attempt.request)
-            try:
-                reply = await context.__aenter__()
-            except EngineError as error:
-                first_error = first_error or error
-                self.failures.append(attempt.engine.info.name)
-                continue
-            self._context, self._reply = context, reply
-            try:
-                failed = await self._failed(reply, attempt, another=index < last)
-            except BaseException:
-                await self._leave()
-                raise
-            if not failed:
-                return self._reply
-            self.failures.append(attempt.engine.info.name)
-            held = held or (index, reply)
-        if held is not None:
-            self.index, self._reply = held
-            return self._reply
-        assert first_error is not None
-        raise first_error
+        try:
+            while (candidate := self._candidates.next()) is not None:
+                if await self._answers(candidate):
+                    assert self._reply is not None
+                    self.index = candidate.index
+                    return self._reply
+        except BaseException:
+            await self._leave()
+            raise
+        return self._failed()
 
     async def __aexit__(self, *_: object) -> None:
         await self._leave()
@@ -156,68 +119,144 @@ class Attempts:
         """
         reply = self._reply
         assert reply is not None
+        reply.tail = tail
         whole = "Content-Length" in reply.headers
         if not self._carry_on or tail is None or reply.status != 200 or not reply.streams_events or whole:
             return reply.chunks
-        asked = [*self._tries, *([self._larger] if self._larger else [])][self.index]
-        self._successors = [*self._tries[self.index + 1 :], asked]
+        if reply.headers.get("x-should-retry", "").lower() == "false":
+            self._candidates.end()
         return self._in_whole_events(reply, reply.first, reply.rest, tail)
 
-    # ---- before the first chunk
+    # ---- before an answer begins
 
-    async def _failed(self, reply: EngineReply, attempt: Try, *, another: bool) -> bool:
-        """Whether the next one is to be asked. `reply` is then held in memory, and its engine was left."""
-        if reply.status == 400 and (attempt.lengthened and another):
-            return await self._says_too_long(reply)
-        if reply.status == 400 and self._larger is not None:
-            if await self._says_too_long(reply):
-                await self._ask_larger(self._larger)
+    async def _answers(self, candidate: Candidate) -> bool:
+        """Ask one. True where its answer is the one; what else came of it is noted, and its engine was left then."""
+        if pause_s := self._candidates.pause_s(candidate):
+            await asyncio.sleep(pause_s)
+        began = time.monotonic()
+        reply = await self._entered(candidate, self._candidates.asked(candidate, continuable=self._carry_on))
+        if reply is None:
             return False
-        if reply.status not in RETRYABLE_STATUS and not (another and await _begins_with_error(reply)):
+        try:
+            kind = await self._failure_of(candidate, reply)
+        except EngineError as error:
+            await self._leave()
+            self._note_failure(candidate, error.kind, began, error, reply.status)
             return False
-        await self._hold(reply)
-        return True
-
-    async def _says_too_long(self, reply: EngineReply) -> bool:
-        await self._hold(reply)
-        return reply.first is not None and any(sign in reply.first for sign in _TOO_LONG)
-
-    async def _ask_larger(self, larger: Try) -> None:
-        """Put the larger engine's answer in the place of the refusal, if it gives one."""
-        context = larger.engine.stream(larger.request)
-        try:
-            self._reply = await context.__aenter__()
-        except EngineError:
-            return
-        self._context, self.index = context, len(self._tries)
-
-    async def _hold(self, reply: EngineReply) -> None:
-        """Read an error answer into memory, and leave its engine."""
-        body = bytearray()
-        try:
-            async for chunk in reply.chunks:
-                body += chunk
-                if len(body) > _HELD_BYTES or (reply.status < 400 and begins_with_error(body)):
-                    # What follows is not read: no length may promise it.
-                    reply.headers.popall("Content-Length", None)
-                    break
-        except EngineError:
-            reply.headers.popall("Content-Length", None)
-        reply.first, reply.rest = bytes(body), _nothing()
+        if kind is None:
+            self.trail.append(Tried(candidate.name, "", None, reply.status, time.monotonic() - began))
+            return True
+        if reply.status < 400:
+            reply.broken = kind
         await self._leave()
+        self._note_failure(candidate, kind, began, reply, reply.status)
+        return False
+
+    async def _entered(self, candidate: Candidate, request: EngineRequest) -> EngineReply | None:
+        """Its answer, begun; None where none did, which is noted."""
+        began = time.monotonic()
+        context = candidate.engine.stream(request)
+        try:
+            reply = await context.__aenter__()
+        except EngineError as error:
+            self._note_failure(candidate, error.kind, began, error)
+            return None
+        self._asked, self._context, self._reply = candidate, context, reply
+        return reply
+
+    async def _failure_of(self, candidate: Candidate, reply: EngineReply) -> Kind | None:
+        """How an answer fails; None where it goes out, which is as far as a client's own error goes, too.
+
+        One that fails is held in memory. Raises the EngineError that it ends early with.
+        """
+        if reply.status >= 400:
+            return await self._error_of(candidate, reply)
+        if not self._candidates.several:
+            if reply.kind is Kind.SERVER:
+                await _hold_error(reply)
+                return reply.kind
+            return None
+        if reply.status != 200:
+            return None
+        chat = candidate.request.chat
+        if reply.streams_events:
+            if chat is not None and not chat.stream:
+                return None
+            amounts_to = await _hold_stream(reply)
+            if amounts_to is Begun.DATA:
+                return None
+            # What follows is not read: no length may promise it.
+            reply.headers.popall("Content-Length", None)
+            reply.rest = _nothing()
+            return Kind.SERVER if amounts_to is Begun.FAILED else Kind.INVALID
+        kind = reply.headers.get("Content-Type", "").lower()
+        if kind.startswith("text/event-stream") or (chat is None and "json" not in kind):
+            return None
+        return await _hold_plain(reply)
+
+    async def _error_of(self, candidate: Candidate, reply: EngineReply) -> Kind | None:
+        kind, wish = reply.kind, reply.headers.get("x-should-retry", "").lower()
+        if kind is None and (reply.status in _AGAIN_STATUS or reply.status >= 500 or wish == "true"):
+            kind = Kind.SERVER
+        if reply.status in TOO_LONG_STATUSES and self._candidates.for_longer:
+            await _hold_error(reply)
+            if says_too_long(reply.status, reply.first or b""):
+                kind = Kind.TOO_LONG
+        if kind is None and candidate is not self._candidates.planned:
+            kind = Kind.REFUSED
+        if kind is None:
+            return None
+        if wish == "false" and kind not in _ENGINES_OWN:
+            self._candidates.end()
+        await _hold_error(reply)
+        return kind
+
+    def _note_failure(
+        self, candidate: Candidate, kind: Kind, began: float, came: EngineReply | EngineError, status: int = 0
+    ) -> None:
+        if isinstance(came, Unavailable):
+            if candidate.request.prediction is not None and self._candidates.several:
+                self._candidates.spare(candidate)
+                return
+            self._candidates.refused(candidate, came)
+            return
+        self.trail.append(Tried(candidate.name, "", kind, status, time.monotonic() - began))
+        self._note_words(came)
+        limited_s = came.limited_s if isinstance(came, EngineReply) else None
+        once = status == _OFTEN_ONCE and isinstance(came, EngineReply) and "Retry-After" not in came.headers
+        self._candidates.failed(candidate, kind, limited_s, once=once)
+        masks = candidate is not self._candidates.planned and 400 <= status < 500
+        if self._failure is None and not masks:
+            self._failure = candidate, came
+
+    def _note_words(self, came: EngineReply | EngineError) -> None:
+        said = came.message.encode() if isinstance(came, EngineError) else came.first or b""
+        self.last_failure = said[:_WORDS_BYTES]
+
+    def _failed(self) -> EngineReply:
+        """The first failure as it came; raised where it is no answer. A stand-in's 4xx says nothing of the request."""
+        if self._failure is None:
+            assert self._candidates.refusal is not None
+            raise self._candidates.refusal
+        candidate, came = self._failure
+        if isinstance(came, EngineError):
+            raise came
+        self.index, self._reply = candidate.index, came
+        return came
 
     async def _leave(self) -> None:
         context, self._context = self._context, None
         if context is not None:
             await context.__aexit__(None, None, None)
 
-    # ---- from the first chunk on
+    # ---- from the first data on
 
     async def _in_whole_events(
         self, reply: EngineReply, first: bytes | None, source: AsyncIterator[bytes], tail: Tail
     ) -> AsyncIterator[bytes]:
         cutter = EventCutter(self._limit_bytes)
         given_up = False
+        first_break: EngineError | bytes | None = None
         while True:
             broken: EngineError | None = None
             error_event = b""
@@ -228,9 +267,9 @@ class Attempts:
                 broken, chunk, piece = error, None, b""
             first = None
             if cutter.given_up:
-                self._successors.clear()
-            elif piece and not given_up:
-                piece, error_event = _split_at_failure(piece)
+                self._candidates.end()
+            elif piece and not given_up and b'"error"' in piece:
+                piece, error_event = split_at_failure(piece)
             if piece:
                 self._note(piece)
                 yield piece
@@ -242,16 +281,18 @@ class Attempts:
                 if not tail.cut(delimited=reply.self_delimiting):
                     return
                 broken = no_terminal_event(reply.engine)
+            first_break = first_break or broken or error_event
+            self._note_break(broken)
             successor = await self._take_over()
             if successor is not None:
-                comment, source = successor
-                cutter = EventCutter(self._limit_bytes)
-                yield comment
-            elif broken is not None:
-                raise broken
+                source, cutter = successor, EventCutter(self._limit_bytes)
+            elif isinstance(first_break, EngineError):
+                raise first_break
             else:
                 given_up = True
-                yield error_event
+                yield first_break
+                if self._context is None:
+                    return
 
     def _note(self, piece: bytes) -> None:
         self._sent_bytes += len(piece)
@@ -259,32 +300,65 @@ class Attempts:
             self._sent.append(piece)
         else:
             self._sent.clear()
-            self._successors.clear()
+            self._candidates.end()
 
-    async def _take_over(self) -> tuple[bytes, AsyncIterator[bytes]] | None:
-        """A comment that says who carries on, and the rest of the answer; None where nobody does."""
-        partial = read_partial(b"".join(self._sent)) if self._successors else None
+    def _note_break(self, error: EngineError | None) -> None:
+        """The stream broke off; None: with an error event."""
+        kind = Kind.SERVER if error is None else error.kind
+        self.trail[-1] = replace(self.trail[-1], kind=kind)
+        if error is not None:
+            self._note_words(error)
+        if self._reply is not None and not isinstance(error, NoMatch):
+            self._reply.broken = kind
+
+    async def _take_over(self) -> AsyncIterator[bytes] | None:
+        """The rest of the answer; None where nobody gives it."""
+        partial = read_partial(b"".join(self._sent)) if len(self.carried_on) < _MOST_SEAMS else None
         if partial is None:
-            self._successors.clear()
             return None
-        while self._successors:
-            successor = self._successors.pop(0)
-            if partial.text and not successor.engine.info.continues:
-                continue
-            # First, so that its place is free: the successor may be the same engine.
+        # First, so that its place is free: the successor may be the same engine.
+        if partial.text.strip():
+            self._candidates.only_those_that_continue()
+        while (candidate := self._candidates.next()) is not None:
             await self._leave()
-            tokens = await _tokens(successor, partial)
-            context = successor.engine.stream(_request(successor.request, partial, tokens))
-            try:
-                reply = await context.__aenter__()
-            except EngineError:
-                continue
-            self._context = context
-            if reply.status == 200 and reply.streams_events:
-                self.carried_on.append(CarriedOn(successor.engine, tokens))
-                comment = f": understudy: {_name(reply)} carries on from here\n\n".encode()
-                return comment, spliced(reply.chunks, partial, tokens)
+            source = await self._carried_on(candidate, partial)
+            if source is not None:
+                return source
         return None
+
+    async def _carried_on(self, candidate: Candidate, partial: PartialAnswer) -> AsyncIterator[bytes] | None:
+        """The rest of the answer by this one; None where it does not give it."""
+        if pause_s := self._candidates.pause_s(candidate):
+            await asyncio.sleep(pause_s)
+        instructed = candidate.instructed or candidate.engine.info.continues == "instruct"
+        tokens, began = await _tokens(candidate.engine, partial), time.monotonic()
+        asked = self._candidates.asked(candidate, continuable=True)
+        reply = await self._entered(candidate, continuation(asked, partial, tokens, instructed=instructed))
+        if reply is None:
+            return None
+        if reply.status == 200 and reply.streams_events:
+            self.trail.append(Tried(candidate.name, "", None, reply.status, time.monotonic() - began))
+            # One that is given the beginning, or nothing, repeats nothing.
+            repeats = instructed and bool(partial.text.strip())
+            return self._spliced(candidate, reply, partial, tokens, repeats=repeats)
+        await self._leave()
+        if reply.kind is None and 400 <= reply.status < 500 and not instructed:
+            self.trail.append(Tried(candidate.name, "", Kind.REFUSED, reply.status, time.monotonic() - began))
+            self._candidates.instruct(candidate)
+        else:
+            self._note_failure(candidate, reply.kind or Kind.REFUSED, began, reply, reply.status)
+        return None
+
+    async def _spliced(
+        self, candidate: Candidate, reply: EngineReply, partial: PartialAnswer, tokens: int, *, repeats: bool
+    ) -> AsyncIterator[bytes]:
+        began = False
+        async for piece in spliced(reply.chunks, partial, tokens, repeats=repeats):
+            if not began:
+                began = True
+                self.carried_on.append(CarriedOn(candidate.engine, tokens))
+                yield f": understudy: {_name(reply)} carries on from here\n\n".encode()
+            yield piece
 
 
 def no_terminal_event(engine: str) -> StreamBroken:
@@ -292,13 +366,55 @@ def no_terminal_event(engine: str) -> StreamBroken:
     return StreamBroken("The upstream's stream ended without its terminal event.", engine=engine)
 
 
-async def _begins_with_error(reply: EngineReply) -> bool:
-    """Whether a stream's first event is an error. A guard has its first chunk already, so this waits for nothing then."""
-    if reply.status >= 400:
-        return False
-    if reply.first is None:
-        reply.first = await anext(reply.rest, b"")
-    return begins_with_error(reply.first)
+async def _hold_error(reply: EngineReply) -> None:
+    """Read an error answer into memory, or a stream up to its error."""
+    body, source = bytearray(), reply.chunks
+    try:
+        async with asyncio.timeout(_HELD_S):
+            async for chunk in source:
+                body += chunk
+                if len(body) > _HELD_BYTES or (reply.status < 400 and begins_with_error(body)):
+                    # What follows is not read: no length may promise it.
+                    reply.headers.popall("Content-Length", None)
+                    break
+    except (EngineError, TimeoutError):
+        reply.headers.popall("Content-Length", None)
+    reply.first, reply.rest = bytes(body), _nothing()
+
+
+async def _hold_stream(reply: EngineReply) -> Begun:
+    """Read a stream until it says something, and keep what was read. Raises the EngineError that it ends early with."""
+    cutter, held, held_bytes, amounts_to = EventCutter(), [], 0, Begun.NOTHING
+    chunk: bytes | None = reply.first
+    try:
+        while amounts_to is Begun.NOTHING:
+            if held_bytes > _HELD_BYTES:
+                amounts_to = Begun.DATA
+                break
+            chunk = await anext(reply.rest, None) if chunk is None else chunk
+            if chunk is None:
+                amounts_to = begun(cutter.rest(), cut=True)
+                break
+            held.append(chunk)
+            held_bytes += len(chunk)
+            amounts_to, chunk = begun(cutter.whole(chunk)), None
+    except EngineError as error:
+        reply.broken = error.kind
+        raise
+    reply.first = b"".join(held)
+    return amounts_to
+
+
+async def _hold_plain(reply: EngineReply) -> Kind | None:
+    """Read a whole answer, and keep it. Raises the EngineError that it ends early with."""
+    body, source = bytearray(), reply.chunks
+    async for chunk in source:
+        body += chunk
+        if len(body) > _PLAIN_BYTES:
+            reply.first, reply.rest = bytes(body), source
+            return None
+    reply.first, reply.rest = bytes(body), _nothing()
+    return None if wrong_with(reply.first, reply.headers) is None else Kind.INVALID
 
 
 async def _nothing() -> AsyncIterator[bytes]:
@@ -306,48 +422,14 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield
 
 
-def _split_at_failure(piece: bytes) -> tuple[bytes, bytes]:
-    """Whole events in two: before the first event that tells of the engine's failure, and from it on."""
-    good, error_event = split_at_error(piece)
-    return (good, error_event) if error_event and engine_failed(error_event) else (piece, b"")
-
-
-async def _tokens(successor: Try, partial: PartialAnswer) -> int:
+async def _tokens(engine: Engine, partial: PartialAnswer) -> int:
     """Tokens of the partial answer: by the new engine's own count if it has one, else one for each piece of the stream."""
-    engine = successor.engine
     counted = (
         await engine.count_tokens(partial.text) if partial.text and isinstance(engine, CountsTokens) else None
     )
     return partial.pieces if counted is None else counted
 
 
-def _request(asked: EngineRequest, partial: PartialAnswer, tokens: int) -> EngineRequest:
-    """What the new engine is asked: the same, and to go on with the partial answer, within what is left of its limits."""
-    chat = asked.chat
-    assert chat is not None
-    changes: dict[str, Any] = {"stream": True}
-    if partial.text:
-        # Chat templates may strip the blanks at the end of a last message; the new engine would then say them again. So they
-        # are left out here, and engines.partial_answer drops them from the beginning of what follows.
-        said = {"role": "assistant", "content": partial.text.rstrip()}
-        changes |= {
-            "messages": [*chat.messages, said],
-            "continue_final_message": True,
-            "add_generation_prompt": False,
-        }
-    for name in ("max_tokens", "max_completion_tokens"):
-        if isinstance(limit := chat.fields.get(name), int):
-            changes[name] = max(1, limit - tokens)
-    if isinstance(least := chat.fields.get("min_tokens"), int):
-        changes["min_tokens"] = max(0, least - tokens)
-    headers = asked.headers.copy()
-    for name in ("Content-Length", "Content-Encoding"):
-        headers.popall(name, None)
-    headers["Accept-Encoding"] = "identity"
-    changed = chat.changed(changes)
-    return replace(asked, headers=headers, body=changed.body, chat=changed)
-
-
 def _name(reply: EngineReply) -> str:
     """The engine's name, fit for a comment: names come from the configuration and may hold anything."""
-    return "".join(c for c in reply.engine if c.isprintable())[:100]
+    return "".join(c for c in reply.engine if c.isprintable())

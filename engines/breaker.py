@@ -1,4 +1,4 @@
-"""A circuit breaker: an engine that keeps failing is not asked for a while, then probed by one request."""
+"""A circuit breaker: an engine that keeps failing, or refuses us, is left alone for a while, then probed by one request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import time
 from collections.abc import Callable
 from enum import Enum
 
-from engines.errors import Unavailable
+from engines.errors import Kind
+from engines.gate import Gate, Pass
+
+_REFUSALS = 3
+"""In a row: one may be about the request after all."""
+_REFUSED_S = 60.0
+_REFUSED_MOST_S = 600.0
 
 
 class State(Enum):
@@ -15,64 +21,78 @@ class State(Enum):
     CLOSED = "closed"
     """Requests pass."""
     OPEN = "open"
-    """Requests are refused until `open_s` has passed."""
+    """Requests are refused for a while."""
     PROBING = "probing"
-    """One request was let through; its outcome decides."""
+    """One request was let through, and more follow as it succeeds."""
+    LIMITED = "limited"
+    """Its rate limit is used up."""
+    REFUSED = "refused"
+    """It refuses the gateway's key, or does not have the model."""
+
+
+_STATES = {Kind.LIMITED: State.LIMITED, Kind.REFUSED: State.REFUSED}
 
 
 class Breaker:
-    """Opens after `failures` consecutive failures, for `open_s` seconds."""
+    """Opens after `failures` consecutive failures, for `open_s` seconds; after three refusals for a minute, doubling to ten.
+
+    `alarm` is called once when it begins to refuse, and not again before the engine has answered.
+    """
 
     def __init__(
         self,
-        engine: str,
         *,
         failures: int,
         open_s: float,
         clock: Callable[[], float] = time.monotonic,
+        alarm: Callable[[], None] = lambda: None,
     ) -> None:
-        self._engine = engine
         self._limit = failures
         self._open_s = open_s
-        self._clock = clock
-        self._failed = 0
-        self._until = 0.0
-        self.state = State.CLOSED
+        self._alarm = alarm
+        self._failed = self._refused = self._refused_spells = 0
+        self.gate = Gate(clock)
+        """Where requests pass, or wait. Rate limits shut it, too."""
 
     @property
-    def lets_through(self) -> bool:
-        """Whether the next request would be let through; a breaker whose rest is over waits for one to probe with."""
-        return self.state is State.CLOSED or (self.state is State.OPEN and self._clock() >= self._until)
+    def state(self) -> State:
+        """For people to read."""
+        kind = self.gate.kind
+        if kind is None:
+            return State.CLOSED
+        return State.PROBING if self.gate.probing else _STATES.get(kind, State.OPEN)
 
-    def admit(self) -> bool:
-        """Let a request through; True if it is the probe. Raises Unavailable with how long to stay away."""
-        if self.state is State.CLOSED:
-            return False
-        now = self._clock()
-        if self.state is State.OPEN and now >= self._until:
-            self.state = State.PROBING
-            return True
-        wait_s = max(1.0, self._until - now)
-        raise Unavailable(
-            f"The engine '{self._engine}' keeps failing and is being left alone for {wait_s:.0f} s.",
-            engine=self._engine,
-            retry_after_s=wait_s,
-        )
+    def answered(self) -> None:
+        """The engine gave a whole answer, or refused a request that was wrong."""
+        self._failed = self._refused = self._refused_spells = 0
 
-    def succeeded(self) -> None:
-        """The engine answered."""
-        self._failed = 0
-        self.state = State.CLOSED
+    def probed(self, entered: Pass) -> None:
+        """A request that entered while it was shut has begun to be answered. It is not believed yet: one more failure, and
+        the engine is left alone again."""
+        if entered.decides and self.gate.kind is Kind.OPEN:
+            self._failed = max(self._failed, self._limit - 1)
+        entered.succeeded()
 
-    def failed(self) -> None:
-        """The engine did not answer, or answered that it is broken."""
+    def failed(self, entered: Pass | None = None) -> None:
+        """The engine did not answer, or answered that it is broken, or its answer was none."""
         self._failed += 1
-        if self.state is State.PROBING or self._failed >= self._limit:
-            self.state = State.OPEN
-            self._until = self._clock() + self._open_s
+        self._refused = 0
+        if self._decides(entered) or (self.gate.kind is None and self._failed >= self._limit):
+            self.gate.shut(Kind.OPEN, self._open_s)
 
-    def abandoned(self) -> None:
-        """The probe ended without an outcome (its client left): the next request may probe."""
-        if self.state is State.PROBING:
-            self.state = State.OPEN
-            self._until = self._clock()
+    def refused(self, entered: Pass | None = None) -> None:
+        """The engine refused the gateway's key, or said that its model is gone."""
+        self._failed = 0
+        self._refused += 1
+        again = self._decides(entered) and self.gate.kind is Kind.REFUSED
+        if again or (self.gate.kind is None and self._refused >= _REFUSALS):
+            self.gate.shut(Kind.REFUSED, min(_REFUSED_MOST_S, _REFUSED_S * 2**self._refused_spells))
+            self._refused_spells += 1
+            if self._refused_spells == 1:
+                self._alarm()
+        elif entered is not None:
+            entered.succeeded()
+
+    @staticmethod
+    def _decides(entered: Pass | None) -> bool:
+        return entered is not None and entered.decides

@@ -10,11 +10,16 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
+from engines.errors import EngineError, Kind, Unavailable
+from engines.prediction import Prediction
+from engines.sse import Tail
+
+Continues = Literal["prefill", "instruct", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,18 @@ class EngineRequest:
     """Whose text it is, for engines that keep tenants' caches apart; empty where nobody's cache may hold it."""
     background: bool = False
     """The gateway asks by itself (judging, replay, warming) and no client waits."""
+    plain: bool = False
+    """Known to be answered by no stream, where `chat` does not tell."""
+    beside_stand_in: bool = False
+    """Another engine could answer now: shorter limits hold (engines.timeouts)."""
+    continuable: bool = False
+    """Another engine could carry the stream on."""
+    client_timeout_s: float | None = None
+    """How long the client waits, where it told."""
+    wait_s: float = 0.0
+    """How long a guard may hold it back until its engine may be asked; 0: it is refused at once."""
+    prediction: Prediction | None = None
+    """What a student makes of the request, for the engine that answers with it (engines.student)."""
 
 
 @dataclass(slots=True)
@@ -55,6 +72,15 @@ class EngineReply:
     """The first chunk, where engines.guard waited for it already; None where it is still in `rest`."""
     drained_at: float | None = None
     """When all of the body had been taken (time.monotonic); None before, and where nobody noted it."""
+    kind: Kind | None = None
+    """What kind of failure it is, as the guard saw; None where it is none, or is the client's own."""
+    limited_s: float | None = None
+    """Where this answer was the first to tell of a rate limit: seconds until its engine may be asked again. Its request may
+    then wait (`EngineRequest.wait_s`), and its retry finds out for all others."""
+    broken: Kind | None = None
+    """Why the body was no whole answer, as its reader found; None where it was one, or nobody read it to its end."""
+    tail: Tail | None = None
+    """What its reader feeds of the stream, so that its guard can tell how it ended."""
 
     @property
     def streams_events(self) -> bool:
@@ -72,8 +98,12 @@ class EngineReply:
     async def _from_first(self, first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         if first:
             yield first
-        async for chunk in rest:
-            yield chunk
+        try:
+            async for chunk in rest:
+                yield chunk
+        except EngineError as error:
+            self.broken = error.kind
+            raise
         self.drained_at = time.monotonic()
 
 
@@ -135,8 +165,36 @@ class EngineInfo:
     price: Price = field(default_factory=Price)
     context_tokens: int | None = None
     """Its context window; None until the configuration or the engine itself tells."""
-    continues: bool = False
-    """Whether it can go on with an answer that another began (`continue_final_message`)."""
+    continues: Continues = "off"
+    """How it goes on with an answer that broke off: it is given its beginning (`continue_final_message`), or is asked to
+    repeat the end of it (engines.seam)."""
+    attempts: int = 1
+    """How often it is asked for one request, at most."""
+    replica: str = ""
+    """Which of the engine's base URLs, as host:port; empty where it has one."""
+    holds_key: bool = True
+    """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether an engine may be asked now."""
+
+    refusal: Unavailable | None = None
+    """Why not, as it would be raised; its `kind` and `retry_after_s` tell more. None: it may be asked."""
+    spared: bool = False
+    """It may be asked, but little is left of its rate limit: a stand-in is to answer, where there is one."""
+    opens_in_s: float | None = None
+    """Refused, but waiting so long (`EngineRequest.wait_s`) may help; 0 where a probe under way will tell. None: it
+    will not."""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether it may be asked now, if need be."""
+        return self.refusal is None
+
+
+ADMITTED = Admission()
 
 
 class Engine(Protocol):
@@ -154,11 +212,25 @@ class Engine(Protocol):
 
     def load(self) -> EngineLoad: ...
 
-    async def health(self) -> bool:
-        """Whether the engine would answer now. Cheap; never a generation."""
+    async def health(self) -> None:
+        """Return if the engine lives, raise EngineError if not. Cheap, bounded in time; never a generation."""
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Admits(Protocol):
+    """An engine that is not asked at all times: one behind a guard."""
+
+    def admits(self, request: EngineRequest) -> Admission:
+        """Whether `request` may be sent to it now. Changes nothing; `stream`, entered at once, agrees."""
+        ...
+
+
+def admission(engine: Engine, request: EngineRequest) -> Admission:
+    """Whether `engine` may be asked now; always, where nothing guards it."""
+    return engine.admits(request) if isinstance(engine, Admits) else ADMITTED
 
 
 @runtime_checkable

@@ -5,11 +5,43 @@
     ├── TimedOut         a phase took longer than its limit                                   504
     ├── StreamBroken     the answer started and then ended without its terminal event         502
     └── Unavailable      we did not ask: breaker open, queue full, engine drained             503
+        └── RateLimited  we did not ask: its rate limit is used up                            429
 
-An HTTP error status from an upstream is *not* one of these: it is an answer, and travels as it came.
+An HTTP error status from an upstream is *not* one of these: it is an answer, and travels as it came. Both have a `Kind`.
 """
 
 from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What kind of failure one request to one engine met: in counters, trails and logs."""
+
+    DNS = "dns"
+    CONNECT = "connect"
+    TLS = "tls"
+    TIMEOUT_CONNECT = "timeout_connect"
+    TIMEOUT_FIRST_DATA = "timeout_first_data"
+    TIMEOUT_GAP = "timeout_gap"
+    TIMEOUT_ANSWER = "timeout_answer"
+    LIMITED = "limited"
+    """Its rate limit is used up, or it said when to come back."""
+    QUOTA = "quota"
+    """The account's credit or quota is used up: no wait helps."""
+    REFUSED = "refused"
+    """It refuses the gateway's key, or does not have the model."""
+    SERVER = "server"
+    """An error status from 500 on, or an error event in a stream."""
+    BROKEN = "broken"
+    """The answer ended early."""
+    INVALID = "invalid"
+    """A 200 that holds no answer."""
+    TOO_LONG = "too_long"
+    FULL = "full"
+    """Not asked: its queue is full."""
+    OPEN = "open"
+    """Not asked: its circuit breaker is open, or it is drained or down."""
 
 
 class EngineError(Exception):
@@ -17,11 +49,15 @@ class EngineError(Exception):
 
     status = 502
     code = "engine_error"
+    kind = Kind.SERVER
 
-    def __init__(self, message: str, *, engine: str = "", retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, engine: str = "", kind: Kind | None = None, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.engine = engine
+        self.kind = kind or self.kind
         self.retry_after_s = retry_after_s
 
 
@@ -29,23 +65,24 @@ class ConnectFailed(EngineError):
     """No connection, or it broke before the first byte of the answer: safe to try again elsewhere."""
 
     code = "upstream_connection_failed"
+    kind = Kind.CONNECT
 
 
 class TimedOut(EngineError):
-    """A phase (connect, first chunk, gap, total) took longer than its limit."""
+    """A phase (connect, first data, gap, whole answer) took longer than its limit; `kind` says which."""
 
     status = 504
     code = "upstream_timeout"
 
-    def __init__(self, message: str, *, phase: str, engine: str = "") -> None:
-        super().__init__(message, engine=engine)
-        self.phase = phase
+    def __init__(self, message: str, *, kind: Kind, engine: str = "") -> None:
+        super().__init__(message, engine=engine, kind=kind)
 
 
 class StreamBroken(EngineError):
     """The answer began and ended early. What was sent cannot be taken back, so no other engine is simply asked."""
 
     code = "upstream_stream_broken"
+    kind = Kind.BROKEN
 
 
 class Unavailable(EngineError):
@@ -53,6 +90,15 @@ class Unavailable(EngineError):
 
     status = 503
     code = "engine_unavailable"
+    kind = Kind.OPEN
+
+
+class RateLimited(Unavailable):
+    """We refused to ask: the upstream said that its rate limit is used up until `retry_after_s` from now."""
+
+    status = 429
+    code = "rate_limit_exceeded"
+    kind = Kind.LIMITED
 
 
 class RequestError(Exception):

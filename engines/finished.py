@@ -135,7 +135,8 @@ def usage_of(answer: dict[str, Any]) -> Usage | None:
         return None
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return Usage(prompt, completion, cached if isinstance(cached, int) else 0)
+    estimated = usage.get("estimated") is True
+    return Usage(prompt, completion, cached if isinstance(cached, int) else 0, estimated)
 
 
 def from_json(body: bytes) -> Assembled | None:

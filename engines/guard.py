@@ -1,22 +1,28 @@
-"""Wraps any engine: an in-flight limit with a bounded queue, retries before the first chunk, a circuit breaker.
+"""Wraps any engine: an in-flight limit with a bounded queue, a circuit breaker, and what is known of its rate limits.
 
-An answer counts as begun when its first chunk is here, not when its head is: until then nothing has been shown to the
-client and asking again is safe.
+It admits, measures and counts. It asks once: who is asked again, and who next, is decided in engines.attempts. Of its kind
+there may be several, one before each replica of an engine: it knows nothing of the others.
+
+An answer counts as begun when its first chunk is here, not when its head is, and that of a probe when the first of its data
+is. That it began well does not count as success: that it ended well does.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
+from engines.answer_check import holds_data
 from engines.breaker import Breaker
 from engines.engine import (
+    ADMITTED,
+    Admission,
     CountsTokens,
     Engine,
     EngineInfo,
@@ -25,40 +31,66 @@ from engines.engine import (
     EngineRequest,
     Starts,
 )
-from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut, Unavailable
+from engines.errors import ConnectFailed, EngineError, Kind, RateLimited, StreamBroken, Unavailable
+from engines.gate import Gate, Pass
+from engines.limits import Credentials, RateLimit, with_jitter
 from engines.pace import Pace
-from engines.rate_limits import share_left
+from engines.refusals import LEFT_ALONE, kind_of
 from engines.retry_after import retry_after_s
 from engines.sse import begins_with_error
+from engines.standing import Since, Standing, words_of
 
-RETRYABLE_STATUS = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-"""No other 4xx is ever asked again: the request itself is wrong, or was refused."""
-_BROKEN_STATUS = 500
-_NEVER_BEGAN = (ConnectFailed, StreamBroken)
-"""Before the first chunk a broken stream is a failed connection."""
 _DRAINED_RETRY_S = 10.0
 _LIMIT_FRESH_S = 60.0
 """Upstreams tell what is left of a minute's rate limit: an older figure means nothing."""
+_HELD_BYTES = 256 * 1024
+"""Of a stream that has not come to its data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests an engine is sent at once, and how often one is tried again."""
+    """How many requests an engine is sent at once, and how many more may wait."""
 
     max_in_flight: int
     max_queued: int
-    attempts: int
-    max_wait_s: float = 5.0
-    first_wait_s: float = 0.2
+
+
+class Failure(NamedTuple):
+    """The latest failure of an engine."""
+
+    kind: Kind
+    status: int
+    """Of the answer; 0 where there was none."""
+    at_s: float
+    """Unix time."""
+    text: str = ""
+    """In words, which may quote the engine's answer; empty where that may hold a client's own key."""
+
+    @property
+    def told(self) -> str:
+        """All of it in one line."""
+        what = f"{self.kind} {self.status}" if self.status else f"{self.kind}"
+        return f"{what}: {' '.join(self.text.split())}" if self.text else what
+
+
+_STANDINGS = {Kind.OPEN: Standing.DOWN, Kind.REFUSED: Standing.REFUSED, Kind.LIMITED: Standing.LIMITED}
 
 
 class Guard:
-    """An engine with a guard around it; itself an Engine."""
+    """An engine with a guard around it; itself an Engine.
 
-    def __init__(self, engine: Engine, limits: Limits, breaker: Breaker) -> None:
+    `credentials`: the rate limits of the clients' own keys, where the engine is sent those; None where the gateway holds
+    the key, and its limits and refusals are everybody's.
+    """
+
+    def __init__(
+        self, engine: Engine, limits: Limits, breaker: Breaker, credentials: Credentials | None = None
+    ) -> None:
         self._engine = engine
         self._limits = limits
         self.breaker = breaker
+        self.engine_limit = RateLimit(breaker.gate)
+        self._credentials = credentials
         self._slots = asyncio.Semaphore(self._limits.max_in_flight)
         self._in_flight = 0
         self._queued = 0
@@ -69,6 +101,14 @@ class Guard:
         """The operator drains it: requests under way finish, new ones are refused."""
         self.asked = self.failed = 0
         """Tries since the start, and those of them that failed or were answered with a server error."""
+        self.failures: Counter[Kind] = Counter()
+        """Failures since the start, by kind."""
+        self.last_failure: Failure | None = None
+        self.heard_at = 0.0
+        """When it last gave a sign of life (time.monotonic); 0 before the first."""
+        self.turned_away = 0
+        """Requests that would have gone to it, and found it left alone."""
+        self._since = Since(Standing.UNKNOWN, time.time())
 
     @property
     def info(self) -> EngineInfo:
@@ -78,6 +118,21 @@ class Guard:
     def stream(self, request: EngineRequest) -> GuardedStream:
         """See engines.engine.Engine.stream. Raises Unavailable when the engine is not to be asked now."""
         return GuardedStream(self, request)
+
+    def admits(self, request: EngineRequest) -> Admission:
+        """See engines.engine.Admits."""
+        if (refusal := self._no_place()) is not None:
+            return Admission(refusal)
+        limit = self.rate_limit(request)
+        for gate in _gates(self.breaker.gate, limit.gate):
+            if not gate.lets_through:
+                self.turned_away += 1
+                return Admission(self.refusal(gate), opens_in_s=_opens_in_s(gate))
+        return Admission(spared=True) if limit.spares(request) else ADMITTED
+
+    def rate_limit(self, request: EngineRequest) -> RateLimit:
+        """The rate limit that a request falls under."""
+        return self.engine_limit if self._credentials is None else self._credentials.of(request)
 
     def load(self) -> EngineLoad:
         """What passes through this guard, and what the engine says of itself."""
@@ -94,29 +149,51 @@ class Guard:
             answer_s=self._pace.answer_s,
             answer_tokens=self._pace.answer_tokens,
             limit_left=self._limit_left if fresh else None,
-            open=inner.open and self.breaker.lets_through and not self.drained,
+            open=inner.open and self.breaker.gate.lets_through and not self.drained,
         )
-
-    def told(self, reply: EngineReply) -> None:
-        """Note what an answer's head says of the engine."""
-        left = share_left(reply.headers)
-        if left is not None:
-            self._limit_left, self._limit_told = left, time.monotonic()
 
     def said(self, tokens: int) -> None:
         """Note how long an answer was, in tokens. From any thread."""
         self._pace.said(tokens)
 
-    def took(self, reply: EngineReply, *, stream: bool, first_chunk_s: float, answer_s: float) -> None:
-        """Note how long an answer took. A refusal is fast and says nothing about the engine's pace."""
-        if reply.status < 400:
-            self._pace.ended(answer_s)
-            if stream:
-                self._pace.began(first_chunk_s)
-
-    async def health(self) -> bool:
+    async def health(self) -> None:
         """See engines.engine.Engine.health."""
-        return await self._engine.health()
+        await self._engine.health()
+
+    # ---- how it stands
+
+    def since(self) -> Since:
+        """Its state, and since when. The same object while nothing changes."""
+        self._since = self._since.now(self._standing())
+        return self._since
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests are under way there."""
+        return self._in_flight > 0
+
+    def is_alive(self) -> None:
+        """A health check was good: where it is down, the next request tries it."""
+        gate = self.breaker.gate
+        if gate.kind is None:
+            self.heard_at = time.monotonic()
+        elif gate.kind is Kind.OPEN:
+            gate.test_now()
+
+    def is_down(self, error: EngineError, *, next_s: float, for_s: float) -> None:
+        """A health check was bad: it is left alone until the next, in `next_s`, or for `for_s` should none come."""
+        self.last_failure = Failure(error.kind, 0, time.time(), error.message)
+        self.breaker.gate.shut(Kind.OPEN, for_s, next_s)
+
+    def _standing(self) -> Standing:
+        gate = self.breaker.gate
+        if self.drained:
+            return Standing.DRAINED
+        if self.problem is not None:
+            return Standing.DOWN
+        if gate.kind is None:
+            return Standing.UP if self.heard_at else Standing.UNKNOWN
+        return Standing.UNKNOWN if gate.tested else _STANDINGS[gate.kind]
 
     @property
     def problem(self) -> str | None:
@@ -136,73 +213,106 @@ class Guard:
         """See engines.engine.Engine.aclose."""
         await self._engine.aclose()
 
-    async def take_slot(self) -> None:
-        """Wait for a place. Raises Unavailable at once when the queue is full, or the engine is drained."""
-        if self.drained:
-            raise Unavailable(
-                f"The engine '{self.info.name}' is drained: its operator wants nothing new asked of it.",
-                engine=self.info.name,
-                retry_after_s=_DRAINED_RETRY_S,
-            )
-        if self._slots.locked() and self._queued >= self._limits.max_queued:
-            raise Unavailable(
-                f"The engine '{self.info.name}' is at its limit of {self._limits.max_in_flight} requests, and "
-                f"{self._queued} more are waiting.",
-                engine=self.info.name,
-                retry_after_s=1,
-            )
+    # ---- admitting: for GuardedStream
+
+    async def take_slot(self) -> bool:
+        """Wait for a place; whether it had to. Raises Unavailable at once when the queue is full, or it is drained."""
+        if (refusal := self._no_place()) is not None:
+            raise refusal
+        waited = self._slots.locked()
         self._queued += 1
         try:
             await self._slots.acquire()
         finally:
             self._queued -= 1
         self._in_flight += 1
+        return waited
 
     def give_slot(self) -> None:
         """Give a place back."""
         self._in_flight -= 1
         self._slots.release()
 
-    def begin(self, request: EngineRequest) -> tuple[AbstractAsyncContextManager[EngineReply], bool]:
-        """The engine's answer, to be entered, and whether it is the circuit breaker's probe. Raises Unavailable."""
-        probe = self.breaker.admit()
+    async def pass_through(self, gate: Gate, wait_s: float) -> Pass | None:
+        """Enter a gate that does not let everybody through, after `wait_s` at most. Raises Unavailable."""
+        if not gate.lets_through:
+            self.turned_away += 1
+            if wait_s <= 0 or gate.waiting + self._queued >= self._limits.max_queued:
+                raise self.refusal(gate)
+            try:
+                return await gate.wait(with_jitter(wait_s), for_time=gate.kind is Kind.LIMITED)
+            except TimeoutError:
+                raise self.refusal(gate) from None
+        return gate.enter()
+
+    def begin(self, request: EngineRequest) -> AbstractAsyncContextManager[EngineReply]:
+        """The engine's answer, to be entered. Raises Unavailable."""
         self.asked += 1
-        return self._engine.stream(request), probe
+        return self._engine.stream(request)
 
-    def answered(self, reply: EngineReply) -> None:
-        """Tell the circuit breaker of an answer that began."""
-        if reply.status >= _BROKEN_STATUS:
-            self.failed += 1
-            self.breaker.failed()
-        else:
-            self.breaker.succeeded()
+    def refusal(self, gate: Gate) -> Unavailable:
+        """Why nobody passes a gate."""
+        name = self.info.name
+        # At least a second: a probe is under way, or due.
+        wait_s = max(1.0, gate.retry_after_s)
+        if gate.kind is Kind.LIMITED:
+            text = f"The engine '{name}' is at its rate limit for another {wait_s:.0f} s."
+            return RateLimited(text, engine=name, retry_after_s=wait_s)
+        why = "refuses the gateway's key or model" if gate.kind is Kind.REFUSED else "keeps failing"
+        text = f"The engine '{name}' {why} and is being left alone for {wait_s:.0f} s."
+        return Unavailable(text, engine=name, kind=gate.kind, retry_after_s=wait_s)
 
-    def not_answered(self, error: BaseException, *, probe: bool) -> None:
-        """Tell the circuit breaker that no answer began."""
-        # Unavailable: the engine itself says that it is not up. Anything but an EngineError: the client left.
-        if isinstance(error, EngineError) and not isinstance(error, Unavailable):
-            self.failed += 1
-            self.breaker.failed()
-        elif probe:
-            self.breaker.abandoned()
+    def _no_place(self) -> Unavailable | None:
+        if self.drained:
+            return Unavailable(
+                f"The engine '{self.info.name}' is drained: its operator wants nothing new asked of it.",
+                engine=self.info.name,
+                retry_after_s=_DRAINED_RETRY_S,
+            )
+        if self._slots.locked() and self._queued >= self._limits.max_queued:
+            return Unavailable(
+                f"The engine '{self.info.name}' is at its limit of {self._limits.max_in_flight} requests, and "
+                f"{self._queued} more are waiting.",
+                engine=self.info.name,
+                kind=Kind.FULL,
+                retry_after_s=1,
+            )
+        return None
 
-    def retry_in_s(self, tried: int, came: EngineReply | EngineError) -> float | None:
-        """Seconds to wait before asking again, after `tried` tries; None where what came is to be passed on."""
-        limits = self._limits
-        if tried >= limits.attempts or not _asks_for_retry(came):
-            return None
-        wanted_s = (retry_after_s(came.headers) or 0.0) if isinstance(came, EngineReply) else 0.0
-        if wanted_s > limits.max_wait_s:
-            return None
-        # Full jitter: clients that failed together must not come back together.
-        most_s = min(limits.max_wait_s, limits.first_wait_s * 2 ** (tried - 1))
-        return max(wanted_s, random.uniform(0.0, most_s))
+    # ---- measuring and counting: for GuardedStream
+
+    def took(self, reply: EngineReply, *, stream: bool, first_chunk_s: float, answer_s: float) -> None:
+        """Note how long an answer took. A refusal is fast and says nothing about the engine's pace."""
+        if reply.status < 400:
+            self._pace.ended(answer_s)
+            if stream:
+                self._pace.began(first_chunk_s)
+
+    def told_left(self, left: float | None) -> None:
+        """Note the share of its rate limit that is left, where an answer told."""
+        if left is not None:
+            self._limit_left, self._limit_told = left, time.monotonic()
+
+    def count(self, kind: Kind, status: int = 0, text: str = "") -> None:
+        """Note a failure, for people to read."""
+        self.failures[kind] += 1
+        self.last_failure = Failure(kind, status, time.time(), text)
 
 
 class GuardedStream:
     """One guarded request: the context manager that Guard.stream returns."""
 
-    __slots__ = ("_began", "_context", "_first_chunk_s", "_guard", "_reply", "_request")
+    __slots__ = (
+        "_began",
+        "_context",
+        "_entered",
+        "_first_chunk_s",
+        "_guard",
+        "_limit",
+        "_reply",
+        "_request",
+        "_sent",
+    )
 
     def __init__(self, guard: Guard, request: EngineRequest) -> None:
         self._guard = guard
@@ -210,19 +320,38 @@ class GuardedStream:
         self._context: AbstractAsyncContextManager[EngineReply] | None = None
         self._reply: EngineReply | None = None
         self._began = self._first_chunk_s = 0.0
+        self._limit = guard.rate_limit(request)
+        self._sent = 0
+        self._entered: list[tuple[Gate, Pass]] = []
+        """The gates that were shut when it entered, and now hang on what becomes of it."""
 
     async def __aenter__(self) -> EngineReply:
-        """Ask until an answer begins, tries run out or waiting is not worth it. Raises EngineError."""
+        """Ask once an answer may be asked for; return when it has begun. Raises EngineError."""
         guard = self._guard
         self._began = time.monotonic()
-        await guard.take_slot()
+        try:
+            await self._pass_gates(self._request.wait_s)
+            if await guard.take_slot() and not self._entered:
+                try:
+                    # The engine may have failed meanwhile.
+                    await self._pass_gates(0.0)
+                except BaseException:
+                    guard.give_slot()
+                    raise
+        except BaseException as error:
+            if isinstance(error, Unavailable):
+                guard.failures[error.kind] += 1
+            self._abandon()
+            raise
         try:
             reply = self._reply = await self._begun()
         except BaseException:
             guard.give_slot()
             raise
-        self._first_chunk_s = time.monotonic() - self._began
-        guard.told(reply)
+        now = time.monotonic()
+        self._first_chunk_s = now - self._began
+        if reply.status < 500:
+            guard.heard_at = now
         return reply
 
     async def __aexit__(
@@ -237,34 +366,137 @@ class GuardedStream:
                     first_chunk_s=self._first_chunk_s,
                     answer_s=reply.drained_at - self._began,
                 )
+            if reply is not None:
+                self._ended(reply)
             await self._leave()
         finally:
             self._guard.give_slot()
 
+    async def _pass_gates(self, wait_s: float) -> None:
+        for gate in _gates(self._guard.breaker.gate, self._limit.gate):
+            if gate.kind is not None:
+                entered = await self._guard.pass_through(gate, wait_s)
+                if entered is not None:
+                    self._entered.append((gate, entered))
+
     async def _begun(self) -> EngineReply:
-        guard, tried = self._guard, 0
-        while True:
-            tried += 1
-            context, probe = guard.begin(self._request)
-            try:
-                reply = await context.__aenter__()
-                self._context = context
-                reply.first = await anext(reply.rest, b"")
-            except BaseException as error:
-                guard.not_answered(error, probe=probe)
-                await self._leave()
-                wait_s = guard.retry_in_s(tried, error) if isinstance(error, EngineError) else None
-                if wait_s is None:
-                    if isinstance(error, StreamBroken):
-                        raise ConnectFailed(error.message, engine=error.engine) from error
-                    raise
+        guard, limit = self._guard, self._limit
+        limit.sent += 1
+        self._sent = limit.sent
+        try:
+            context = guard.begin(self._request)
+            reply = await context.__aenter__()
+            self._context = context
+            reply.first = await anext(reply.rest, b"")
+            if self._entered:
+                await _hold_until_data(reply)
+        except BaseException as error:
+            self._not_answered(error)
+            await self._leave()
+            if isinstance(error, StreamBroken):
+                raise ConnectFailed(error.message, engine=error.engine, kind=Kind.BROKEN) from error
+            raise
+        try:
+            self._answered(reply)
+        except BaseException:
+            await self._leave()
+            raise
+        return reply
+
+    # ---- what becomes of it
+
+    def _answered(self, reply: EngineReply) -> None:
+        """Take note of an answer that began."""
+        guard, status = self._guard, reply.status
+        guard.told_left(self._limit.told(reply.headers, self._sent))
+        if status < 400:
+            if reply.streams_events and (not reply.first or begins_with_error(reply.first)):
+                reply.kind = Kind.SERVER if reply.first else Kind.INVALID
+                self._failed(reply.kind, status, self._words(reply))
+                return
+            self._limit.passed()
+            if self._entered and (not reply.streams_events or holds_data(reply.first or b"")):
+                self._succeeded()
+            return
+        says_when = (retry_after_s(reply.headers) or 0.0) > 0
+        own_key = guard.info.holds_key
+        kind = reply.kind = kind_of(status, reply.first or b"", holds_key=own_key, says_when=says_when)
+        text = self._words(reply) if kind is not None else ""
+        if kind is Kind.LIMITED:
+            # An overload is everybody's, what a key has used up is that key's.
+            limit = self._limit if status == 429 else guard.engine_limit
+            gates = [entered for gate, entered in self._entered if gate is limit.gate]
+            reply.limited_s = limit.met(reply.headers, gates[0] if gates else None)
+            guard.count(kind, status, text)
+            self._succeeded()
+        elif kind is Kind.SERVER:
+            self._failed(kind, status, text)
+        elif own_key and (kind is Kind.QUOTA or (kind is Kind.REFUSED and status in LEFT_ALONE)):
+            guard.count(kind, status, text)
+            guard.breaker.refused(self._of_breaker())
+            self._succeeded()
+        else:
+            if kind is not None:
+                guard.count(kind, status, text)
+            guard.breaker.answered()
+            self._succeeded()
+
+    def _words(self, reply: EngineReply) -> str:
+        return words_of(reply.first or b"") if self._guard.info.holds_key else ""
+
+    def _not_answered(self, error: BaseException) -> None:
+        """Take note that no answer began."""
+        # Unavailable: the engine itself says that it is not up. Anything but an EngineError: the client left.
+        if isinstance(error, EngineError) and not isinstance(error, Unavailable):
+            self._failed(error.kind, text=error.message)
+        else:
+            self._abandon()
+
+    def _ended(self, reply: EngineReply) -> None:
+        """Take note of how an answer ended that had begun well."""
+        if reply.status >= 400 or reply.kind is not None:
+            return
+        if reply.broken is None and reply.drained_at is not None and (tail := reply.tail) is not None:
+            if tail.failed():
+                reply.broken = Kind.SERVER
+            elif tail.cut(delimited=reply.self_delimiting):
+                reply.broken = Kind.BROKEN
+        if reply.broken is not None:
+            self._failed(reply.broken, reply.status)
+        elif reply.drained_at is not None:
+            self._guard.breaker.answered()
+            self._succeeded()
+        else:
+            self._abandon()
+
+    def _failed(self, kind: Kind, status: int = 0, text: str = "") -> None:
+        guard = self._guard
+        guard.failed += 1
+        guard.count(kind, status, text)
+        guard.breaker.failed(self._of_breaker())
+        # A credential's own gate learns nothing from it.
+        self._abandon()
+
+    def _of_breaker(self) -> Pass | None:
+        """The pass through the breaker's gate, taken out: it is decided there."""
+        for entered in self._entered:
+            if entered[0] is self._guard.breaker.gate:
+                self._entered.remove(entered)
+                return entered[1]
+        return None
+
+    def _succeeded(self) -> None:
+        for gate, entered in self._entered:
+            if gate is self._guard.breaker.gate:
+                self._guard.breaker.probed(entered)
             else:
-                guard.answered(reply)
-                wait_s = guard.retry_in_s(tried, reply)
-                if wait_s is None:
-                    return reply
-                await self._leave()
-            await asyncio.sleep(wait_s)
+                entered.succeeded()
+        self._entered.clear()
+
+    def _abandon(self) -> None:
+        for _, entered in self._entered:
+            entered.abandoned()
+        self._entered.clear()
 
     async def _leave(self) -> None:
         context, self._context = self._context, None
@@ -272,11 +504,23 @@ class GuardedStream:
             await context.__aexit__(None, None, None)
 
 
-def _asks_for_retry(came: EngineReply | EngineError) -> bool:
-    """Whether asking again may help, and can do no harm."""
-    if isinstance(came, EngineError):
-        return came.phase == "connect" if isinstance(came, TimedOut) else isinstance(came, _NEVER_BEGAN)
-    wish = came.headers.get("x-should-retry")
-    if wish is not None and came.status >= 400:
-        return wish.lower() == "true"
-    return came.status in RETRYABLE_STATUS or begins_with_error(came.first or b"")
+def _gates(of_engine: Gate, of_limit: Gate) -> tuple[Gate, ...]:
+    return (of_engine,) if of_limit is of_engine else (of_engine, of_limit)
+
+
+def _opens_in_s(gate: Gate) -> float | None:
+    """How long it is worth waiting for; None for what failed or refuses, until it is tested."""
+    return gate.opens_in_s if gate.kind is Kind.LIMITED or gate.tested else None
+
+
+async def _hold_until_data(reply: EngineReply) -> None:
+    """Put all of a stream up to its first data into `first`, or all there is."""
+    if reply.status >= 400 or not reply.streams_events:
+        return
+    held = reply.first or b""
+    while not holds_data(held) and len(held) <= _HELD_BYTES:
+        chunk = await anext(reply.rest, b"")
+        if not chunk:
+            break
+        held += chunk
+    reply.first = held

@@ -72,8 +72,18 @@ def without_key_parameters(target: str) -> str:
     path, separator, query = target.partition("?")
     if not separator:
         return target
-    kept = [one for one in query.split("&") if unquote(one.partition("=")[0]).lower() not in _KEY_PARAMETERS]
+    kept = [one for one in query.split("&") if not _holds_key(one)]
     return path + "?" + "&".join(kept) if kept else path
+
+
+def key_parameters(target: str) -> list[str]:
+    """The parameters of a client's request target that hold a credential, as they came."""
+    _, separator, query = target.partition("?")
+    return [one for one in query.split("&") if _holds_key(one)] if separator else []
+
+
+def _holds_key(parameter: str) -> bool:
+    return unquote(parameter.partition("=")[0]).lower() in _KEY_PARAMETERS
 
 
 def _end_to_end(

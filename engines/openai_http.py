@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible API over HTTP: bytes out, bytes in, nothing parsed.
+"""Any OpenAI-compatible API over HTTP: bytes out, bytes in, nothing parsed once a stream has come to its data.
 
 Refuses to know retries, limits and breakers (engines.guard), and what the bytes mean.
 """
@@ -9,8 +9,9 @@ import asyncio
 import functools
 import os
 import socket
+import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from dataclasses import dataclass
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -18,14 +19,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
+from engines.answer_check import holds_data
 from engines.engine import EngineInfo, EngineLoad, EngineReply, EngineRequest
-from engines.errors import ConnectFailed, EngineError, StreamBroken, TimedOut
+from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
 from engines.headers import (
     ForbiddenCharacter,
     response_headers,
     without_credentials,
     without_key_parameters,
 )
+from engines.timeouts import Phases, Timeouts
 
 _NOTHING_INVENTED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """Headers aiohttp would add by itself: the upstream sees what the client sent, no more."""
@@ -37,18 +40,14 @@ a request that was never at fault."""
 _PIECE_BYTES = 256 * 1024
 """A larger body leaves in pieces of this size."""
 
+_LOOKED_AT_BYTES = 256 * 1024
+"""A stream that has said nothing in so much is taken to have begun."""
+_HEAD_QUICK_S = 0.5
+_HEALTH_S = 5.0
+_SOON_S = 0.001
+
 _FOREIGN = (aiohttp.ClientError, TimeoutError, OSError)
 """What aiohttp raises of a request that fails."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Limits by phase, in seconds."""
-
-    connect_s: float
-    first_chunk_s: float
-    gap_s: float
-    total_s: float | None
 
 
 class _Connection(ResponseHandler):
@@ -67,7 +66,7 @@ class Exchange:
     it is, and never be taken for a failure of the upstream.
     """
 
-    __slots__ = ("_engine", "_request", "_response")
+    __slots__ = ("_began", "_engine", "_phases", "_request", "_response")
 
     @property
     def response(self) -> aiohttp.ClientResponse:
@@ -79,24 +78,28 @@ class Exchange:
         self._engine = engine
         self._request = request
         self._response: aiohttp.ClientResponse | None = None
+        self._phases = engine.timeouts.phases(request)
+        self._began = 0.0
 
     async def __aenter__(self) -> EngineReply:
         engine = self._engine
         engine.in_flight += 1
+        self._began = time.monotonic()
         try:
-            response = self._response = await engine.sent(self._request)
+            response = self._response = await engine.sent(self._request, self._phases)
             headers = engine.checked_headers(self._request, response)
         except BaseException as error:
             engine.in_flight -= 1
             if self._response is not None:
                 self._response.close()
             if isinstance(error, _FOREIGN):
-                raise engine.translated(error, began=False) from error
+                kind = Kind.TIMEOUT_ANSWER if _is_plain(self._request) else Kind.TIMEOUT_FIRST_DATA
+                raise engine.translated(error, self._phases, kind) from error
             raise
         return EngineReply(
             response.status,
             headers,
-            engine.chunks(response),
+            self._chunks(response),
             engine=engine.info.name,
             self_delimiting="Content-Length" in response.headers or "Transfer-Encoding" in response.headers,
             reason=response.reason if response.reason and response.reason.isprintable() else None,
@@ -112,6 +115,53 @@ class Exchange:
         else:
             # Not drained, so the connection cannot be reused, and closing it is what tells the upstream to stop.
             response.close()
+
+    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
+        protocol = response.connection.protocol if response.connection else None
+        content, phases, kind = response.content, self._phases, Kind.TIMEOUT_FIRST_DATA
+        events = response.content_type == "text/event-stream"
+        readable = events and "Content-Encoding" not in response.headers
+        plain = not events and _is_plain(self._request)
+        if plain:
+            kind = Kind.TIMEOUT_ANSWER
+        until = self._began + (phases.answer_s if plain else phases.first_data_s)
+        if protocol is not None and time.monotonic() - self._began > _HEAD_QUICK_S:
+            # The timer began anew when the head came.
+            _limit(protocol, until - time.monotonic())
+        seen = b""
+        try:
+            while chunk := await content.readany():
+                if readable:
+                    seen += chunk
+                if plain or (readable and not holds_data(seen) and len(seen) <= _LOOKED_AT_BYTES):
+                    if protocol is not None and not content.is_eof():
+                        _limit(protocol, until - time.monotonic())
+                    yield chunk
+                    continue
+                if protocol is not None:
+                    # The limit set until now was for the first data, and so was the timer that is running.
+                    protocol.read_timeout = phases.gap_s
+                    if not content.is_eof():
+                        protocol.start_timeout()
+                kind = Kind.TIMEOUT_GAP
+                yield chunk
+                break
+            while chunk := await content.readany():
+                yield chunk
+        except _FOREIGN as error:
+            raise self._engine.translated(error, phases, kind, began=True) from error
+
+
+def _limit(protocol: ResponseHandler, seconds: float) -> None:
+    """How long the next chunk may take, from now."""
+    protocol.read_timeout = max(_SOON_S, seconds)
+    protocol.start_timeout()
+
+
+def _is_plain(request: EngineRequest) -> bool:
+    """Whether the answer is known to be no stream."""
+    return request.plain if request.chat is None else not request.chat.stream
 
 
 class OpenAIHTTP:
@@ -142,10 +192,7 @@ class OpenAIHTTP:
         self._forwards_credentials = forwards_credentials
         self._credential_headers = tuple(credential_headers)
         self._extra_headers = dict(extra_headers or {})
-        self._timeouts = limits = timeouts
-        self._first_timeout = aiohttp.ClientTimeout(
-            total=limits.total_s, sock_connect=limits.connect_s, sock_read=limits.first_chunk_s
-        )
+        self.timeouts = timeouts
         self._session: aiohttp.ClientSession | None = None
         self._url = functools.lru_cache(maxsize=1024)(self._build_url)
 
@@ -153,7 +200,7 @@ class OpenAIHTTP:
         """Ask, and hand over the answer once its head is here. See engines.engine.Engine.stream."""
         return Exchange(self, request)
 
-    def sent(self, request: EngineRequest) -> Awaitable[aiohttp.ClientResponse]:
+    def sent(self, request: EngineRequest, phases: Phases) -> Awaitable[aiohttp.ClientResponse]:
         """The head of the answer, to be awaited. Raises what aiohttp raises: see `translated`."""
         headers, body = self._outgoing(request.headers), request.body
         if isinstance(body, bytes) and len(body) > _PIECE_BYTES:
@@ -169,7 +216,9 @@ class OpenAIHTTP:
             data=body or None,
             headers=headers,
             allow_redirects=False,
-            timeout=self._first_timeout,
+            timeout=_client_timeout(
+                phases.connect_s, phases.answer_s if _is_plain(request) else phases.first_data_s
+            ),
         )
 
     def checked_headers(self, request: EngineRequest, response: aiohttp.ClientResponse) -> CIMultiDict[str]:
@@ -186,36 +235,24 @@ class OpenAIHTTP:
                 wrong = "has a header that holds a control character"
         raise ConnectFailed(f"The upstream's answer {wrong}.", engine=self.info.name)
 
-    async def chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        """The body as it arrives. Raises engines.errors.EngineError when it ends early or stalls."""
-        protocol = response.connection.protocol if response.connection else None
-        content = response.content
-        phase = "first chunk"
-        try:
-            while chunk := await content.readany():
-                if protocol is not None:
-                    # The limit set on the request was for the first chunk, and so was the timer that is running.
-                    protocol.read_timeout = self._timeouts.gap_s
-                    if not content.is_eof():
-                        protocol.start_timeout()
-                    protocol = None
-                    phase = "gap"
-                yield chunk
-        except _FOREIGN as error:
-            raise self.translated(error, began=True, phase=phase) from error
-
     def load(self) -> EngineLoad:
         """Requests now under way here; what else the upstream serves is not known."""
         return EngineLoad(in_flight=self.in_flight)
 
-    async def health(self) -> bool:
-        """Whether `GET /models` gives any answer below 500."""
+    async def health(self) -> None:
+        """See engines.engine.Engine.health: `GET /models` must give some answer below 500, at most 5 s later."""
         request = EngineRequest("GET", "/models", CIMultiDict(), b"")
         try:
-            async with asyncio.timeout(self._timeouts.connect_s), self.stream(request) as reply:
-                return reply.status < 500
-        except (EngineError, TimeoutError):
-            return False
+            async with (
+                asyncio.timeout(min(_HEALTH_S, self.timeouts.connect_s)),
+                self.stream(request) as reply,
+            ):
+                status = reply.status
+        except TimeoutError:
+            text = "The health check (GET /models) was not answered in time."
+            raise TimedOut(text, kind=Kind.TIMEOUT_ANSWER, engine=self.info.name) from None
+        if status >= 500:
+            raise EngineError(f"The health check (GET /models) got {status}.", engine=self.info.name)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -258,32 +295,57 @@ class OpenAIHTTP:
             headers.update(self._extra_headers)
         return headers
 
-    def translated(self, error: Exception, *, began: bool, phase: str = "first chunk") -> EngineError:
-        """Foreign errors become ours at this border, once. The text names the phase, never a header or a URL's query."""
+    def translated(self, error: Exception, phases: Phases, kind: Kind, *, began: bool = False) -> EngineError:
+        """Foreign errors become ours at this border, once. The text names the limit, never a header or a URL's query.
+
+        `kind`: of a timeout now. `began`: the head of the answer is here.
+        """
         name = self.info.name
         where = f"{self._base.host}:{self._base.port}"
         if isinstance(error, aiohttp.ConnectionTimeoutError):
-            text = f"No connection to {where} within {self._timeouts.connect_s:g} s."
-            return TimedOut(text, phase="connect", engine=name)
+            text = f"No connection to {where} within {phases.connect_s:g} s (connect_s)."
+            return TimedOut(text, kind=Kind.TIMEOUT_CONNECT, engine=name)
         if isinstance(error, aiohttp.SocketTimeoutError):
-            limit = self._timeouts.gap_s if phase == "gap" else self._timeouts.first_chunk_s
-            return TimedOut(f"The upstream sent nothing for {limit:g} s ({phase}).", phase=phase, engine=name)
-        if isinstance(error, TimeoutError):
-            text = f"The upstream had not finished after {self._timeouts.total_s:g} s."
-            return TimedOut(text, phase="total", engine=name)
+            return TimedOut(_too_late(phases, kind), kind=kind, engine=name)
         if began:
             return StreamBroken(
                 "The upstream closed the connection before its answer was complete.", engine=name
             )
         if isinstance(error, aiohttp.ClientResponseError):
-            return ConnectFailed("The upstream's answer was not valid HTTP.", engine=name)
+            return ConnectFailed("The upstream's answer was not valid HTTP.", engine=name, kind=Kind.INVALID)
         if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
             return ConnectFailed("The upstream closed the connection without answering.", engine=name)
+        if isinstance(error, aiohttp.ClientConnectorDNSError):
+            text = f"No connection to {where}: {_reason(error.os_error)}."
+            return ConnectFailed(text, engine=name, kind=Kind.DNS)
+        if isinstance(error, aiohttp.ClientSSLError):
+            cause = (
+                error.certificate_error
+                if isinstance(error, aiohttp.ClientConnectorCertificateError)
+                else error.os_error
+            )
+            return ConnectFailed(
+                f"No connection to {where}: TLS: {_tls_reason(cause)}.", engine=name, kind=Kind.TLS
+            )
         if isinstance(error, aiohttp.ClientConnectorError):
             return ConnectFailed(f"No connection to {where}: {_reason(error.os_error)}.", engine=name)
         # Never str(error): it may quote the URL, and a query may hold a key.
         reason = _reason(error) if isinstance(error, OSError) else type(error).__name__
         return ConnectFailed(f"The connection to the upstream failed: {reason}.", engine=name)
+
+
+@functools.lru_cache(maxsize=64)
+def _client_timeout(connect_s: float, read_s: float) -> aiohttp.ClientTimeout:
+    # `connect` bounds the name's resolution, too; it is looked at only where no connection is there.
+    return aiohttp.ClientTimeout(connect=connect_s, sock_connect=connect_s, sock_read=read_s)
+
+
+def _too_late(phases: Phases, kind: Kind) -> str:
+    if kind is Kind.TIMEOUT_GAP:
+        return f"The upstream sent nothing for {phases.gap_s:g} s in the middle of its answer (gap_s)."
+    if kind is Kind.TIMEOUT_ANSWER:
+        return f"The upstream's answer was not complete after {phases.answer_s:g} s (answer_s)."
+    return f"The upstream sent no data for {phases.first_data_s:g} s (first_data_s)."
 
 
 async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
@@ -295,3 +357,11 @@ def _reason(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return error.strerror or "the name does not resolve"
     return os.strerror(error.errno) if error.errno else type(error).__name__
+
+
+def _tls_reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return type(error).__name__

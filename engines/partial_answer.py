@@ -5,17 +5,25 @@ Pure functions on events; they ask nobody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from engines.answer_check import fails, is_silent
+from engines.chat import estimated_tokens
 from engines.errors import StreamBroken
+from engines.seam import NoMatch, Seam, anchor_of, instruction
 from engines.sse import DONE, EventCutter, encode, events
 
 _HEAD = ("id", "object", "created", "model", "system_fingerprint", "service_tier")
-_FAILURES = ("server", "internal", "overloaded", "api_error")
+_BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r){2,}")
+_REASONING = ("reasoning", "reasoning_content")
+_FAILURES = ("server", "internal", "overloaded", "rate_limit", "api_error")
+_ENGINES_OWN = frozenset({401, 402, 408, 425, 429})
+"""Codes of errors that another engine need not meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +64,50 @@ def read_partial(sent: bytes) -> PartialAnswer | None:
     return PartialAnswer(head, "".join(said), role_told, len(said))
 
 
-def engine_failed(event: bytes) -> bool:
-    """Whether the error event at the beginning of `event` tells of the engine's failure, not of a refusal to say more."""
-    for data in events(event):
-        try:
-            error = orjson.loads(data)["error"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            return False
-        if not isinstance(error, dict):
-            return False
-        code, kind = error.get("code"), error.get("type")
-        if isinstance(code, int):
-            return code >= 500
-        return isinstance(kind, str) and any(sign in kind.lower() for sign in _FAILURES)
-    return False
+def split_at_failure(piece: bytes) -> tuple[bytes, bytes]:
+    """Whole events in two: before the first that tells of the engine's failure, and from it on, or nothing.
+
+    A refusal to say more is no such event, and nobody's to overrule. A quotation mark inside JSON text is always escaped, so
+    nothing that is merely said can look like one.
+    """
+    start = 0
+    while start < len(piece):
+        end = _BLANK_LINE.search(piece, start)
+        after = end.end() if end else len(piece)
+        for data in events(piece[start:after]) if b'"error"' in piece[start:after] else ():
+            if _engine_failed(data):
+                return piece[:start], piece[start:]
+        start = after
+    return piece, b""
 
 
-async def spliced(chunks: AsyncIterator[bytes], partial: PartialAnswer, tokens: int) -> AsyncIterator[bytes]:
+def _engine_failed(data: bytes) -> bool:
+    try:
+        told = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    if not fails(told):
+        return False
+    error = told.get("error")
+    if not isinstance(error, dict):
+        return not error
+    code, kind = error.get("code"), error.get("type")
+    if isinstance(code, int):
+        return code >= 500 or code in _ENGINES_OWN
+    signs = [sign.lower() for sign in (kind, code) if isinstance(sign, str)]
+    return any(failure in sign for sign in signs for failure in _FAILURES)
+
+
+async def spliced(
+    chunks: AsyncIterator[bytes], partial: PartialAnswer, tokens: int, *, repeats: bool = False
+) -> AsyncIterator[bytes]:
     """A new engine's stream as the rest of the answer: under its id, its role not told again, tokens added up.
 
-    `tokens`: of the partial answer. An event that cannot be read passes as it is. Raises StreamBroken for one too large.
+    `tokens`: of the partial answer. `repeats`: the new engine was asked to repeat the end of it (engines.seam); nothing
+    comes before that is found. An event that cannot be read passes as it is. Raises StreamBroken for one too large, for
+    an error before anything new was said, and NoMatch.
     """
-    follower, cutter = _Follower(partial, tokens), EventCutter()
+    follower, cutter = _Follower(partial, tokens, repeats=repeats), EventCutter()
     async for chunk in chunks:
         piece = cutter.whole(chunk)
         if cutter.given_up:
@@ -91,11 +121,14 @@ async def spliced(chunks: AsyncIterator[bytes], partial: PartialAnswer, tokens: 
 class _Follower:
     """Rewrites the events of a continuation, so that they continue the partial answer and repeat nothing of it."""
 
-    def __init__(self, partial: PartialAnswer, tokens: int) -> None:
+    def __init__(self, partial: PartialAnswer, tokens: int, *, repeats: bool) -> None:
         self._partial = partial
         self._tokens = tokens
-        # The new engine was given the text without the blanks at its end, and will say them itself.
-        self._blanks = partial.text[len(partial.text.rstrip()) :]
+        self._seam = Seam(partial.text) if repeats else None
+        self._repeated_pieces = 0
+        self._began = False
+        # An engine that was given the text was so without the blanks at its end, and will say them itself.
+        self._blanks = "" if repeats else partial.text[len(partial.text.rstrip()) :]
 
     def rest(self, piece: bytes) -> bytes:
         """Whole events; empty where they say nothing new."""
@@ -103,29 +136,47 @@ class _Follower:
 
     def followed(self, data: bytes) -> bytes:
         """One event, encoded; empty for one that says nothing new."""
+        waits = self._seam is not None and not self._seam.found
         if data == b"[DONE]":
+            if waits:
+                raise NoMatch
             return DONE
         try:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
-            return encode(data)
+            return b"" if waits else encode(data)
+        if not self._began and fails(chunk):
+            raise StreamBroken("The engine that was to carry on failed.")
         choices = chunk.get("choices") if isinstance(chunk, dict) else None
         if not isinstance(choices, list):
-            return encode(data)
+            return b"" if waits else encode(data)
         chunk |= self._partial.head
         usage = chunk.get("usage")
         if isinstance(usage, dict):
             self._add_up(usage)
         for choice in choices:
             if isinstance(choice, dict) and isinstance(delta := choice.get("delta"), dict):
-                self._not_again(delta)
-        silent = choices and all(_says_nothing(choice) for choice in choices)
-        return b"" if silent and not usage else encode(orjson.dumps(chunk))
+                self._not_again(choice, delta)
+        if self._seam is not None and not self._seam.found:
+            return b""
+        silent = choices and all(is_silent(one) and not one["delta"].get("role") for one in choices)
+        if silent and not usage:
+            return b""
+        self._began = True
+        return encode(orjson.dumps(chunk))
 
-    def _not_again(self, delta: dict[str, Any]) -> None:
+    def _not_again(self, choice: Mapping[str, Any], delta: dict[str, Any]) -> None:
         if self._partial.role_told:
             delta.pop("role", None)
         content = delta.get("content")
+        if self._seam is not None:
+            for name in _REASONING:
+                delta.pop(name, None)
+            if not self._seam.found:
+                self._repeated_pieces += bool(content)
+                last = bool(choice.get("finish_reason"))
+                delta["content"] = self._seam.said(content if isinstance(content, str) else "", last=last)
+                return
         if not isinstance(content, str) or not content or not self._blanks:
             return
         same = 0
@@ -136,17 +187,14 @@ class _Follower:
         self._blanks = self._blanks[same:] if same == len(content) else ""
 
     def _add_up(self, usage: dict[str, Any]) -> None:
-        """To the new engine the partial answer was part of the prompt; to the client it is part of the answer."""
+        """To the new engine the partial answer was part of the prompt; to the client it is part of the answer, once."""
         prompt, said = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        if isinstance(prompt, int) and isinstance(said, int):
-            given = self._tokens if self._partial.text else 0
-            usage["prompt_tokens"] = max(0, prompt - given)
-            usage["completion_tokens"] = said + given
-            usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
-
-
-def _says_nothing(choice: Any) -> bool:
-    if not isinstance(choice, dict) or choice.get("finish_reason"):
-        return False
-    delta = choice.get("delta")
-    return isinstance(delta, dict) and not any(delta.values())
+        if not isinstance(prompt, int) or not isinstance(said, int):
+            return
+        given = added = self._tokens if self._partial.text.strip() else 0
+        if self._seam is not None:
+            added += estimated_tokens(instruction(anchor_of(self._partial.text)))
+            said = max(0, said - self._repeated_pieces)
+        usage["prompt_tokens"] = max(0, prompt - added)
+        usage["completion_tokens"] = said + given
+        usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]

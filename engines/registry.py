@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from engines.engine import Engine, Starts
+from engines.guard import Guard
 
 
 class Registry(Mapping[str, Engine]):
@@ -22,6 +23,11 @@ class Registry(Mapping[str, Engine]):
     def __len__(self) -> int:
         return len(self._engines)
 
+    @property
+    def guards(self) -> list[Guard]:
+        """One for each replica of each engine. What has no guard is passed through, not managed: it has none here."""
+        return [engine for engine in self._engines.values() if isinstance(engine, Guard)]
+
     def start(self) -> None:
         """Begin to bring up what runs in this process. Inside the running loop."""
         for engine in self._engines.values():
@@ -32,12 +38,19 @@ class Registry(Mapping[str, Engine]):
         """Why none of these engines can answer now, in the words of the last; None while one can."""
         told = None
         for name in names:
-            engine = self._engines[name]
-            told = engine.problem if isinstance(engine, Starts) else None
+            told = self._problem(name)
             if told is None:
                 return None
-            told = f"the engine '{name}' {told}"
         return told
+
+    def _problem(self, name: str) -> str | None:
+        engine = self._engines[name]
+        if isinstance(engine, Starts) and engine.problem is not None:
+            return f"the engine '{name}' {engine.problem}"
+        states = [guard.since().state for guard in self.guards if guard.info.name == name]
+        if not states or any(state.answers for state in states):
+            return None
+        return f"the engine '{name}' is {', '.join(dict.fromkeys(states))}"
 
     async def aclose(self) -> None:
         """Close every engine, also when one fails to."""

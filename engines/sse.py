@@ -18,7 +18,6 @@ _TERMINAL_TYPES = frozenset(
 _OPENS_TERMINAL = re.compile(
     rb'(?:event: ?[^\r\n]*\r?\n)?data: ?\{"type": ?"(?:response\.(?:completed|failed|incomplete)|message_stop|error)"'
 )
-_ERROR_EVENT = re.compile(rb'^(?:event: ?error\r?\n)?data: ?\{ ?"error"', re.MULTILINE)
 _FIELD = re.compile(rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:")
 _FINISHED = re.compile(rb'"finish_reason": ?"')
 _TAIL_BYTES = 8192
@@ -36,15 +35,6 @@ def encode(data: bytes) -> bytes:
 def begins_with_error(chunk: bytes | bytearray) -> bool:
     """Whether a stream whose first chunk this is begins with an error event."""
     return chunk.startswith((b'data: {"error"', b'data:{"error"', b"event: error"))
-
-
-def split_at_error(piece: bytes) -> tuple[bytes, bytes]:
-    """Whole events in two: those before the first error event, and from it on. The second is empty where there is none.
-
-    A quotation mark inside JSON text is always escaped, so nothing that is merely said can look like such an event.
-    """
-    found = _ERROR_EVENT.search(piece)
-    return (piece, b"") if found is None else (piece[: found.start()], piece[found.start() :])
 
 
 class EventCutter:
@@ -90,6 +80,11 @@ class EventCutter:
         """What is left at the end, without the blank line that ends an event."""
         held, self._held = b"".join(self._held), []
         return held
+
+
+def whole_events(body: bytes) -> bytes:
+    """`body` without half an event at its end."""
+    return body[: _after_last_blank_line(body)]
 
 
 def _after_last_blank_line(data: bytes) -> int:
@@ -180,6 +175,17 @@ class Tail:
                 return bool(_finished(choices)) and self._all_ended(tail)
         return False
 
+    def failed(self) -> bool:
+        """Whether the last that the stream said was that it failed."""
+        tail = self._trimmed()
+        if b'"error"' not in tail and b"event: error" not in tail:
+            return False
+        for data in reversed(list(events(tail))):
+            if data != b"[DONE]":
+                event = _read(data)
+                return event is not None and _tells_error(event)
+        return False
+
     def cut(self, *, delimited: bool) -> bool:
         """Whether the stream ended too early.
 
@@ -256,6 +262,18 @@ def _read(data: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return event if isinstance(event, dict) else None
+
+
+def _tells_error(event: dict[str, Any]) -> bool:
+    choices = event.get("choices")
+    return (
+        bool(event.get("error"))
+        or event.get("type") in ("error", "response.failed")
+        or (
+            isinstance(choices, list)
+            and any(isinstance(c, dict) and c.get("finish_reason") == "error" for c in choices)
+        )
+    )
 
 
 def _finished(choices: list[Any]) -> set[int]:

@@ -53,7 +53,7 @@ class VLLMLocal:
         tell: Tell = lambda level, event, fields: None,
         first_pause_s: float = _FIRST_PAUSE_S,
     ) -> None:
-        self.info = replace(info, continues=True)
+        self.info = info
         self._start_blocking = start
         self._open = open_
         self._dialect = dialect or Dialect()
@@ -106,9 +106,10 @@ class VLLMLocal:
         running = max(figures.running, self._api.in_flight - figures.waiting)
         return EngineLoad(running, figures.waiting, kv_use=figures.kv_use, open=not self._core.dead)
 
-    async def health(self) -> bool:
-        """Whether it is up."""
-        return self.problem is None
+    async def health(self) -> None:
+        """See engines.engine.Engine.health."""
+        if (problem := self.problem) is not None:
+            raise Unavailable(f"The engine '{self.info.name}' {problem}.", engine=self.info.name)
 
     async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
         """See engines.engine.CountsTokens."""

@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from multidict import CIMultiDict
 
 from engines.engine import EngineReply, EngineRequest
-from engines.errors import EngineError, StreamBroken, TimedOut
+from engines.errors import EngineError, Kind, StreamBroken, TimedOut
 
 LIMIT_S = 2.0
 """Limit on each question, in seconds: a server that takes longer tells nothing."""
@@ -38,7 +38,7 @@ async def asked(stream: Stream, method: str, target: str, body: bytes = b"") -> 
                     raise StreamBroken("The page has no end.", engine=reply.engine)
             return reply.status, bytes(said)
     except TimeoutError:
-        raise TimedOut(f"No answer within {LIMIT_S:g} s.", phase="total") from None
+        raise TimedOut(f"No answer within {LIMIT_S:g} s.", kind=Kind.TIMEOUT_ANSWER) from None
 
 
 async def window_tokens(stream: Stream, target: str, model: str | None) -> int | None:

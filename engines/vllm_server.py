@@ -13,7 +13,8 @@ from typing import Any
 
 from engines.engine import EngineInfo, EngineLoad, EngineRequest
 from engines.errors import ConnectFailed, EngineError
-from engines.openai_http import Exchange, OpenAIHTTP, Timeouts
+from engines.openai_http import Exchange, OpenAIHTTP
+from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect
 from engines.vllm_metrics import ServerFigures, read_figures
 from engines.vllm_questions import LIMIT_S, TokenCounter, asked, window_tokens
@@ -51,7 +52,7 @@ class VLLMServer:
         extra_headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        self.info = replace(info, continues=True)
+        self.info = info
         self._http = OpenAIHTTP(
             self.info,
             base_url,
@@ -92,12 +93,11 @@ class VLLMServer:
         figures = state.figures
         return EngineLoad(figures.running, figures.waiting, kv_use=figures.kv_use, open=state.up)
 
-    async def health(self) -> bool:
-        """Whether it lives and its engine too: a dead engine shows as 503 first, and as a refused connection soon after."""
-        try:
-            return (await asked(self._aside.stream, "GET", "/health"))[0] < 500
-        except EngineError:
-            return False
+    async def health(self) -> None:
+        """See engines.engine.Engine.health: a dead engine shows as 503 first, and as a refused connection soon after."""
+        status, _ = await asked(self._aside.stream, "GET", "/health")
+        if status >= 500:
+            raise EngineError(f"The health check (GET /health) got {status}.", engine=self.info.name)
 
     async def count_tokens(self, what: str | Sequence[Mapping[str, Any]]) -> int | None:
         """See engines.engine.CountsTokens. Remembered for the last thousand; otherwise a round trip of at most 2 s.

@@ -8,9 +8,11 @@ from typing import Any
 
 from multidict import MultiMapping
 
+from engines.chat import ChatRequest
 from engines.errors import RequestError
 from gateway.cache_control import NOTHING_SAID, cache_control, pragma_no_cache
 from router.asked import Controls
+from router.tasks.requests import NAME, unsuited
 
 NONE = Controls()
 _SCOPE = re.compile(r"[!-~](?:[ -~]{0,98}[!-~])?")
@@ -24,8 +26,9 @@ def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Cont
     examples = headers.get("x-understudy-examples")
     preference = headers.get("x-understudy-preference")
     scope = named_scope(headers)
+    task = named_task(headers)
     keep_out = fields.get("store") is False
-    steers = any(said is not None for said in (engine, examples, preference, scope))
+    steers = any(said is not None for said in (engine, examples, preference, scope, task))
     if directives is NOTHING_SAID and not (no_cache or steers or keep_out):
         return NONE
     max_examples = None
@@ -44,6 +47,7 @@ def read_controls(headers: MultiMapping[str], fields: Mapping[str, Any]) -> Cont
         max_examples=max_examples,
         preference=None if preference is None else _dial(preference),
         scope=scope,
+        task=task,
     )
 
 
@@ -57,6 +61,39 @@ def named_scope(headers: Mapping[str, str]) -> str | None:
             param="x-understudy-scope",
         )
     return name
+
+
+def named_task(headers: Mapping[str, str]) -> str | None:
+    """The client's own name for the task of its request. Raises RequestError 400 for one that is no name."""
+    name = headers.get("x-understudy-task")
+    if name is not None and not NAME.fullmatch(name):
+        raise RequestError(
+            f"x-understudy-task is {name[:40]!r}; it must be 1 to 64 letters, digits, dots, hyphens and underscores.",
+            code="invalid_control",
+            param="x-understudy-task",
+        )
+    return name
+
+
+def refuse_unsuited(controls: Controls, chat: ChatRequest) -> None:
+    """Raise RequestError 400 where a client names a task for a request that can belong to none, naming the field."""
+    field = unsuited(chat) if controls.task is not None else ""
+    if field:
+        raise RequestError(
+            f"x-understudy-task names a task, but {_WHY[field] if field in _WHY else _WHY_NOT.format(field)}",
+            code="unsuited_to_task",
+            param=field,
+        )
+
+
+_WHY = {
+    "tools": "the request offers tools: its answer is no label.",
+    "functions": "the request offers functions: its answer is no label.",
+    "n": "the request asks for several choices: a task has one answer.",
+    "messages": "its messages are more than one user turn of text behind system messages: what a task asks is one input.",
+    "response_format": "its response_format is neither text nor a JSON schema of an object with one property, an enum.",
+}
+_WHY_NOT = "the request has '{}', by which its answer is no longer one of the task's labels."
 
 
 def _dial(text: str) -> float:

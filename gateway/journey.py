@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engines.trail import Tried
 from router.asked import Arrival
 from router.finished import Ended, Outcome
 
@@ -63,6 +64,9 @@ class Journey:
     error: str = ""
     policy: str = ""
     reason: str = ""
+    failed_over: Tried | None = None
+    """See router.finished.Ended."""
+    trail: tuple[Tried, ...] = ()
     in_pipeline: bool = False
     """The pipeline has the request, and reports its end."""
 
@@ -100,6 +104,8 @@ class Journey:
             reason=self.reason,
             stages_s=self.stages_s,
             bypassed=self.bypassed,
+            failed_over=self.failed_over,
+            trail=self.trail,
             asked_at=self.asked_at,
             waited_s=self.waited_s,
             head_at=self.head_at,

@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from router.finished import Ended, Finished
+from router.finished import Ended, Finished, Outcome
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 _LATENCY_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -72,13 +72,31 @@ class Metrics:
         self.continued = counter(
             "understudy_continued", "Answers that broke off and were carried on.", ["engine", "by"]
         )
+        self.failed_over = counter(
+            "understudy_failed_over",
+            "Answers by another engine than was decided on, and how that one failed.",
+            ["from", "to", "kind"],
+        )
         self.cost = counter("understudy_cost_usd", "Cost of answers in US dollars.", ["engine"])
         self.remembered = counter(
             "understudy_remembered", "What became of finished answers.", ["kind", "result"]
         )
+        self.engine_state = Gauge(
+            "understudy_engine_state",
+            "Workers that see an engine so.",
+            ["engine", "replica", "state"],
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
         self._requests_of = lru_cache(maxsize=512)(self.requests.labels)
         self._latency_of = lru_cache(maxsize=64)(self.latency.labels)
         self._stage_of = lru_cache(maxsize=64)(self.stage.labels)
+
+    def engine_stands(self, engine: str, replica: str, state: str, was: str | None) -> None:
+        """The state of an engine as this worker sees it, and what it was before."""
+        if was is not None:
+            self.engine_state.labels(engine, replica, was).set(0)
+        self.engine_state.labels(engine, replica, state).set(1)
 
     def began(self) -> None:
         """A request came in."""
@@ -97,12 +115,16 @@ class Metrics:
             self._stage_of(name).observe(spent)
         for name in ended.bypassed:
             self.bypassed.labels(name).inc()
+        if (instead := ended.failed_over) is not None and ended.outcome is Outcome.ANSWERED:
+            carried_on_by = ended.carried_on_by if isinstance(ended, Finished) else ()
+            to = carried_on_by[-1] if carried_on_by else ended.engine
+            self.failed_over.labels(instead.engine, to, instead.kind or "").inc()
         if isinstance(ended, Finished):
             self._finished(ended)
 
     def _finished(self, finished: Finished) -> None:
         engine, usage = finished.engine, finished.usage
-        if ids := finished.example_ids:
+        if (ids := finished.example_ids) and finished.failed_over is None:
             self.offloaded.labels(engine).inc()
             self.examples_used.inc(len(ids))
         if usage is not None and (usage.prompt_tokens or usage.completion_tokens):

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 
 from multidict import CIMultiDict
 
-from engines.attempts import Attempts, CarriedOn, Try, continuable
+from engines.as_events import EVENTS, as_events
+from engines.attempts import Attempts, CarriedOn
+from engines.candidates import Try
 from engines.engine import Engine, EngineReply, EngineRequest, Price
-from engines.errors import EngineError, RequestError
+from engines.errors import EngineError, Kind, RequestError
 from engines.finished import Body
 from engines.large_json import outlined
 from engines.sse import tail_of
+from engines.trail import Tried
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.errors import ending
@@ -29,12 +32,11 @@ from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
 from gateway.journey import Journey
 from gateway.off_loop import LARGE_BYTES, off_loop
-from gateway.replayed import EVENTS, as_events, tells_enough
-from gateway.same_request import endpoint, wants_variety
+from gateway.same_request import endpoint, tells_enough, wants_variety
 from gateway.send import SERVER, Send
 from router.asked import Asked
 from router.finished import Finished, Outcome
-from router.plan import PROOF_TOO_DEAR, SHADOW, Ask, Attempt, Plan, Policy
+from router.plan import PROOF_TOO_DEAR, SHADOW, STUDENT_FAILED, Ask, Attempt, Plan, Policy
 from router.policies.fixed import Fixed
 from store.answers.exact_key import exact_key
 from store.records import ExactAnswer
@@ -271,6 +273,7 @@ class Pipeline:
             named_scope=controls.scope,
             end_user=asked.end_user,
             anonymous=asked.arrival.anonymous,
+            task=controls.task,
         )
         try:
             plan = await model.policy.decide(ask)
@@ -298,18 +301,27 @@ class Pipeline:
         if model.larger_context:
             ways.append(Attempt(model.larger_context))
             larger = await off_loop(size, self._try, ways[-1], asked)
-        carry_on = model.continue_broken and continuable(asked.chat)
-        attempts = so_far.attempts = Attempts(tries, larger, carry_on=carry_on)
+        attempts = so_far.attempts = Attempts(tries, larger, carry_on=model.continue_broken)
         journey.asked_at = time.perf_counter()
         async with attempts as reply:
             journey.waited_s += time.perf_counter() - journey.asked_at
-            journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
             way = ways[attempts.index]
+            if ways[0].prediction is not None and way is not ways[0]:
+                # It is no engine that failed, but a stage that was to spare one.
+                so_far.without_student = True
+                so_far.decided(plan.policy, plan.policy_version, STUDENT_FAILED, plan.probability)
+                journey.bypassed.append("student:no_answer")
+            journey.bypassed.extend(f"engine:{name}" for name in attempts.failures)
             so_far.began(reply, way, self._engines[way.engine].info.price)
             reply.headers.add("Cache-Status", MISS if "exact" in journey.stages_s else BYPASS)
             _explain(reply.headers, journey, engine=way.engine, examples=len(way.examples))
+            if plan.posed is not None:
+                reply.headers["x-understudy-task"] = plan.posed.task.name
             if plan.reason in (SHADOW, PROOF_TOO_DEAR):
                 reply.headers["x-understudy-reason"] = plan.reason
+            if attempts.index > so_far.without_student:
+                planned = plan.attempts[so_far.without_student].engine
+                reply.headers["x-understudy-failed-over"] = str(_planned(planned, attempts))
             tail = tail_of(reply.headers, asked.chat.choices) if reply.status < 400 else None
             broken = await forward(
                 reply, attempts.chunks(tail), send, journey, kept=so_far.kept, tail=tail, must_end=True
@@ -326,8 +338,10 @@ class Pipeline:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
-        request = EngineRequest("POST", asked.target, headers, chat.body, chat, asked.arrival.tenant)
-        return Try(engine, request, lengthened=bool(way.examples))
+        request = EngineRequest(
+            "POST", asked.target, headers, chat.body, chat, asked.arrival.tenant, prediction=way.prediction
+        )
+        return Try(engine, request)
 
 
 class _SoFar:
@@ -346,6 +360,8 @@ class _SoFar:
         self.reused_example: int | None = None
         self.plan: Plan | None = None
         self.attempts: Attempts | None = None
+        self.without_student = False
+        """Whether a student that was to answer had no answer: who is next is who would have been asked without it."""
         self._reference_price = reference_price
         self._decision = "", "", "", 1.0
         self._way: Attempt | None = None
@@ -385,7 +401,11 @@ class _SoFar:
         policy, version, reason, probability = self._decision
         attempts = self.attempts
         carried_on = attempts.carried_on if attempts is not None else []
-        failed_over = way is not None and attempts is not None and attempts.index > 0
+        failed_over = None
+        if attempts is not None and self.plan is not None and way is not None:
+            by_others = any(carried.engine.info.name != way.engine for carried in carried_on)
+            if attempts.index > self.without_student or by_others:
+                failed_over = _planned(self.plan.attempts[self.without_student].engine, attempts)
         price, broken_off = _shares(self._price, carried_on)
         return Finished(
             arrival=asked.arrival,
@@ -396,7 +416,7 @@ class _SoFar:
             error=self.error,
             policy=policy,
             policy_version=version,
-            reason=f"{reason}+failover" if failed_over else reason,
+            reason=f"{reason}+failover" if failed_over is not None else reason,
             probability=probability,
             stages_s=journey.stages_s,
             bypassed=journey.bypassed,
@@ -412,6 +432,8 @@ class _SoFar:
             hit=self.hit,
             attempt=way,
             failed_over=failed_over,
+            trail=tuple(attempts.trail) if attempts is not None else (),
+            last_failure=attempts.last_failure if attempts is not None else b"",
             carried_on_by=tuple(carried.engine.info.name for carried in carried_on),
             from_reference=(
                 way is not None and way.engine == self.model.reference and not way.examples and not carried_on
@@ -419,7 +441,8 @@ class _SoFar:
             remember=self.model.remember,
             price=price,
             broken_off=broken_off,
-            reference_price=self._reference_price,
+            # What another engine charged says nothing of what the decision saved.
+            reference_price=self._reference_price if failed_over is None else None,
             body=Body(kept.chunks, kept.size_bytes, self._content_type, self._encoded),
             reuse=self.reuse,
             reused_example=self.reused_example,
@@ -435,6 +458,12 @@ def _shares(first: Price, carried_on: Sequence[CarriedOn]) -> tuple[Price, tuple
         before += tokens
         price = carried.engine.info.price
     return price, tuple(broken_off)
+
+
+def _planned(name: str, attempts: Attempts) -> Tried:
+    """The engine `name` that was decided on, and how it failed."""
+    failed = (one for one in attempts.trail if one.engine == name and one.kind is not None)
+    return next(failed, Tried(name, "", Kind.OPEN, 0, 0.0))
 
 
 def _exact_key(asked: Asked, model: ServedModel) -> bytes:

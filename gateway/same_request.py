@@ -11,8 +11,10 @@ from typing import Any
 
 from multidict import MultiMapping
 
+from engines.chat import ChatRequest
 from engines.headers import CREDENTIALS
 from gateway.keys import credentials
+from store.records import ExactAnswer
 
 NOT_IN_THE_KEY = frozenset(
     {
@@ -84,3 +86,8 @@ def _counted(name: str) -> str:
     lower = name.lower()
     left_out = lower in NOT_IN_THE_KEY or lower in _CREDENTIALS or lower.startswith(PREFIXES_NOT_IN_THE_KEY)
     return "" if left_out else lower
+
+
+def tells_enough(answer: ExactAnswer, chat: ChatRequest) -> bool:
+    """Whether a replay has all that was asked for: a replay never says what no engine said."""
+    return not (chat.stream and chat.include_usage and answer.usage_estimated)

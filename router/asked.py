@@ -44,6 +44,8 @@ class Controls:
     """The dial for this request, 0 (cheapest) to 1 (best): `x-understudy-preference`."""
     scope: str | None = None
     """The client's own name for its instructions, instead of their text: `x-understudy-scope`."""
+    task: str | None = None
+    """The client's own name for the task that it belongs to: `x-understudy-task`."""
 
     @property
     def steers(self) -> bool:

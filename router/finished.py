@@ -9,6 +9,7 @@ from enum import Enum
 from engines.chat import Usage
 from engines.engine import Price
 from engines.finished import Assembled, Body
+from engines.trail import Tried
 from router.asked import Arrival, Asked
 from router.plan import Attempt, Plan
 
@@ -49,6 +50,10 @@ class Ended:
     """Seconds by stage."""
     bypassed: Sequence[str] = ()
     """Stages that were late or broken, and left out."""
+    failed_over: Tried | None = None
+    """The engine that was decided on, and why another one answered, or gave a part of the answer."""
+    trail: tuple[Tried, ...] = ()
+    """Who was asked or could not be, in order."""
     asked_at: float = 0.0
     """When an engine was first asked; 0 where none was."""
     waited_s: float = 0.0
@@ -93,8 +98,8 @@ class Finished(Ended):
     """The remembered body that was sent; None for a fresh answer. Empty: another request's was sent as it came (`body`)."""
     attempt: Attempt | None = None
     """What was asked of the engine that answered; None where none did."""
-    failed_over: bool = False
-    """Another engine answered than the one that was decided on."""
+    last_failure: bytes = b""
+    """What the last engine said that failed: the beginning of it."""
     carried_on_by: tuple[str, ...] = ()
     """Engines that carried the answer on, one after the other, where the one before broke off."""
     from_reference: bool = False
@@ -127,9 +132,14 @@ class Finished(Ended):
         return self.outcome is Outcome.ANSWERED
 
     @property
+    def by_student(self) -> bool:
+        """Whether a task's student answered, and no engine was asked."""
+        return self.attempt is not None and self.attempt.prediction is not None and not self.carried_on_by
+
+    @property
     def by_stand_in(self) -> bool:
-        """Whether another engine than the chosen one answered, or a part of it."""
-        return self.failed_over or bool(self.carried_on_by)
+        """Whether another engine than the chosen one answered, or several tries at it gave a part of the answer each."""
+        return self.failed_over is not None or bool(self.carried_on_by)
 
     @property
     def example_ids(self) -> tuple[int, ...]:

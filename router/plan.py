@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engines.chat import ChatRequest
+from engines.prediction import Prediction
 from router.proving.standing import Action as Action
 from router.proving.standing import Proof
+from router.tasks.task import Posed
 from store.records import Example, Vector
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class Ask:
     """The end user whose examples alone may be used, as a digest; empty: those that the tenant shares."""
     anonymous: bool = False
     """Whether no credential came with it: then nothing remembered is used."""
+    task: str | None = None
+    """The client's own name for the task that it belongs to."""
 
 
 # About twenty are made per scored request: nothing changes one, but frozen ones take three times as long to make.
@@ -63,6 +67,8 @@ class Attempt:
     engine: str
     messages: Sequence[Mapping[str, Any]] | None = None
     examples: tuple[Candidate, ...] = ()
+    prediction: Prediction | None = None
+    """What a student answers; only for the engine `student`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +136,9 @@ class ExampleSelection:
     """Why each other candidate was not chosen, by the example's id: router.examples.combiner.LeftOut."""
 
 
-SHADOW, PROOF_TOO_DEAR = "shadow", "proof_too_dear"
-"""Plan.reason where no smaller engine is proven yet; ... and where proving one would cost more than it can save."""
+SHADOW, PROOF_TOO_DEAR, STUDENT_FAILED = "shadow", "proof_too_dear", "student_failed"
+"""Reasons: no smaller engine is proven yet; ... and proving one would cost more than it can save; the task's student had no
+answer after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,12 @@ class Plan:
     """What is proven of the smaller engines here; None where no proof is asked for."""
     shadow: tuple[Attempt, ...] = ()
     """How smaller engines would be asked, without and with examples: what a comparison in the background asks."""
+    posed: Posed | None = None
+    """The task that the request belongs to, and its input; None where it belongs to none."""
+    prediction: Prediction | None = None
+    """What the task's student makes of it, whoever answers; None where there is no student, or it may not tell."""
+    checked: bool = False
+    """Whether the student would have answered, and the teacher was asked to check it."""
 
 
 class Policy(Protocol):

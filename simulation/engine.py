@@ -101,9 +101,8 @@ class SimulatedEngine:
         """Slots in use, and requests waiting for one."""
         return EngineLoad(self._in_flight, self._queued, self._capacity)
 
-    async def health(self) -> bool:
-        """Always True: nothing can be down."""
-        return True
+    async def health(self) -> None:
+        """Nothing can be down."""
 
     async def aclose(self) -> None:
         """Does nothing: there is nothing to close."""

@@ -275,6 +275,10 @@ class RequestRecord:
     """What the model's reference engine would have charged, by its price; None where nobody reckoned."""
     exact_key: bytes | None = None
     """Under which its answer was looked for, or kept, for exact repeats."""
+    failed_over: str = ""
+    """The engine that was decided on and how it failed, where another one answered: such as `large; server`."""
+    trail: str = ""
+    """JSON object: `tried`, who was asked and what came of it; `error`, what the last one said that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,3 +400,46 @@ class ArtifactRecord:
     metrics: Mapping[str, Any]
     note: str
     state: Literal["active", "retired", "rejected"]
+
+
+AnsweredBy = Literal["teacher", "student", "person"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAnswer:
+    """What was learnt of one request of a task. A person's label of a request is a later row of the same request."""
+
+    tenant: str
+    slot: str
+    """Names the task: router.tasks.task.Task.slot."""
+    request_id: str
+    at_s: float
+    answered_by: AnsweredBy
+    input: str = ""
+    """What the request does not share with others of the task, with what is private in it replaced."""
+    label: str | None = None
+    """The teacher's or a person's; None where the student answered, and where the teacher gave none."""
+    unread: str = ""
+    """Why the teacher's answer is no label: a short code; empty where it is one."""
+    answer: str = ""
+    """The teacher's text as it came; empty where it is no label."""
+    soft: Mapping[str, float] | None = None
+    """The teacher's probabilities by label, where it told them."""
+    weight: float = 1.0
+    student_label: str | None = None
+    """What the student made of it, whoever answered; None where there was none, or it might not tell."""
+    confidence: float | None = None
+    """The student's, 0 to 1."""
+    version: int | None = None
+    """The student's."""
+    checked: bool = False
+    """Whether the student would have answered, and the teacher was asked to check it."""
+    contributor: str = ""
+    """As of Example.contributor, so that it goes when its contributor is forgotten."""
+    end_user: str = ""
+    """The end user's digest where end users are told apart; empty: what the tenant shares."""
+    vector: Vector | None = None
+    """The input's embedding; 16-bit floats on disk."""
+    embedding_version: str = ""
+    id: int = 0
+    """Its place in the log; 0 before it is stored."""

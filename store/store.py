@@ -9,6 +9,7 @@
     store.keys            API keys, and so tenants
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.jobs            .replay .kv_plans .engine_states .operator_asks
+    store.tasks           .known .answers of requests that a student may answer
 
 Reads block, for microseconds to milliseconds, and give frozen values. Writes give a future that resolves after the
 commit; those that say so wait for it themselves. Errors: store.errors.
@@ -55,6 +56,8 @@ from store.people.sessions import AdminSessions
 from store.sqlite import words
 from store.sqlite.database import Database
 from store.sqlite.power_cut import sync_log
+from store.tasks.answers import TaskAnswers
+from store.tasks.tasks import KnownTasks
 
 _MIB = 1024 * 1024
 _DATABASE = "understudy.db"
@@ -119,6 +122,15 @@ class Jobs:
     operator_asks: OperatorAsks
 
 
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Requests whose answers are few distinct labels."""
+
+    known: KnownTasks
+    answers: TaskAnswers
+    """What students are trained on, and judged by."""
+
+
 class Store:
     """Everything that is remembered under one data folder. Open it in each worker, after the fork."""
 
@@ -149,6 +161,7 @@ class Store:
         self.operators = AdminUsers(db)
         self.audit = AuditLog(db)
         self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
+        self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
         self.indexes: TenantIndexes | None = index[0] if index else None
         """Nearest examples; None without an embedder."""
         self.follower: IndexFollower | None = index[1] if index else None
@@ -237,7 +250,7 @@ class Store:
         return f"the store cannot be written: {self._db.problem}" if self._db.problem else None
 
     def tenants(self) -> list[str]:
-        """Every tenant of whom there is an example, an exact answer, a choice, feedback or a request's text, in order."""
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task or a text, in order."""
         return self.examples.contributors.tenants()
 
     def version(self) -> bytes | int:
@@ -269,6 +282,8 @@ class Store:
         self.examples.imports.forget_tenant(tenant).result(timeout_s)
         self.decisions.texts.forget_tenant(tenant).result(timeout_s)
         self.jobs.operator_asks.forget_tenant(tenant).result(timeout_s)
+        self.tasks.answers.forget_tenant(tenant).result(timeout_s)
+        self.tasks.known.forget_tenant(tenant).result(timeout_s)
         self.outcomes.feedback.forget_tenant(tenant).result(timeout_s)
         self.outcomes.forget_tenant(tenant).result(timeout_s)
         choices = self.decisions.choices.forget_tenant(tenant).result(timeout_s)
@@ -297,8 +312,9 @@ class Store:
         self.outcomes.feedback.forget_contributor(tenant, contributor).result(timeout_s)
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
         choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
-        if choices and tenant:
-            # A bandit keeps the vector of every outcome. What is left is learnt from anew.
+        labelled = self.tasks.answers.forget_contributor(tenant, contributor).result(timeout_s)
+        if (choices or labelled) and tenant:
+            # A bandit keeps the vector of every outcome, a student the words. What is left is learnt from anew.
             self.artifacts.forget_tenant(tenant)
         return choices
 

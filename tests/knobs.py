@@ -8,7 +8,8 @@ from typing import Any
 from engines.breaker import Breaker
 from engines.engine import Engine
 from engines.guard import Guard, Limits
-from engines.openai_http import Timeouts
+from engines.limits import Credentials
+from engines.timeouts import Timeouts
 from learning.outcomes.judging_limits import JudgingLimits
 from router.choosing import chooser
 from router.choosing.load import LoadKnobs
@@ -33,9 +34,9 @@ def limits(**changes: Any) -> Limits:
     return replace(knobs_of(Limits, ENGINE, ENGINE.advanced), **changes)
 
 
-def breaker(name: str = "e") -> Breaker:
+def breaker() -> Breaker:
     advanced = ENGINE.advanced
-    return Breaker(name, failures=advanced.breaker_failures, open_s=advanced.breaker_open_s)
+    return Breaker(failures=advanced.breaker_failures, open_s=advanced.breaker_open_s)
 
 
 def few_shot_knobs(**changes: Any) -> few_shot.Knobs:
@@ -82,6 +83,11 @@ def judging_limits(**changes: Any) -> JudgingLimits:
     return replace(knobs_of(JudgingLimits, settings, settings.advanced), **changes)
 
 
-def guard_of(engine: Engine, within: Limits | None = None, rest: Breaker | None = None) -> Guard:
+def guard_of(
+    engine: Engine,
+    within: Limits | None = None,
+    rest: Breaker | None = None,
+    credentials: Credentials | None = None,
+) -> Guard:
     """The engine behind a guard."""
-    return Guard(engine, within or limits(), rest or breaker(engine.info.name))
+    return Guard(engine, within or limits(), rest or breaker(), credentials)

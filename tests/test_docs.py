@@ -363,6 +363,8 @@ def known(key: str, settings: set[str]) -> bool:
     parts = key.split(".")
     if parts[0] in ("engines", "models") and len(parts) > 1:
         parts[1] = "*"
+    if parts[2:3] == ["tasks"] and len(parts) > 3:
+        parts[3] = "*"
     name = ".".join(parts)
     return name in settings or any(
         name.startswith(f"{each}.")

@@ -36,6 +36,12 @@ _COMMANDS = {
         "Why is so little answered by a smaller engine, and what would it take?",
     ),
     "models": ("understudy.commands.models", "models", "List, roll back, freeze and export what was learnt."),
+    "tasks": (
+        "understudy.commands.tasks",
+        "tasks",
+        "Requests whose answers are labels: list, propose, enable, pause.",
+    ),
+    "engines": ("understudy.commands.engines", "engines", "How engines stand; drain, resume and test them."),
     "map": (
         "understudy.commands.map",
         "draw_map",

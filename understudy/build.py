@@ -8,10 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 from engines.engine import Engine
 from engines.guard import Guard
+from engines.prober import Pace, Prober
 from engines.registry import Registry
+from engines.standing import Since
 from gateway.entry import EntryHandler
+from gateway.handlers.by_model import PATHS as BY_MODEL
+from gateway.handlers.by_model import ByModel
 from gateway.handlers.chat import PATH as CHAT
 from gateway.handlers.chat import ChatCompletions
 from gateway.handlers.chat import Limits as Sizes
@@ -32,9 +38,18 @@ from router.policies.fixed import Fixed
 from store.people.secret import tenant_id
 from understudy.parts import Parts
 from understudy.settings.config import Config
+from understudy.settings.knobs import knobs_of
 from understudy.settings.memory import MemorySettings
 from understudy.settings.models import ModelSettings
-from understudy.setup.engines import UPSTREAM, EngineMissing, Tenants, engines, tells_tenants_apart, upstream
+from understudy.setup.engines import (
+    UPSTREAM,
+    EngineMissing,
+    Tenants,
+    engines,
+    keys_of,
+    tells_tenants_apart,
+    upstream,
+)
 from understudy.setup.exposure import exposure
 from understudy.setup.keepers import keepers, keepers_at_once
 from understudy.setup.served_by import digest, ignored_fields
@@ -51,6 +66,8 @@ if TYPE_CHECKING:
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
+
+log = structlog.get_logger(__name__)
 
 _DRAIN_S = 20.0
 _FEEDBACK_BYTES = 256 * 1024
@@ -86,13 +103,15 @@ class Gateway:
         self._add_engine_watch()
         self._learning_metrics: LearningMetrics | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="retrieve")
-        self._policies = self._make_policies()
+        self._policies = self._with_tasks(self._make_policies())
         self.parts.add(self._threads, stop=self._threads.shutdown)
         self._recorder = self._make_recorder()
         self._add_learning_metrics()
         self._load = self._make_load_report()
         self.parts.add(self._engines, start=self._engines.start, aclose=self._engines.aclose)
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
+        prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
+        self.parts.add(prober, start=prober.start, aclose=prober.aclose)
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
@@ -104,13 +123,19 @@ class Gateway:
 
     def problems(self) -> list[str]:
         """What keeps this gateway from serving as configured; empty when it is ready."""
-        down = (self._engines.problem(model.engines) for model in self._config.models.values())
-        return [*(self.memory.problems() if self.memory else ()), *filter(None, dict.fromkeys(down))]
+        return [*(self.memory.problems() if self.memory else ()), *self._engines_down()[0]]
 
     def impaired(self) -> list[str]:
         """What requests are served without, although it is configured; empty when nothing is missing."""
         problem = self.memory.store.problem() if self.memory is not None else None
-        return [problem] if problem else []
+        return [*([problem] if problem else ()), *self._engines_down()[1]]
+
+    def _engines_down(self) -> tuple[list[str], list[str]]:
+        """Why no model can be answered, and why some cannot: one of the two is empty."""
+        down = [self._engines.problem(model.engines) for model in self._config.models.values()]
+        told = list(filter(None, dict.fromkeys(down)))
+        # What `models` does not name goes to the upstream, of which nothing is known.
+        return (told, []) if self._upstream is None and all(down) else ([], told)
 
     def settled(self) -> bool:
         """Whether everything answered so far is committed and findable."""
@@ -172,7 +197,7 @@ class Gateway:
         if not self._has_pipeline():
             return None
         recorder = Recorder(
-            keepers(self.memory, self._config, self._semantic),
+            keepers(self.memory, self._config, self.metrics.registry, self._semantic),
             self.metrics,
             self._report,
             at_once=keepers_at_once(self.memory, self._config),
@@ -195,7 +220,9 @@ class Gateway:
             return
         from understudy.background.engine_watch import EngineWatch
 
-        watch = EngineWatch(self.memory.store.jobs.engine_states, self._engines)
+        watch = EngineWatch(
+            self.memory.store.jobs.engine_states, self._engines.guards, keys=keys_of(self._config)
+        )
         self.parts.add(watch, start=watch.start, stop=watch.stop)
 
     def _add_judging(self) -> None:
@@ -238,6 +265,13 @@ class Gateway:
         if self._log is not None:
             self._log.write(ended)
 
+    def _stands(self, guard: Guard, since: Since, was: Since | None) -> None:
+        """The state of an engine has changed."""
+        info = guard.info
+        self.metrics.engine_stands(info.name, info.replica, since.state, was.state if was else None)
+        if was is not None:
+            log.info("engine_state", engine=info.name, replica=info.replica, state=since.state, was=was.state)
+
     def _routes(self) -> RouteTable:
         listen = self._config.listen
         health = Health(self.metrics, problems=self.problems, impaired=self.impaired, settled=self.settled)
@@ -249,8 +283,14 @@ class Gateway:
         endpoints: dict[tuple[str, str], Handler] = {("POST", CHAT): self._chat(passthrough)}
         if self._config.models:
             endpoints["GET", "/models"] = Models(self._config.models, self._upstream, self._keys)
+        by_model = None
+        if self._config.models:
+            served = {name: model.engines for name, model in self._config.models.items()}
+            limit = self._max_json_bytes()
+            by_model = ByModel(self._engines, served, passthrough, self._keys, max_json_bytes=limit)
+            endpoints |= {("POST", path): by_model for path in BY_MODEL}
         if passthrough and self.memory and self.memory.exact:
-            endpoints["POST", "/embeddings"] = self._embeddings(passthrough)
+            endpoints["POST", "/embeddings"] = self._embeddings(passthrough, by_model)
         if self.memory and self._config.models and self._config.feedback.enabled:
             endpoints["POST", "/feedback"] = self._feedback(self.memory)
         otherwise = (
@@ -310,7 +350,7 @@ class Gateway:
             ended=self.parts.finished,
         )
 
-    def _embeddings(self, passthrough: Passthrough) -> Handler:
+    def _embeddings(self, passthrough: Passthrough, by_model: ByModel | None) -> Handler:
         from gateway.handlers.embeddings import Embeddings
         from gateway.keepers.embedding import EmbeddingKeeper
 
@@ -331,6 +371,7 @@ class Gateway:
             max_kept_bytes=int(settings.advanced.exact_max_entry_kib * 1024),
             end_users=end_users,
             single_flight=settings.advanced.exact_single_flight,
+            by_model=by_model,
         )
 
     def _examples_before(self, otherwise: Handler | None) -> Handler:
@@ -400,6 +441,21 @@ class Gateway:
             dials = DialFollower(memory.store.dials, turns)
             self.parts.add(dials, start=dials.start, stop=dials.stop)
         return policies
+
+    def _with_tasks(self, policies: dict[str, Policy]) -> Mapping[str, Policy]:
+        memory = self.memory
+        if memory is None or memory.embedder is None or not policies:
+            return policies
+        from learning.training.metrics import LearningMetrics
+        from understudy.setup.tasks import task_parts
+
+        metrics = self._learning_metrics = self._learning_metrics or LearningMetrics(self.metrics.registry)
+        made = task_parts(self._config, memory, policies, self._engines, self._threads, metrics)
+        if made is None:
+            return policies
+        for follower in made.followers:
+            self.parts.add(follower, start=follower.start, stop=follower.stop)
+        return made.policies
 
     def _make_gates(self, memory: Memory) -> dict[str, Gate]:
         from learning.proof.follower import ProofFollower

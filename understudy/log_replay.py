@@ -270,7 +270,7 @@ def _way(finished: Finished | None, served: ModelSettings) -> tuple[Way, str]:
     if finished.engine != served.engines[-1]:
         return "offloaded", finished.reason
     # The small engine was chosen, and could not be asked.
-    return "reference", "not_asked" if finished.failed_over else finished.reason
+    return "reference", "not_asked" if finished.failed_over is not None else finished.reason
 
 
 def _familiar(plan: Plan | None, served: ModelSettings) -> tuple[bool, int]:

@@ -13,6 +13,7 @@ from admin.pages.replay import REPLAY, REPLAY_RUN
 from admin.pages.requests import REQUEST, REQUESTS
 from admin.pages.router import ROUTER, WHAT_IF
 from admin.pages.settings import SETTINGS
+from admin.pages.tasks import TASK, TASKS
 from admin.pages.tenants import TENANTS
 
 PAGES: tuple[Page, ...] = (
@@ -22,6 +23,7 @@ PAGES: tuple[Page, ...] = (
     ENGINES,
     *(ROUTER, WHAT_IF),
     *(REPLAY, REPLAY_RUN),
+    *(TASKS, TASK),
     LEARNING,
     TENANTS,
     SETTINGS,

@@ -35,11 +35,18 @@ def attention(
     def waits(says: str, href: str) -> None:
         found.append({"state": "waits", "says": says, "href": href})
 
-    if engines and all(engine["state"] == "unknown" for engine in engines):
+    if engines and all(engine["workers"] == 0 for engine in engines):
         wrong("No worker has spoken lately: is the gateway running on this data folder?", "/engines")
     for engine in engines:
-        if engine["state"] == "failing":
-            wrong(f"{engine['name']} fails: its breaker is open", f"/engines#engine-{quote(engine['name'])}")
+        for one in engine["replicas"]:
+            if one["state"] in ("down", "refused"):
+                name = f"{engine['name']}@{one['replica']}" if len(engine["replicas"]) > 1 else engine["name"]
+                says = (
+                    f"{name} is down"
+                    if one["state"] == "down"
+                    else f"{name} refuses the gateway's key or model"
+                )
+                wrong(says, f"/engines#engine-{quote(engine['name'])}")
     for floor in floors:
         if floor["standing"] == "threatened":
             where = f"{floor['model']}, {floor['tenant_name'] or floor['tenant']}"

@@ -56,7 +56,7 @@ def learning(sources: Sources, asked: Asked) -> Summary:
                 "model": slot[2],
                 "frozen_since_s": frozen.get(slot),
                 "in_use": next((record.id for record in found if record.state == "active"), None),
-                "versions": [_version(record) for record in found],
+                "versions": [version(record) for record in found],
             }
             for slot, found in sorted(slots.items())[:_MOST_SLOTS]
         ],
@@ -145,7 +145,8 @@ def _proof(scope: ScopeSummary, names: Mapping[str, str]) -> Summary:
     }
 
 
-def _version(record: ArtifactRecord) -> Summary:
+def version(record: ArtifactRecord) -> Summary:
+    """One version in a list, with those of its figures that are single values."""
     plain: dict[str, Any] = {
         name: value for name, value in record.metrics.items() if isinstance(value, bool | int | float | str)
     }

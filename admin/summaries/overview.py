@@ -17,7 +17,13 @@ from store.decisions.rollups import DAY_S, HOUR_S, MINUTE_S, LatencyCount, Reque
 
 SPANS = {"hour": (3600, MINUTE_S), "day": (86_400, HOUR_S), "week": (7 * 86_400, HOUR_S)}
 """Seconds by name, and the width of a bar in seconds."""
-_KINDS = (("memory", "series-3"), ("offloaded", "series-1"), ("reference", "series-2"), ("failed", "bad"))
+_KINDS = (
+    ("memory", "series-3"),
+    ("offloaded", "series-1"),
+    ("reference", "series-2"),
+    ("failed_over", "series-8"),
+    ("failed", "bad"),
+)
 _STAGES = ("exact", "replay", "semantic", "embed", "nearest", "score", "combine", "choose")
 """In the order in which a request passes them."""
 
@@ -98,7 +104,7 @@ def _kind(row: RequestSums, references: dict[str, str]) -> str:
     if row.outcome == "hit":
         return "memory"
     if row.outcome != "answered":
-        return "failed"
+        return "failed_over" if row.outcome == "failed_over" else "failed"
     return "reference" if row.engine == references.get(row.model, row.engine) else "offloaded"
 
 

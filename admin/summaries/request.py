@@ -66,6 +66,7 @@ def _can(sources: Sources, record: RequestRecord, texts: RequestTexts | None) ->
 
 
 def _facts(record: RequestRecord, sources: Sources) -> dict[str, Any]:
+    told = json.loads(record.trail) if record.trail else {"tried": [], "error": ""}
     return shown(record, sources.tenant_names()) | {
         "endpoint": record.endpoint,
         "policy": record.policy,
@@ -73,7 +74,9 @@ def _facts(record: RequestRecord, sources: Sources) -> dict[str, Any]:
         "probability": record.probability,
         "usage_estimated": record.usage_estimated,
         "overhead_ms": record.overhead_ms,
-        "stood_in": record.reason.endswith("+failover"),
+        "failed_over": record.failed_over,
+        "tried": told["tried"],
+        "last_error": Content(told["error"]) if told["error"] else None,
     }
 
 

@@ -21,6 +21,7 @@ WAYS: dict[Way, str] = {
     "semantic": "similar question",
     "offloaded": "with examples",
     "alone": "without examples",
+    "failed_over": "failed over",
     "failed": "failed",
 }
 FILTERS = (
@@ -101,6 +102,8 @@ def way_of(record: RequestRecord) -> Way:
         return "semantic" if record.policy == "semantic" else "exact"
     if record.outcome != "answered":
         return "failed"
+    if record.failed_over:
+        return "failed_over"
     return "offloaded" if record.example_ids else "alone"
 
 

@@ -59,6 +59,8 @@ def _shares(
         who = (
             "memory"
             if row.outcome == "hit"
+            else "failed over"
+            if row.outcome == "failed_over"
             else f"{row.engine or 'nobody'}{' + examples' if row.with_examples else ''}"
         )
         totals[who] += row.requests

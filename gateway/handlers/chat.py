@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 from engines.chat_json import read_chat_request
 from engines.engine import EngineRequest
 from engines.errors import RequestError
-from gateway.controls import read_controls
+from gateway.controls import read_controls, refuse_unsuited
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
 from gateway.off_loop import off_loop
@@ -71,6 +71,7 @@ class ChatCompletions:
                 raise _unknown_model(chat.model, pipeline.model_names if pipeline is not None else ())
             return await self._forward(request, target, headers, body, journey, choices=chat.choices)
         controls = read_controls(request.headers, fields)
+        refuse_unsuited(controls, chat)
         if journey.arrival.anonymous:
             controls = replace(controls, no_store=True, no_cache=True)
         accept_only_readable(headers)

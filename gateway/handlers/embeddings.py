@@ -15,6 +15,7 @@ from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
 from gateway.controls import read_controls
 from gateway.forward import ChunkBuffer
+from gateway.handlers.by_model import ByModel
 from gateway.in_flight import FOLLOWED_AT_MOST, Form, InFlight
 from gateway.journey import Journey
 from gateway.keepers.embedding import Embedded, EmbeddingKeeper
@@ -59,7 +60,10 @@ class Embeddings:
         max_kept_bytes: int,
         end_users: EndUsers,
         single_flight: bool,
+        by_model: ByModel | None = None,
     ) -> None:
+        """`by_model` answers for the models that engines of ours serve."""
+        self._by_model = by_model
         self._end_users = end_users
         self._in_flight = InFlight() if single_flight else None
         self._keeper = keeper
@@ -79,6 +83,8 @@ class Embeddings:
         outgoing = EngineRequest("POST", target, headers, body)
         if fields is None:
             return await self._passthrough.forward(request, outgoing, journey)
+        if self._by_model is not None and self._by_model.serves(fields):
+            return await self._by_model.answer_read(request, target, body, fields, journey)
         journey.model = str(fields.get("model", ""))
         if journey.arrival.anonymous:
             return await self._passthrough.forward(request, outgoing, journey, cache_status=BYPASS)

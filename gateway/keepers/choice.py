@@ -57,6 +57,8 @@ class ChoiceKeeper:
         if choice is not None:
             actions = tuple(_action(weighed) for weighed in choice.weighed)
             chosen, chosen_without_load = choice.chosen, choice.chosen_without_load
+        # What stood in was not chosen for this request: without what the router saw, no outcome becomes a lesson for it.
+        vector = plan.vector if finished.failed_over is None else None
         return ChoiceRecord(
             request_id=arrival.id,
             tenant=arrival.tenant,
@@ -69,8 +71,8 @@ class ChoiceKeeper:
             policy=plan.policy,
             policy_version=plan.policy_version,
             probability=plan.probability,
-            vector=plan.vector,
-            embedding_version=self._embedding_version if plan.vector is not None else "",
+            vector=vector,
+            embedding_version=self._embedding_version if vector is not None else "",
             context=choice.context if choice else {},
             features_version=choice.features_version if choice else "",
             actions=actions,

@@ -64,6 +64,9 @@ class ExactKeeper:
             return "incomplete"
         if finished.by_stand_in:
             return "stand_in"
+        if finished.by_student:
+            # A better student may know better, and a check must meet the teacher.
+            return "student"
         if assembled.calls_tools() and not self._tool_calls:
             return "tool_calls"
         choices = assembled.choices()

@@ -66,7 +66,7 @@ class ExampleKeeper:
     def keep(self, finished: Finished) -> Iterator[Kept]:
         """See Keeper."""
         assembled, arrival, asked = finished.assembled, finished.arrival, finished.asked
-        if finished.hit is not None or assembled is None:
+        if finished.hit is not None or assembled is None or finished.by_student:
             return
         chat, text = asked.chat, question(asked.chat.messages)
         verdict = self._admission.judge(

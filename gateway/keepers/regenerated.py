@@ -50,6 +50,7 @@ class RegeneratedKeeper:
             or finished.attempt is None
             or finished.asked.controls.no_store
             or not finished.complete
+            or finished.failed_over is not None
         ):
             return
         arrival, asked = finished.arrival, finished.asked

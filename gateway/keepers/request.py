@@ -9,10 +9,12 @@ import orjson
 from engines.chat import Usage
 from gateway.keepers.keeper import Kept
 from router.finished import Finished
+from store.admission.credentials import credentials
 from store.decisions.requests import RequestLog
 from store.records import RequestRecord
 
 _NO_USAGE = Usage(0, 0)
+_ERROR_CHARACTERS = 300
 
 
 class RequestKeeper:
@@ -56,7 +58,33 @@ def _row(finished: Finished) -> RequestRecord:
         stages_ms=orjson.dumps({name: _ms(s) for name, s in finished.stages_s.items()}).decode(),
         key_id=arrival.key_id or "",
         exact_key=finished.exact_key,
+        failed_over="" if finished.failed_over is None else str(finished.failed_over),
+        trail=_trail(finished),
     )
+
+
+def _trail(finished: Finished) -> str:
+    """Who was asked, as JSON; empty where only the one was that answered."""
+    if not any(one.kind for one in finished.trail):
+        return ""
+    tried = [
+        {
+            "engine": one.engine,
+            "replica": one.replica,
+            "kind": one.kind,
+            "status": one.status,
+            "seconds": round(one.seconds, 3),
+        }
+        for one in finished.trail
+    ]
+    said = _without_keys(finished.last_failure.decode("utf-8", "replace"))[:_ERROR_CHARACTERS]
+    return orjson.dumps({"tried": tried, "error": said}).decode()
+
+
+def _without_keys(text: str) -> str:
+    for span in reversed(credentials(text)):
+        text = f"{text[: span.start]}[{span.kind}]{text[span.end :]}"
+    return text
 
 
 def _ms(seconds: float) -> float:

@@ -19,9 +19,9 @@ from typing import Protocol
 from cachetools import LRUCache
 
 from gateway.journey import Journey
-from gateway.replayed import tells_enough
 from gateway.reuse.metrics import SemanticMetrics
 from gateway.reuse.request import SemanticAsk, semantic_ask
+from gateway.same_request import tells_enough
 from learning.reuse.decision import Explore, Reuse, ReuseSettings
 from learning.reuse.proofs import Observations, Proofs
 from router.asked import Asked

@@ -96,9 +96,9 @@ class Paid:
         """See Engine."""
         return self._engine.load()
 
-    async def health(self) -> bool:
+    async def health(self) -> None:
         """See Engine."""
-        return await self._engine.health()
+        await self._engine.health()
 
     async def aclose(self) -> None:
         """See Engine."""

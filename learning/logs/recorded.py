@@ -55,9 +55,8 @@ class Recorded:
         """See Engine."""
         return EngineLoad()
 
-    async def health(self) -> bool:
+    async def health(self) -> None:
         """See Engine."""
-        return True
 
     async def aclose(self) -> None:
         """See Engine."""

@@ -20,6 +20,7 @@ from learning.outcomes.correction import correct
 from learning.outcomes.feedback import UserFeedback
 from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.target import Target, Targets
+from learning.tasks.labels import PersonsLabels
 from router.digest import user_scope
 from store.decisions.outcomes import EnoughFeedback, FeedbackLog, FeedbackRecord
 from store.examples.accounting import Ledger
@@ -54,6 +55,8 @@ class FeedbackIntake:
     """Whether what a tenant's key says of an answer counts for an example of it. Blocks."""
     on_outcomes: OnOutcomes | None = None
     """Called with the committed outcomes of an answer. Blocks."""
+    labels: PersonsLabels | None = None
+    """What feedback on requests of tasks becomes; None where there are no tasks."""
     sync: Callable[[], None] | None = None
     """Makes committed data survive a power cut: Store.sync. Blocks."""
 
@@ -113,7 +116,7 @@ class FeedbackIntake:
             raise _enough()
         observed = await asyncio.to_thread(self.example_of, tenant, answer.request_id)
         corrected = None
-        if feedback.correction:
+        if feedback.correction and not await self._labels_only(tenant, answer, fields, observed, by):
             if self.corrections is None:
                 raise RequestError(
                     "This gateway keeps no examples, so a correction teaches nothing: memory.examples.enabled is off.",
@@ -152,6 +155,8 @@ class FeedbackIntake:
         except EnoughFeedback:
             raise _enough() from None
         if new:
+            if self.labels is not None:
+                await asyncio.to_thread(self.labels.said, tenant, answer.request_id, feedback)
             if self.on_outcomes is not None:
                 for each in follows:
                     await asyncio.to_thread(self.on_outcomes, tenant, each.request_id, [each])
@@ -166,6 +171,15 @@ class FeedbackIntake:
                 feedback,
             )
         return kept, new
+
+    async def _labels_only(
+        self, tenant: str, answer: Target, fields: dict[str, Any], observed: Example | None, by: Behind
+    ) -> bool:
+        """Whether a correction labels a task's request and can become no example: it comes without messages."""
+        replaces = observed is not None and observed.contributor == by.contributor
+        if self.labels is None or "messages" in fields or (replaces and self.corrections is not None):
+            return False
+        return await asyncio.to_thread(self.labels.knows, tenant, answer.request_id)
 
     def _owner(self, answer: Target, observed: Example | None, by: Behind) -> Behind:
         """Whose a corrected answer becomes: its end user's, also where the feedback names none."""

@@ -91,6 +91,9 @@ def why_not(
         return "opted_out_key"
     if not finished.complete or finished.status != 200:
         return "incomplete"
+    if finished.failed_over is not None:
+        # The router did not choose who answered: nothing is learnt of its choice.
+        return "failed_over"
     if finished.carried_on_by:
         # Several engines gave it: a judgement of it would be of none of them.
         return "continued"

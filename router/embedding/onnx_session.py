@@ -39,7 +39,7 @@ class OnnxSession:
         queue_limit: int = 64,
     ) -> None:
         """Loads `model` (tens of milliseconds for tens of megabytes)."""
-        self._session = _load(model, intra_threads)
+        self._session = load(model, intra_threads)
         self.name = name
         self.queue_limit = queue_limit
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"onnx-{name}")
@@ -90,7 +90,8 @@ class OnnxSession:
             self._pending -= 1
 
 
-def _load(model: Path, intra_threads: int) -> Any:
+def load(model: Path | bytes, intra_threads: int = 1) -> Any:
+    """An ONNX session on the CPU, for use on the caller's thread."""
     onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = intra_threads
@@ -100,8 +101,9 @@ def _load(model: Path, intra_threads: int) -> Any:
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
     options.log_severity_level = 3
-    # By path: a model given as bytes stays in memory a second time.
-    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    # A large model comes by path: given as bytes it stays in memory a second time.
+    source = model if isinstance(model, bytes) else str(model)
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
 def import_onnxruntime() -> ModuleType:

@@ -8,7 +8,9 @@ no guess of the true mean and, unlike a plug-in, does not depend on the order of
 
 Values need not be identically distributed: the hypothesis is that at every comparison the expected value, given the past,
 is at most m. What was compared must be a fair sample of what is decided: at any one time every request of a region is
-compared with the same probability, fixed before its outcome is known, so no weights are needed.
+compared with the same probability, fixed before its outcome is known, so no weights are needed. Where the probabilities
+differ, a comparison counts with the weight w, the least of them by its own: what the stake gives is raised to the power w,
+and (1 + y)^w is at most 1 + w y (Bernoulli), which is what a fair sample would give in expectation.
 
 A change is found by betting the other way with the capital restarted at every step (Shin, Ramdas and Rinaldo, "E-detectors",
 of the Shiryaev-Roberts kind): while the mean is at least m, an alarm comes after `FALSE_ALARM_AFTER` comparisons or more in
@@ -39,8 +41,10 @@ _USUAL_FOR = 15
 class Evidence:
     """The comparisons of one action in one region since it was last restarted, and what they prove of their mean."""
 
-    def __init__(self, threshold: float, alpha: float) -> None:
-        """`threshold`: what the mean must exceed, 0 to 1, exclusive. `alpha`: chance of ever finding so wrongly."""
+    def __init__(self, threshold: float, alpha: float, false_alarm_after: float = FALSE_ALARM_AFTER) -> None:
+        """`threshold`: what the mean must exceed, 0 to 1, exclusive. `alpha`: chance of ever finding so wrongly.
+        `false_alarm_after`: comparisons after which it may be expected to have `changed` while the mean is the threshold."""
+        self._false_alarm_after = false_alarm_after
         self.threshold = threshold
         self.alpha = alpha
         self.compared = 0
@@ -56,15 +60,16 @@ class Evidence:
         self._seen = np.zeros(_LEVELS + 1)
         self._bounds: tuple[int, float, float] = (0, 0.0, 1.0)
 
-    def add(self, quality: float) -> None:
-        """Count one comparison."""
+    def add(self, quality: float, weight: float = 1.0) -> None:
+        """Count one comparison. `weight`, 0 to 1: for one that was made with a higher probability than others of the region,
+        the ratio of theirs to its own."""
         m = self.threshold
         self.compared += 1
-        self._seen[int(quality * _LEVELS + 1e-9)] += 1
+        self._seen[int(quality * _LEVELS + 1e-9)] += weight
         for i, stake in enumerate(_STAKES):
-            self._for[i] += math.log1p(stake * (quality - m) / m)
+            self._for[i] += weight * math.log1p(stake * (quality - m) / m)
         for i, stake in enumerate(_AGAINST_STAKES):
-            factor = 1 + stake * (m - quality) / (1 - m)
+            factor = (1 + stake * (m - quality) / (1 - m)) ** weight
             self._against[i] += math.log(factor)
             if self.proven:
                 self._restarting[i] = (self._restarting[i] + 1) * factor
@@ -72,8 +77,18 @@ class Evidence:
             self.proven = True
         if _capital(self._against, _AGAINST_CAPITAL) >= -math.log(_HOPELESS_ALPHA):
             self.hopeless = True
-        if sum(map(float.__mul__, self._restarting, _AGAINST_CAPITAL)) >= FALSE_ALARM_AFTER:
+        if self.alarm >= self._false_alarm_after:
             self.changed = True
+
+    @property
+    def alarm(self) -> float:
+        """The capital of the bet that the mean fell, after it was proven: `changed` once it is large."""
+        return sum(map(float.__mul__, self._restarting, _AGAINST_CAPITAL))
+
+    @property
+    def worthless(self) -> bool:
+        """Whether as much would be known without the comparisons so far, or more."""
+        return _capital(self._for, _CAPITAL) < 0
 
     def bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the mean, each of which ever fails with a probability of `alpha` at most."""

@@ -63,6 +63,8 @@ class RequestLog:
             record.continued,
             record.reference_cost_usd,
             record.exact_key,
+            record.failed_over,
+            record.trail,
         )
 
         def insert(connection: sqlite3.Connection) -> None:
@@ -186,12 +188,13 @@ LATEST_REASONS = (
 COLUMNS = (
     "id, tenant, started_at_s, endpoint, model, engine, outcome, status, policy, policy_version, probability, reason,"
     " example_count, example_ids, prompt_tokens, completion_tokens, usage_estimated, cost_usd, total_ms,"
-    " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued, reference_cost_usd, exact_key"
+    " first_chunk_ms, overhead_ms, stages_ms, key_id, cached_tokens, continued, reference_cost_usd, exact_key,"
+    " failed_over, trail"
 )
 _SELECT = f"SELECT {COLUMNS} FROM requests"  # noqa: S608 - a constant
 _INSERT = (
-    f"INSERT INTO requests ({COLUMNS})"  # noqa: S608 - a constant
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    f"INSERT INTO requests ({COLUMNS}) VALUES ({', '.join('?' * 29)})"  # noqa: S608 - constants
+    " ON CONFLICT (id) DO NOTHING"
 )
 
 

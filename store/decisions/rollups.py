@@ -191,7 +191,7 @@ class _Sums:
         _, tenant, at_s, model, engine, outcome, examples, prompt, completion, cost, reference, *times = row
         total_ms, first_ms, overhead_ms, stages, key_id = times
         model = model if model in self._models else ""
-        streams = first_ms is not None and outcome == "answered"
+        streams = first_ms is not None and outcome in ("answered", "failed_over")
         timed = completion if streams and completion > 1 else 0
         streamed_ms = total_ms - first_ms if streams else 0.0
         values = (
@@ -204,7 +204,7 @@ class _Sums:
             _into(self._requests[span_s, start_s, tenant, model, engine, outcome, examples > 0], values)
             for stage, took_ms in _stages(stages).items():
                 _into(self._stages[span_s, start_s, engine, stage], (1, took_ms))
-            if outcome in ("answered", "hit"):
+            if outcome in ("answered", "failed_over", "hit"):
                 where = (span_s, start_s, engine)
                 self._latencies[*where, "total", _bucket(total_ms)] += 1
                 if streams:
@@ -241,7 +241,9 @@ def _bucket(ms: float) -> int:
 
 
 _NEXT = (
-    "SELECT row_id, tenant, started_at_s, model, engine, outcome, example_count, prompt_tokens, completion_tokens,"
+    "SELECT row_id, tenant, started_at_s, model, engine,"
+    " iif(outcome = 'answered' AND failed_over <> '', 'failed_over', outcome), example_count, prompt_tokens,"
+    " completion_tokens,"
     " cost_usd, reference_cost_usd, total_ms, first_chunk_ms, overhead_ms, stages_ms, key_id"
     " FROM requests WHERE row_id > ? ORDER BY row_id LIMIT ?"
 )
@@ -280,6 +282,7 @@ class RequestSums(NamedTuple):
     engine: str
     """Empty for an exact hit."""
     outcome: str
+    """As in the log; `failed_over` for an answer by another engine than was decided on."""
     with_examples: int
     requests: int
     cost_usd: float

@@ -11,8 +11,9 @@ from store.decisions.texts import RequestTextLog
 from store.records import RequestRecord
 from store.sqlite.database import Database
 
-Way = Literal["", "exact", "semantic", "offloaded", "alone", "failed"]
-"""exact, semantic: answered from memory. offloaded: by an engine with examples. alone: by one without. failed: by none."""
+Way = Literal["", "exact", "semantic", "offloaded", "alone", "failed_over", "failed"]
+"""exact, semantic: answered from memory. offloaded: by an engine with examples. alone: by one without. failed_over: by
+another engine than was decided on. failed: by none."""
 LOOKED_THROUGH = 20_000
 """Rows that one page may look at: some tens of milliseconds."""
 _WORDS_AT_ONCE = 500
@@ -22,8 +23,9 @@ _WAYS: dict[Way, str] = {
     "": "1",
     "exact": "outcome = 'hit' AND policy <> 'semantic'",
     "semantic": "outcome = 'hit' AND policy = 'semantic'",
-    "offloaded": "outcome <> 'hit' AND example_count > 0",
-    "alone": "outcome <> 'hit' AND example_count = 0",
+    "offloaded": "outcome <> 'hit' AND example_count > 0 AND failed_over = ''",
+    "alone": "outcome <> 'hit' AND example_count = 0 AND failed_over = ''",
+    "failed_over": "outcome = 'answered' AND failed_over <> ''",
     "failed": "outcome NOT IN ('hit', 'answered')",
 }
 

@@ -37,6 +37,14 @@ class EngineStateRow:
     answer_s: float | None
     kv_use: float | None
     limit_left: float | None
+    replica: str = ""
+    """Which of the engine's base URLs, as host:port; empty where it has one."""
+    state: str = "unknown"
+    """up, limited, refused, down, drained or unknown, since `since_s` (Unix time)."""
+    since_s: float | None = None
+    error: str = ""
+    """Its latest failure in words, keys masked, and when it was."""
+    error_at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,8 @@ class Drained:
     """An engine that nothing new is asked of, since when, and who wanted it."""
 
     engine: str
+    replica: str
+    """Empty: all of them."""
     since_s: float
     by_user: str
     reason: str
@@ -81,7 +91,7 @@ class EngineStates:
         """What workers reported within the last seconds, by engine."""
         rows = self._db.read().execute(
             f"SELECT {', '.join(_COLUMNS)} FROM engine_states"  # noqa: S608 - constants
-            " WHERE at_s > ? ORDER BY engine, worker",
+            " WHERE at_s > ? ORDER BY engine, replica, worker",
             (now_s - _BELIEVED_S,),
         )
         found = [dict(zip(_COLUMNS, row, strict=True)) for row in rows.fetchall()]
@@ -89,7 +99,7 @@ class EngineStates:
 
     # ---- what an operator wants
 
-    def drain(self, engine: str, by_user: str, reason: str) -> Future[bool]:
+    def drain(self, engine: str, by_user: str, reason: str, replica: str = "") -> Future[bool]:
         """Have nothing new asked of an engine, until `restore`; False if it was drained already."""
         now_s = time.time()
 
@@ -97,27 +107,30 @@ class EngineStates:
             self._generation.bump(connection)
             return (
                 connection.execute(
-                    "INSERT INTO drained_engines VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                    (engine, now_s, by_user, reason[:200]),
+                    "INSERT INTO drained_engines VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    (engine, replica, now_s, by_user, reason[:200]),
                 ).rowcount
                 == 1
             )
 
         return self._db.write(insert)
 
-    def restore(self, engine: str) -> Future[bool]:
-        """Let it be asked again; False if it was not drained."""
+    def restore(self, engine: str, replica: str = "") -> Future[bool]:
+        """Let it be asked again, with all its replicas where none is named; False if it was not drained."""
 
         def delete(connection: sqlite3.Connection) -> bool:
             self._generation.bump(connection)
-            return connection.execute("DELETE FROM drained_engines WHERE engine = ?", (engine,)).rowcount == 1
+            deleted = connection.execute(
+                "DELETE FROM drained_engines WHERE engine = ? AND ? IN ('', replica)", (engine, replica)
+            )
+            return deleted.rowcount > 0
 
         return self._db.write(delete)
 
     def drained(self) -> list[Drained]:
         """Every drained engine, by name; also those the configuration does not name any more."""
         rows = self._db.read().execute(
-            "SELECT engine, since_s, by_user, reason FROM drained_engines ORDER BY engine"
+            "SELECT engine, replica, since_s, by_user, reason FROM drained_engines ORDER BY engine, replica"
         )
         return [Drained(*row) for row in rows.fetchall()]
 

@@ -23,7 +23,7 @@ from store.records import ArtifactRecord
 from store.sqlite.database import Database
 from store.sqlite.generation import Generation
 
-KINDS = ("scorer", "bandit", "counts")
+KINDS = ("scorer", "bandit", "counts", "student")
 _GENERATION = "artifacts"
 _UNFINISHED = ".unfinished-"
 _ORPHAN_AGE_S = 3600.0

@@ -47,7 +47,7 @@ async def test_a_gateway_that_is_silent_is_the_first_thing_to_say(pages: Site) -
 
 async def test_what_fails_comes_before_what_waits_and_each_has_its_page(pages: Site) -> None:
     def make() -> None:
-        say(pages, "w1", 1, "open")
+        say(pages, "w1", 1, "down")
         pages.sources.store.jobs.engine_states.drain("small", "ann", "").result(60)
         pages.sources.store.quality_floors.put(
             FloorRow("a1", "demo", 0.0, 0.1, "threatened", 0, 0, "{}")

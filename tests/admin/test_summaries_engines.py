@@ -24,12 +24,14 @@ async def pages(tmp_path: Path) -> AsyncIterator[Site]:
         yield made
 
 
-def say(pages: Site, worker: str, in_flight: int, breaker: str = "closed") -> None:
-    state = EngineStateRow(
-        *(worker, "large", time.time(), in_flight, 1, 8, in_flight / 8, breaker, False, 10, 2),
-        *(0.5, 2.0, None, None),
+def say(
+    pages: Site, worker: str, in_flight: int, state: str = "up", error: str = "", replica: str = ""
+) -> None:
+    row = EngineStateRow(
+        *(worker, "large", time.time(), in_flight, 1, 8, in_flight / 8, "closed", False, 10, 2),
+        *(0.5, 2.0, None, None, replica, state, time.time(), error, time.time() if error else None),
     )
-    pages.sources.store.jobs.engine_states.say([state]).result(60)
+    pages.sources.store.jobs.engine_states.say([row]).result(60)
 
 
 async def test_workers_are_added_up_and_the_log_says_how_fast_it_was(pages: Site) -> None:
@@ -50,7 +52,7 @@ async def test_workers_are_added_up_and_the_log_says_how_fast_it_was(pages: Site
     got = (await viewer.get("/engines.json")).json["engines"]
     small, large = got
     assert (small["name"], small["state"], small["workers"]) == ("small", "unknown", 0)
-    assert (large["in_flight"], large["queued"], large["workers"], large["state"]) == (10, 2, 2, "busy")
+    assert (large["in_flight"], large["queued"], large["workers"], large["state"]) == (10, 2, 2, "up")
     assert (large["asked"], large["failed"], large["utilisation"]) == (20, 4, 1.0)
     assert (large["requests"], large["failed_requests"]) == (20, 2)
     assert large["first_chunk_ms"]["p50"] == pytest.approx(100, rel=0.1)
@@ -96,6 +98,27 @@ async def test_who_is_no_operator_changes_nothing(pages: Site, role: str) -> Non
 
 
 async def test_a_failing_engine_is_shown_as_such(pages: Site) -> None:
-    say(pages, "w1", 0, breaker="open")
+    say(pages, "w1", 0)
+    say(pages, "w2", 0, "down", "connect: No connection to 10.0.0.7:8000")
     viewer = await pages.person("viewer")
-    assert (await viewer.get("/engines.json")).json["engines"][1]["state"] == "failing"
+    large = (await viewer.get("/engines.json")).json["engines"][1]
+    assert (large["state"], large["replicas"][0]["error"]) == (
+        "down",
+        "connect: No connection to 10.0.0.7:8000",
+    )
+    assert large["replicas"][0]["since_s"] and large["replicas"][0]["error_at_s"]
+    assert "No connection to 10.0.0.7:8000" in (await viewer.get("/engines")).text
+
+
+async def test_an_engine_stands_as_its_best_replica_does(pages: Site) -> None:
+    say(pages, "w1", 0, "down", replica="a:1")
+    say(pages, "w1", 0, "up", replica="b:1")
+    pages.sources.store.jobs.engine_states.drain("large", "ann", "", "b:1").result(60)
+    operator = await pages.person("operator")
+    assert "Restore" in (await operator.get("/engines")).text
+    large = (await operator.get("/engines.json")).json["engines"][1]
+    assert [(one["replica"], one["state"]) for one in large["replicas"]] == [
+        ("a:1", "down"),
+        ("b:1", "drained"),
+    ]
+    assert large["state"] == "drained" and large["drained"] is None, "one of them is, not the engine"

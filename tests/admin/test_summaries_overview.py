@@ -30,8 +30,8 @@ def note(pages: Site, number: int, **changes: Any) -> None:
 
 
 def fill(pages: Site) -> None:
-    """10 from memory, 20 offloaded, 30 by the reference, 5 failed."""
-    for i in range(65):
+    """10 from memory, 20 offloaded, 30 by the reference, 5 failed, 12 failed over."""
+    for i in range(77):
         kind: dict[str, Any] = {
             "engine": "large",
             "cost_usd": 0.02,
@@ -42,6 +42,13 @@ def fill(pages: Site) -> None:
             kind = {"engine": "", "outcome": "hit", "cost_usd": 0.0, "reference_cost_usd": 0.02}
         elif i < 30:
             kind = {"engine": "small", "cost_usd": 0.001, "reference_cost_usd": 0.02}
+        elif i >= 65:
+            kind = {
+                "engine": "small",
+                "failed_over": "large; server",
+                "cost_usd": 0.0,
+                "reference_cost_usd": None,
+            }
         elif i >= 60:
             kind = {"engine": "large", "outcome": "failed", "status": 502, "cost_usd": 0.0}
         note(pages, i, stages_ms='{"embed": 2.0, "choose": 0.5}', overhead_ms=3.0, **kind)
@@ -52,8 +59,14 @@ async def test_figures_are_the_logs(pages: Site) -> None:
     viewer = await pages.person("viewer")
     for span in SPANS:
         got = (await viewer.get(f"/overview.json?span={span}")).json
-        assert got["kinds"] == {"memory": 10, "offloaded": 20, "reference": 30, "failed": 5}
-        assert got["hit_share"] == pytest.approx(10 / 65)
+        assert got["kinds"] == {
+            "memory": 10,
+            "offloaded": 20,
+            "reference": 30,
+            "failed_over": 12,
+            "failed": 5,
+        }
+        assert got["hit_share"] == pytest.approx(10 / 77)
         assert got["offload_share"] == pytest.approx(20 / 50)
         money = got["money"]
         assert money["paid_usd"] == pytest.approx(0.62)

@@ -28,6 +28,7 @@ def test_the_table_names_every_question_and_no_command_that_is_not_there() -> No
         "kv_plan.__main__",
         "off_policy.__main__",
         "routing.__main__",
+        "student.__main__",
         "templates.__main__",
         "helpfulness.recorded",
     ],

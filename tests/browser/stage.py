@@ -26,6 +26,9 @@ from store import Store
 from store.jobs.replay_jobs import ReplayJobs
 from store.jobs.replay_records import NewStep, ReplayBudget
 from store.learned.artifacts import Artifacts
+from store.records import TaskAnswer
+from store.store import Tasks
+from store.tasks.tasks import TaskRow
 from tests.flow.line import MODELS
 from tests.flow.process import Gateway, running
 from tests.patience import PATIENCE_S
@@ -177,6 +180,7 @@ def stage(folder: Path, requests: int = 40) -> Iterator[Stage]:
                 play(made, requests)
                 replayed(store.jobs.replay)
                 learnt(store.artifacts)
+                labelled(store.tasks)
                 yield made
             finally:
                 store.close()
@@ -202,6 +206,27 @@ def learnt(artifacts: Artifacts) -> None:
     for number, reward in enumerate((0.61, 0.58, 0.67)):
         figures = {"reward": reward, "reward_before": 0.6, "outcomes": 400 + 150 * number, "seconds": 2.1}
         artifacts.publish("bandit", "nobody", "demo", b"%d" % number, metrics=figures, note="on schedule")
+
+
+def labelled(tasks: Tasks) -> None:
+    """A task of a tenant that nobody is, with labels as a hostile teacher would give them."""
+    row = TaskRow("nobody", "demo", "intent", "header")
+    tasks.known.add(row, most=10).result(PATIENCE_S)
+    for number in range(12):
+        tasks.answers.record(
+            TaskAnswer(
+                tenant=row.tenant,
+                slot=row.slot,
+                request_id=f"labelled-{number}",
+                at_s=time.time() - number,
+                answered_by="teacher" if number % 3 else "student",
+                input=f"Question {HOSTILE}",
+                label=("refund", HOSTILE)[number % 2] if number % 3 else None,
+                student_label="refund",
+                confidence=0.5,
+                version=1,
+            )
+        ).result(PATIENCE_S)
 
 
 def play(made: Stage, requests: int) -> None:

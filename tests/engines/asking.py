@@ -5,21 +5,41 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import orjson
 from multidict import CIMultiDict
 
 from engines.breaker import Breaker
+from engines.chat_json import read_chat_request
 from engines.engine import Engine, EngineInfo, EngineReply, EngineRequest
 from engines.guard import Guard, Limits
-from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.openai_http import OpenAIHTTP
+from engines.timeouts import Timeouts
 from tests.knobs import guard_of
-from tests.knobs import limits as made_limits
 
-PATIENT = Timeouts(connect_s=60, first_chunk_s=60, gap_s=60, total_s=120)
+PATIENT = Timeouts(connect_s=60, first_data_s=60, gap_s=60, answer_s=120)
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def request(body: bytes = b"{}", target: str = "/chat/completions") -> EngineRequest:
     return EngineRequest("POST", target, CIMultiDict({"Content-Type": "application/json"}), body)
+
+
+def chat(*, stream: bool = False, headers: dict[str, str] | None = None, **fields: Any) -> EngineRequest:
+    """A chat request as the pipeline hands it over."""
+    body = {"messages": [{"role": "user", "content": "?"}], "model": "m", "stream": stream, **fields}
+    asked = read_chat_request(orjson.dumps(body), body)
+    more = {"Content-Type": "application/json", **(headers or {})}
+    return EngineRequest("POST", "/chat/completions", CIMultiDict(more), asked.body, asked)
 
 
 def closed_port() -> int:
@@ -48,9 +68,9 @@ async def guarded(
     name: str = "e",
     timeouts: Timeouts = PATIENT,
 ) -> AsyncIterator[Guard]:
-    """The same behind a guard whose first wait is short."""
+    """The same behind a guard."""
     async with engine(port, name, timeouts) as inner:
-        yield guard_of(inner, limits or made_limits(first_wait_s=0.01), breaker)
+        yield guard_of(inner, limits, breaker)
 
 
 async def asked(engine: Engine, what: EngineRequest | None = None) -> tuple[int, bytes]:

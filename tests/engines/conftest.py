@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.engines.asking import Clock
 from tests.flow.upstream import Upstream
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture

@@ -1,29 +1,24 @@
-"""The breaker's states, with a clock the test moves."""
+"""When an engine is left alone, with a clock the test moves."""
 
 from __future__ import annotations
 
 import pytest
 
 from engines.breaker import Breaker, State
-from engines.errors import Unavailable
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from engines.errors import Kind
+from engines.gate import Pass
+from tests.engines.asking import Clock
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def alarms() -> list[str]:
+    return []
 
 
 @pytest.fixture
-def breaker(clock: Clock) -> Breaker:
+def breaker(clock: Clock, alarms: list[str]) -> Breaker:
     """Opens after three failures, for ten seconds."""
-    return Breaker("big", failures=3, open_s=10, clock=clock)
+    return Breaker(failures=3, open_s=10, clock=clock, alarm=lambda: alarms.append("refused"))
 
 
 def fail(breaker: Breaker, times: int = 3) -> None:
@@ -31,81 +26,94 @@ def fail(breaker: Breaker, times: int = 3) -> None:
         breaker.failed()
 
 
+def probe(breaker: Breaker) -> Pass:
+    assert breaker.gate.lets_through
+    entered = breaker.gate.enter()
+    assert entered is not None and breaker.state is State.PROBING
+    return entered
+
+
 def test_failures_that_are_not_consecutive_open_nothing(breaker: Breaker) -> None:
     for _ in range(5):
         fail(breaker, 2)
-        breaker.succeeded()
-    assert breaker.state is State.CLOSED and breaker.admit() is False
+        breaker.answered()
+    assert breaker.state is State.CLOSED and breaker.gate.lets_through
 
 
-def test_it_refuses_from_the_limit_on_and_says_for_how_long(breaker: Breaker, clock: Clock) -> None:
+def test_it_opens_at_the_limit_and_for_its_time(breaker: Breaker, clock: Clock) -> None:
     fail(breaker)
     clock.now = 2.5
-    with pytest.raises(Unavailable, match=r"'big' .* 8 s") as refused:
-        breaker.admit()
-    assert refused.value.retry_after_s == 7.5 and refused.value.engine == "big"
+    assert breaker.state is State.OPEN and not breaker.gate.lets_through
+    assert breaker.gate.retry_after_s == 7.5
 
 
-def test_one_request_probes_when_the_rest_is_over(breaker: Breaker, clock: Clock) -> None:
+def test_failures_of_requests_from_before_do_not_make_it_longer(breaker: Breaker, clock: Clock) -> None:
+    fail(breaker)
+    clock.now = 5
+    fail(breaker)
+    assert breaker.gate.retry_after_s == 5
+
+
+def test_a_probe_that_begins_to_be_answered_closes_it_on_trial(breaker: Breaker, clock: Clock) -> None:
     fail(breaker)
     clock.now = 10
-    assert breaker.admit() is True and breaker.state is State.PROBING
-    with pytest.raises(Unavailable) as refused:
-        breaker.admit()
-    assert refused.value.retry_after_s == 1, "soon: the probe is under way"
-
-
-def test_a_probe_that_succeeds_closes_it(breaker: Breaker, clock: Clock) -> None:
-    fail(breaker)
-    clock.now = 10
-    breaker.admit()
-    breaker.succeeded()
+    breaker.probed(probe(breaker))
     assert breaker.state is State.CLOSED
+    breaker.failed()
+    assert breaker.state is State.OPEN, "its stream broke off"
+
+
+def test_an_answer_that_came_to_its_end_ends_the_trial(breaker: Breaker, clock: Clock) -> None:
+    fail(breaker)
+    clock.now = 10
+    breaker.probed(probe(breaker))
+    breaker.answered()
     fail(breaker, 2)
-    assert breaker.admit() is False, "the count began anew"
+    assert breaker.state is State.CLOSED
 
 
 def test_a_probe_that_fails_opens_it_again_at_once(breaker: Breaker, clock: Clock) -> None:
     fail(breaker)
     clock.now = 10
-    breaker.admit()
-    breaker.failed()
+    breaker.failed(probe(breaker))
     clock.now = 19.9
-    with pytest.raises(Unavailable):
-        breaker.admit()
-    clock.now = 20
-    assert breaker.admit() is True
+    assert breaker.state is State.OPEN and not breaker.gate.lets_through
 
 
-def test_an_abandoned_probe_leaves_the_next_request_to_probe(breaker: Breaker, clock: Clock) -> None:
-    fail(breaker)
-    clock.now = 10
-    breaker.admit()
-    breaker.abandoned()
-    assert breaker.admit() is True
+def test_refusals_in_a_row_are_left_alone_for_longer_and_longer_with_one_alarm(
+    breaker: Breaker, clock: Clock, alarms: list[str]
+) -> None:
+    for _ in range(2):
+        breaker.refused()
+    assert breaker.state is State.CLOSED
+    breaker.refused()
+    assert breaker.state is State.REFUSED and breaker.gate.retry_after_s == 60
+    for wait_s in (120, 240, 480, 600, 600):
+        clock.now += breaker.gate.retry_after_s
+        breaker.refused(probe(breaker))
+        assert breaker.gate.retry_after_s == pytest.approx(wait_s)
+    assert alarms == ["refused"]
+    clock.now += 600
+    breaker.probed(probe(breaker))
+    breaker.answered()
+    assert breaker.state is State.CLOSED
+    for _ in range(3):
+        breaker.refused()
+    assert breaker.gate.retry_after_s == 60 and alarms == ["refused"] * 2
 
 
-def test_abandoning_means_nothing_to_a_closed_breaker(breaker: Breaker) -> None:
-    breaker.abandoned()
-    assert breaker.state is State.CLOSED and breaker.admit() is False
+def test_refusals_between_answers_are_about_the_requests(breaker: Breaker) -> None:
+    for _ in range(5):
+        breaker.refused()
+        breaker.refused()
+        breaker.answered()
+    assert breaker.state is State.CLOSED
 
 
-def test_a_late_failure_while_open_extends_the_rest(breaker: Breaker, clock: Clock) -> None:
-    """A request that was under way when it opened, and failed after."""
-    fail(breaker)
-    clock.now = 5
-    breaker.failed()
-    clock.now = 10
-    with pytest.raises(Unavailable):
-        breaker.admit()
-
-
-def test_a_breaker_whose_rest_is_over_lets_itself_be_chosen_again() -> None:
-    now = [0.0]
-    breaker = Breaker("e", failures=1, open_s=10, clock=lambda: now[0])
-    assert breaker.lets_through
-    breaker.failed()
-    assert not breaker.lets_through
-    now[0] = 10.0
-    # Who chooses engines by this would otherwise never send the request that closes it.
-    assert breaker.lets_through
+def test_a_rate_limit_that_is_over_puts_nothing_on_trial(breaker: Breaker, clock: Clock) -> None:
+    breaker.gate.shut(Kind.LIMITED, 2)
+    assert breaker.state is State.LIMITED
+    clock.now = 2
+    breaker.probed(probe(breaker))
+    fail(breaker, 2)
+    assert breaker.state is State.CLOSED

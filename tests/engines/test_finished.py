@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.as_events import as_events
 from engines.chat import Usage
 from engines.finished import Assembled, from_events, from_json, usage_of
 from engines.sse import DONE, encode
-from gateway.replayed import as_events
 
 HEAD = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "system_fingerprint": "fp"}
 

@@ -1,22 +1,31 @@
-"""In-flight limit, bounded queue, retries before the first chunk and the breaker, around a real engine."""
+"""Who is admitted to an engine, what is held until it has begun, and what its answers do to those who come next."""
 
 from __future__ import annotations
 
 import asyncio
-import time
+from dataclasses import replace
 from threading import Event
 
 import pytest
 
 from engines.breaker import Breaker, State
-from engines.engine import EngineRequest
-from engines.errors import ConnectFailed, TimedOut, Unavailable
-from engines.openai_http import Timeouts
-from tests.engines.asking import asked, closed_port, engine, guarded, request
+from engines.engine import EngineInfo, EngineReply, EngineRequest
+from engines.errors import ConnectFailed, EngineError, Kind, RateLimited, Unavailable
+from engines.guard import Guard
+from engines.limits import Credentials
+from engines.openai_http import OpenAIHTTP
+from engines.sse import DONE, tail_of
+from tests.engines.asking import PATIENT, Clock, asked, chat, closed_port, engine, guarded, request
 from tests.flow.upstream import Call, Script, Upstream
 from tests.knobs import guard_of, limits
+from tests.patience import PATIENCE_S, until
 
 JSON = [("Content-Type", "application/json")]
+ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+WORD = b'data: {"choices":[{"index":0,"delta":{"content":"Oslo"}}]}\n\n'
+ERROR = b'data: {"error":{"message":"overloaded"}}\n\n'
+STREAM = chat(stream=True)
+PATIENT_STREAM = replace(STREAM, wait_s=PATIENCE_S)
 
 
 def in_turn(upstream: Upstream, *scripts: Script) -> None:
@@ -28,122 +37,321 @@ def good(call: Call) -> None:
     call.answer(b"good")
 
 
-def says(status: int, *headers: tuple[str, str]) -> Script:
-    return lambda call: call.answer(b"status %d" % status, status, [*JSON, *headers])
+def says(status: int, *headers: tuple[str, str], body: bytes = b"") -> Script:
+    return lambda call: call.answer(body or b"status %d" % status, status, [*JSON, *headers])
 
 
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
-async def test_what_may_pass_is_asked_again(upstream: Upstream, status: int) -> None:
-    in_turn(upstream, says(status), good)
-    async with guarded(upstream.port) as guard:
-        assert await asked(guard) == (200, b"good")
-    assert len(upstream.calls) == 2
-    assert upstream.calls[0].body == upstream.calls[1].body == b"{}"
+def streams(*chunks: bytes, cut: bool = False) -> Script:
+    def script(call: Call) -> None:
+        call.begin()
+        for chunk in chunks:
+            call.chunk(chunk)
+        if not cut:
+            call.end()
+
+    return script
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 415, 422, 451, 501])
-async def test_what_will_not_pass_goes_straight_back(upstream: Upstream, status: int) -> None:
-    in_turn(upstream, says(status), good)
+async def listened(guard: Guard, what: EngineRequest = STREAM) -> EngineReply:
+    """Ask, and read a stream as the pipeline does, to its end or to where it breaks."""
+    async with guard.stream(what) as reply:
+        reply.tail = tail_of(reply.headers)
+        try:
+            async for chunk in reply.chunks:
+                if reply.tail is not None:
+                    reply.tail.feed(chunk)
+        except EngineError:
+            pass
+    return reply
+
+
+@pytest.mark.parametrize("status", [400, 401, 408, 413, 429, 500, 503])
+async def test_it_asks_once_and_hands_over_what_came(upstream: Upstream, status: int) -> None:
+    upstream.plays(says(status))
     async with guarded(upstream.port) as guard:
         assert await asked(guard) == (status, b"status %d" % status)
     assert len(upstream.calls) == 1
 
 
-async def test_the_last_answer_is_passed_on_when_tries_run_out(upstream: Upstream) -> None:
-    in_turn(upstream, says(503), says(500), says(429))
-    async with guarded(upstream.port, limits(attempts=3, first_wait_s=0.01)) as guard:
-        assert await asked(guard) == (429, b"status 429")
+# ---- rate limits
+
+
+async def test_a_limit_is_remembered_and_told_while_it_lasts(upstream: Upstream, clock: Clock) -> None:
+    in_turn(upstream, says(429, ("Retry-After", "20")), good)
+    async with guarded(upstream.port, breaker=Breaker(failures=5, open_s=10, clock=clock)) as guard:
+        async with guard.stream(request()) as reply:
+            assert reply.kind is Kind.LIMITED and reply.limited_s == 20
+        clock.now = 8
+        admission = guard.admits(request())
+        assert not admission.admitted and admission.opens_in_s == 12
+        with pytest.raises(RateLimited, match="rate limit for another 12 s") as refused:
+            await asked(guard)
+        assert refused.value.status == 429 and refused.value.retry_after_s == 12
+        assert guard.breaker.state is State.LIMITED
+        clock.now = 20
+        assert await asked(guard) == (200, b"good")
+        assert guard.admits(request()).admitted and guard.breaker.state is State.CLOSED
+    assert len(upstream.calls) == 2
+
+
+async def test_one_finds_out_for_all_who_wait(upstream: Upstream) -> None:
+    in_turn(upstream, says(429, ("retry-after-ms", "100")), good)
+    async with guarded(upstream.port) as guard:
+        async with asyncio.TaskGroup() as group:
+            assert (await asked(guard))[0] == 429
+            tasks = [group.create_task(asked(guard, PATIENT_STREAM)) for _ in range(30)]
+        assert [task.result()[0] for task in tasks] == [200] * 30
+    assert len(upstream.calls) == 31
+
+
+async def test_a_limit_longer_than_anybody_waits_is_told_at_once(upstream: Upstream) -> None:
+    upstream.plays(says(429, ("Retry-After", "30")))
+    async with guarded(upstream.port) as guard:
+        await asked(guard)
+        with pytest.raises(RateLimited) as refused:
+            await asked(guard, replace(request(), wait_s=5.0))
+    assert refused.value.retry_after_s is not None and 29 < refused.value.retry_after_s <= 30
+    assert len(upstream.calls) == 1
+
+
+@pytest.mark.parametrize(("status", "kind"), [(503, Kind.LIMITED), (529, Kind.LIMITED), (500, Kind.SERVER)])
+async def test_a_server_that_says_when_is_limited_until_then(
+    upstream: Upstream, status: int, kind: Kind
+) -> None:
+    upstream.plays(says(status, ("Retry-After", "20")))
+    async with guarded(upstream.port) as guard:
+        async with guard.stream(request()) as reply:
+            assert reply.kind is kind
+        assert guard.admits(request()).admitted is (kind is Kind.SERVER)
+
+
+async def test_what_one_clients_key_has_used_up_is_no_other_clients(upstream: Upstream) -> None:
+    def script(call: Call) -> None:
+        (says(429, ("Retry-After", "20")) if call.header("authorization") == "Bearer greedy" else good)(call)
+
+    upstream.plays(script)
+    greedy, other = (chat(headers={"Authorization": f"Bearer {name}"}) for name in ("greedy", "other"))
+    one = OpenAIHTTP(EngineInfo("e", holds_key=False), upstream.url, timeouts=PATIENT)
+    guard = guard_of(one, credentials=Credentials())
+    assert (await asked(guard, greedy))[0] == 429
+    assert not guard.admits(greedy).admitted and guard.admits(other).admitted
+    with pytest.raises(RateLimited):
+        await asked(guard, greedy)
+    assert await asked(guard, other) == (200, b"good")
+    await one.aclose()
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
+async def test_what_one_clients_key_is_refused_leaves_the_engine_alone_for_nobody(
+    upstream: Upstream, status: int
+) -> None:
+    upstream.plays(says(status))
+    one = OpenAIHTTP(EngineInfo("e", holds_key=False), upstream.url, timeouts=PATIENT)
+    guard = guard_of(one, credentials=Credentials())
+    for _ in range(10):
+        assert (await asked(guard))[0] == status
+    assert guard.breaker.state is State.CLOSED
+    await one.aclose()
+
+
+async def test_the_last_of_a_limit_is_left_to_a_stand_in_and_yet_asked_where_there_is_none(
+    upstream: Upstream,
+) -> None:
+    told = [(f"x-ratelimit-{part}-requests", value) for part, value in (("remaining", "1"), ("limit", "30"))]
+    upstream.plays(says(200, *told, ("x-ratelimit-reset-requests", "50s")))
+    async with guarded(upstream.port) as guard:
+        await asked(guard)
+        assert guard.admits(request()).spared
+        assert (await asked(guard))[0] == 200
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(401, b""), (402, b""), (404, b""), (410, b""), (429, b'{"error":{"code":"insufficient_quota"}}')],
+)
+async def test_an_engine_that_refuses_the_gateways_key_is_left_alone(
+    upstream: Upstream, status: int, body: bytes
+) -> None:
+    upstream.plays(says(status, body=body))
+    async with guarded(upstream.port) as guard:
+        for _ in range(3):
+            await asked(guard)
+        with pytest.raises(Unavailable, match="refuses the gateway's key or model") as refused:
+            await asked(guard, replace(request(), wait_s=5.0))
+        assert refused.value.kind is Kind.REFUSED and guard.breaker.state is State.REFUSED
+        assert guard.failures[Kind.REFUSED] + guard.failures[Kind.QUOTA] >= 3
     assert len(upstream.calls) == 3
 
 
-@pytest.mark.parametrize(("said", "asks"), [("true", 2), ("false", 1)])
-async def test_an_upstream_that_says_whether_to_retry_is_believed(
-    upstream: Upstream, said: str, asks: int
-) -> None:
-    status = 400 if said == "true" else 503
-    in_turn(upstream, says(status, ("x-should-retry", said)), good)
-    async with guarded(upstream.port) as guard:
-        await asked(guard)
-    assert len(upstream.calls) == asks
+# ---- the breaker
 
 
-@pytest.mark.parametrize("header", [("Retry-After", "1"), ("retry-after-ms", "300")])
-async def test_it_is_not_asked_again_before_it_wants_to_be(
-    upstream: Upstream, header: tuple[str, str]
-) -> None:
-    times: list[float] = []
-
-    def script(call: Call) -> None:
-        times.append(time.monotonic())
-        (says(429, header) if len(times) == 1 else good)(call)
-
+@pytest.mark.parametrize(
+    "script",
+    [
+        says(500),
+        streams(ROLE, WORD, cut=True),
+        streams(ROLE, WORD),
+        streams(ROLE, WORD, ERROR),
+        streams(ROLE, WORD, ERROR, DONE),
+        streams(ERROR),
+        streams(),
+        lambda call: call.reset(),
+    ],
+    ids=["500", "cut", "unfinished", "error", "error, done", "only an error", "empty", "reset"],
+)
+async def test_every_way_to_fail_opens_the_breaker(upstream: Upstream, script: Script) -> None:
     upstream.plays(script)
-    async with guarded(upstream.port) as guard:
-        assert await asked(guard) == (200, b"good")
-    assert times[1] - times[0] >= (1 if header[0] == "Retry-After" else 0.3)
-
-
-async def test_a_wish_beyond_the_limit_is_not_waited_for(upstream: Upstream) -> None:
-    in_turn(upstream, says(429, ("Retry-After", "60")), good)
-    async with guarded(upstream.port, limits(attempts=5, max_wait_s=2)) as guard:
-        assert await asked(guard) == (429, b"status 429")
-    assert len(upstream.calls) == 1
-
-
-async def test_waits_are_jittered_over_their_whole_range(upstream: Upstream) -> None:
-    """Full jitter: clients that failed together spread from nothing to the limit."""
-    async with guarded(upstream.port, limits(attempts=5, first_wait_s=0.2, max_wait_s=5)) as guard:
-        waits = [guard.retry_in_s(4, ConnectFailed("nobody there")) or 0.0 for _ in range(2000)]
-    assert min(waits) < 0.1 and max(waits) > 1.4 and max(waits) <= 0.2 * 2**3
-
-
-async def test_a_connection_that_breaks_before_the_first_byte_is_tried_again(upstream: Upstream) -> None:
-    in_turn(upstream, lambda call: call.reset(), good)
-    async with guarded(upstream.port) as guard:
-        assert await asked(guard) == (200, b"good")
-
-
-async def test_a_stream_that_breaks_before_its_first_chunk_is_tried_again(upstream: Upstream) -> None:
-    in_turn(upstream, lambda call: call.begin(), good)
-    async with guarded(upstream.port) as guard:
-        assert await asked(guard) == (200, b"good")
-
-
-async def test_a_stream_that_breaks_after_its_first_chunk_is_not(upstream: Upstream) -> None:
-    def cut(call: Call) -> None:
-        call.begin()
-        call.chunk(b"data: 1\n\n")
-
-    in_turn(upstream, cut, good)
-    async with guarded(upstream.port) as guard:
-        with pytest.raises(Exception, match="before its answer was complete"):
-            await asked(guard)
+    async with guarded(upstream.port, breaker=Breaker(failures=3, open_s=60)) as guard:
+        for _ in range(3):
+            with_failure = False
+            try:
+                await listened(guard)
+            except ConnectFailed:
+                with_failure = True
+            assert with_failure or guard.failed
+        assert guard.breaker.state is State.OPEN and guard.failed == sum(guard.failures.values()) == 3
+        with pytest.raises(Unavailable, match="keeps failing"):
+            await listened(guard)
         assert guard.load().in_flight == 0
-    assert len(upstream.calls) == 1
+    assert len(upstream.calls) == 3
 
 
-async def test_a_stream_that_begins_with_an_error_is_asked_for_again(upstream: Upstream) -> None:
-    def overloaded(call: Call) -> None:
+async def test_an_answer_that_its_reader_finds_to_be_none_is_a_failure(upstream: Upstream) -> None:
+    upstream.plays(good)
+    async with guarded(upstream.port, breaker=Breaker(failures=1, open_s=60)) as guard:
+        async with guard.stream(request()) as reply:
+            reply.broken = Kind.INVALID
+        assert guard.breaker.state is State.OPEN and guard.last_failure is not None
+        assert (guard.last_failure.kind, guard.last_failure.status) == (Kind.INVALID, 200)
+
+
+async def test_a_client_that_leaves_says_nothing_about_the_engine(upstream: Upstream) -> None:
+    def script(call: Call) -> None:
         call.begin()
-        call.chunk(b'data: {"error":{"message":"overloaded"}}\n\n')
+        call.chunk(WORD)
+        assert call.hung_up()
+
+    in_turn(upstream, says(500), script, says(500))
+    async with guarded(upstream.port, breaker=Breaker(failures=2, open_s=60)) as guard:
+        await asked(guard)
+        async with guard.stream(STREAM) as reply:
+            await anext(reply.chunks)
+        assert guard.breaker.state is State.CLOSED
+        await asked(guard)
+        assert guard.breaker.state is State.OPEN, "leaving was no success between the two"
+
+
+async def test_errors_of_the_request_open_nothing(upstream: Upstream) -> None:
+    async with guarded(upstream.port, breaker=Breaker(failures=2, open_s=60)) as guard:
+        for status in (500, 400, 503, 422, 500, 404, 500, 200):
+            upstream.plays(says(status))
+            await asked(guard)
+        assert guard.breaker.state is State.CLOSED, "never two in a row"
+
+
+async def test_a_lone_dead_engine_fails_fast_and_says_when_to_come_back(clock: Clock) -> None:
+    async with guarded(closed_port(), breaker=Breaker(failures=3, open_s=10, clock=clock)) as guard:
+        for _ in range(3):
+            with pytest.raises(ConnectFailed):
+                await asked(guard)
+        clock.now = 4
+        with pytest.raises(Unavailable, match=r"'e' keeps failing .* 6 s") as refused:
+            await asked(guard, replace(request(), wait_s=60.0))
+        assert refused.value.status == 503 and refused.value.retry_after_s == 6
+
+
+@pytest.mark.parametrize(("back", "calls", "served"), [(True, 101, 100), (False, 2, 0)])
+async def test_a_hundred_wait_for_one_probe(upstream: Upstream, back: bool, calls: int, served: int) -> None:
+    """Half-open, and nobody else to ask: all are served if it is back, and it is asked once if it is not."""
+    release = Event()
+
+    def probed(call: Call) -> None:
+        assert release.wait(PATIENCE_S)
+        (streams(ROLE, WORD, DONE) if back else says(500))(call)
+
+    in_turn(upstream, says(500), probed, streams(ROLE, WORD, DONE))
+    async with guarded(upstream.port, breaker=Breaker(failures=1, open_s=0.01)) as guard:
+        await asked(guard)
+        await until(lambda: guard.breaker.gate.tested, "its rest is over")
+        guard.breaker._open_s = 60
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_status(guard)) for _ in range(100)]
+            await until(lambda: guard.breaker.gate.waiting == 99, "all but one wait")
+            release.set()
+        assert sum(task.result() == 200 for task in tasks) == served
+        assert guard.load().in_flight == 0
+    assert len(upstream.calls) == calls
+
+
+async def _status(guard: Guard) -> int:
+    try:
+        return (await listened(guard, PATIENT_STREAM)).status
+    except Unavailable as refused:
+        return refused.status
+
+
+async def test_a_probe_is_decided_by_its_first_data_and_not_by_its_role(upstream: Upstream) -> None:
+    says_more, says_word = Event(), Event()
+
+    def slow(call: Call) -> None:
+        call.begin()
+        call.chunk(ROLE)
+        assert says_word.wait(PATIENCE_S)
+        call.chunk(WORD)
+        assert says_more.wait(PATIENCE_S)
+        call.chunk(DONE)
         call.end()
 
-    in_turn(upstream, overloaded, good)
-    async with guarded(upstream.port) as guard:
-        assert await asked(guard) == (200, b"good")
+    in_turn(upstream, says(500), slow)
+    async with guarded(upstream.port, breaker=Breaker(failures=1, open_s=0.01)) as guard:
+        await asked(guard)
+        await until(lambda: guard.breaker.gate.tested, "its rest is over")
+        async with asyncio.TaskGroup() as group:
+            probe = group.create_task(listened(guard))
+            await asyncio.to_thread(upstream.call, 1)
+            assert guard.breaker.state is State.PROBING
+            says_word.set()
+            await until(lambda: guard.breaker.state is State.CLOSED, "the breaker closes")
+            assert not probe.done()
+            says_more.set()
 
 
-async def test_a_head_that_never_comes_is_not_asked_for_twice(upstream: Upstream) -> None:
-    """The engine may be generating: a second request would only double its work."""
-
+async def test_a_probe_whose_client_leaves_lets_the_next_one_probe(upstream: Upstream, clock: Clock) -> None:
     def silent(call: Call) -> None:
         assert call.hung_up()
 
-    in_turn(upstream, silent, good)
-    async with guarded(upstream.port, timeouts=Timeouts(2, 0.2, 2, 10)) as guard:
-        with pytest.raises(TimedOut):
-            await asked(guard)
-    assert len(upstream.calls) == 1
+    in_turn(upstream, says(500), silent, good)
+    async with guarded(upstream.port, breaker=Breaker(failures=1, open_s=10, clock=clock)) as guard:
+        await asked(guard)
+        clock.now = 10
+        probe = asyncio.ensure_future(asked(guard))
+        await asyncio.to_thread(upstream.call, 1)
+        assert not guard.admits(request()).admitted and guard.admits(request()).opens_in_s == 0
+        probe.cancel()
+        await asyncio.wait([probe])
+        assert await asked(guard) == (200, b"good")
+
+
+# ---- places, load and pace
+
+
+async def test_leaving_ends_the_generation_and_gives_the_place_back(upstream: Upstream) -> None:
+    def script(call: Call) -> None:
+        call.begin()
+        call.chunk(b"data: 1\n\n")
+        assert call.hung_up()
+
+    upstream.plays(script)
+    async with guarded(upstream.port, limits(max_in_flight=1)) as guard:
+        for n in range(3):
+            async with guard.stream(request()) as reply:
+                await anext(reply.chunks)
+            assert await asyncio.to_thread(upstream.call(n).was_left)
+        assert guard.load().in_flight == 0
 
 
 async def test_the_queue_is_bounded_and_says_when_to_come_back(upstream: Upstream) -> None:
@@ -195,21 +403,6 @@ async def test_who_leaves_the_queue_gives_up_its_place(upstream: Upstream) -> No
     assert len(upstream.calls) == 2
 
 
-async def test_leaving_ends_the_generation_and_gives_the_place_back(upstream: Upstream) -> None:
-    def script(call: Call) -> None:
-        call.begin()
-        call.chunk(b"data: 1\n\n")
-        assert call.hung_up()
-
-    upstream.plays(script)
-    async with guarded(upstream.port, limits(max_in_flight=1)) as guard:
-        for n in range(3):
-            async with guard.stream(request()) as reply:
-                await anext(reply.chunks)
-            assert await asyncio.to_thread(upstream.call(n).was_left)
-        assert guard.load().in_flight == 0
-
-
 async def test_being_cancelled_before_the_first_chunk_gives_the_place_back(upstream: Upstream) -> None:
     def script(call: Call) -> None:
         assert call.hung_up()
@@ -225,82 +418,11 @@ async def test_being_cancelled_before_the_first_chunk_gives_the_place_back(upstr
         assert guard.load().in_flight == 0
 
 
-async def test_a_lone_dead_engine_fails_fast_and_says_when_to_come_back() -> None:
-    now = [0.0]
-    breaker = Breaker("e", failures=3, open_s=10, clock=lambda: now[0])
-    async with guarded(closed_port(), limits(attempts=1), breaker) as guard:
-        for _ in range(3):
-            with pytest.raises(ConnectFailed):
-                await asked(guard)
-        now[0] = 4
-        with pytest.raises(Unavailable) as refused:
-            await asked(guard)
-        assert refused.value.status == 503 and refused.value.retry_after_s == 6
-        assert "'e'" in refused.value.message
-
-
-async def test_errors_of_the_engine_open_the_breaker_and_those_of_the_client_do_not(
-    upstream: Upstream,
-) -> None:
-    breaker = Breaker("e", failures=2, open_s=10)
-    async with guarded(upstream.port, limits(attempts=1), breaker) as guard:
-        for status in (500, 400, 503, 429, 500, 404):
-            upstream.plays(says(status))
-            await asked(guard)
-        assert breaker.state is State.CLOSED, "never two in a row"
-        for status in (500, 502):
-            upstream.plays(says(status))
-            await asked(guard)
-        assert breaker.state is State.OPEN
-
-
-async def test_one_probe_goes_first_when_the_rest_is_over(upstream: Upstream) -> None:
-    now = [0.0]
-    breaker = Breaker("e", failures=1, open_s=10, clock=lambda: now[0])
-    release = Event()
-
-    def slow(call: Call) -> None:
-        assert release.wait(60)
-        call.answer(b"good")
-
-    in_turn(upstream, says(500), slow)
-    async with guarded(upstream.port, limits(attempts=1), breaker) as guard:
-        await asked(guard)
-        now[0] = 10
-        async with asyncio.TaskGroup() as group:
-            probe = group.create_task(asked(guard))
-            await asyncio.to_thread(upstream.call, 1)
-            with pytest.raises(Unavailable):
-                await asked(guard)
-            release.set()
-        assert probe.result() == (200, b"good")
-        assert await asked(guard) == (200, b"good")
-    assert breaker.state is State.CLOSED
-
-
-async def test_a_probe_whose_client_leaves_lets_the_next_one_probe(upstream: Upstream) -> None:
-    now = [0.0]
-    breaker = Breaker("e", failures=1, open_s=10, clock=lambda: now[0])
-
-    def silent(call: Call) -> None:
-        assert call.hung_up()
-
-    in_turn(upstream, says(500), silent, good)
-    async with guarded(upstream.port, limits(attempts=1), breaker) as guard:
-        await asked(guard)
-        now[0] = 10
-        probe = asyncio.ensure_future(asked(guard))
-        await asyncio.to_thread(upstream.call, 1)
-        probe.cancel()
-        await asyncio.wait([probe])
-        assert await asked(guard) == (200, b"good")
-
-
 async def test_a_guard_is_an_engine_and_knows_the_one_it_guards(upstream: Upstream) -> None:
     async with engine(upstream.port, "small") as inner:
         guard = guard_of(inner)
         assert guard.info is inner.info
-        assert await guard.health() is True
+        await guard.health()
         assert isinstance(guard.stream(request()), object)
         what = EngineRequest("GET", "/models?x", request().headers, b"")
         assert (await asked(guard, what))[0] == 200

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 from multidict import CIMultiDict
 
 from engines.engine import EngineInfo, EngineRequest
-from engines.errors import ConnectFailed, StreamBroken, TimedOut
-from engines.openai_http import OpenAIHTTP, Timeouts
-from tests.engines.asking import PATIENT, asked, closed_port, engine, read, request
+from engines.errors import ConnectFailed, EngineError, Kind, StreamBroken, TimedOut
+from engines.openai_http import OpenAIHTTP
+from engines.timeouts import Timeouts
+from tests.engines.asking import PATIENT, asked, chat, closed_port, engine, read, request
 from tests.flow.upstream import Call, Upstream
 
 CANARY = "sk-canary-77"
+ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+WORD = b'data: {"choices":[{"index":0,"delta":{"content":"Oslo"}}]}\n\n'
 
 
 async def test_what_goes_out_is_what_was_given_and_nothing_more(upstream: Upstream) -> None:
@@ -100,10 +105,37 @@ async def test_nobody_there() -> None:
     async with engine(port, "gone") as one:
         with pytest.raises(ConnectFailed) as failed:
             await asked(one)
-        assert await one.health() is False
+        with pytest.raises(ConnectFailed):
+            await one.health()
         assert one.load().in_flight == 0
     assert failed.value.message == f"No connection to 127.0.0.1:{port}: Connection refused."
     assert failed.value.engine == "gone"
+
+
+async def test_a_name_nobody_has_is_told_as_such() -> None:
+    one = OpenAIHTTP(EngineInfo("e"), "http://nobody.invalid/v1", timeouts=PATIENT)
+    with pytest.raises(ConnectFailed) as failed:
+        await asked(one)
+    await one.aclose()
+    assert failed.value.kind is Kind.DNS
+
+
+async def test_a_tls_error_names_its_cause() -> None:
+    """Not "Operation not permitted", which is what its number would say of an error of the system."""
+
+    def without_tls(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(without_tls, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        one = OpenAIHTTP(EngineInfo("e"), f"https://127.0.0.1:{port}/v1", timeouts=PATIENT)
+        with pytest.raises(
+            ConnectFailed, match=r"TLS: (wrong version number|record layer failure)"
+        ) as failed:
+            await asked(one)
+        await one.aclose()
+    assert failed.value.kind is Kind.TLS
 
 
 async def test_no_connection_in_time() -> None:
@@ -117,33 +149,45 @@ async def test_no_connection_in_time() -> None:
         async with engine(port, timeouts=Timeouts(0.2, 5, 5, 10)) as one:
             with pytest.raises(TimedOut) as late:
                 await asked(one)
-    assert late.value.phase == "connect"
-    assert late.value.message == f"No connection to 127.0.0.1:{port} within 0.2 s."
+    assert late.value.kind is Kind.TIMEOUT_CONNECT
+    assert late.value.message == f"No connection to 127.0.0.1:{port} within 0.2 s (connect_s)."
 
 
 @pytest.mark.parametrize(
-    ("timeouts", "begins", "phase"),
+    ("timeouts", "stream", "says", "kind", "key"),
     [
-        (Timeouts(2, 0.2, 5, 10), False, "first chunk"),
-        (Timeouts(2, 30, 0.2, 60), True, "gap"),
-        (Timeouts(2, 5, 5, 0.3), True, "total"),
-        (Timeouts(2, 5, 5, 0.3), False, "total"),
+        (Timeouts(2, 0.2, 60, 60), True, [], Kind.TIMEOUT_FIRST_DATA, "0.2 s (first_data_s)"),
+        (Timeouts(2, 0.3, 60, 60), True, [b": ping\n\n"] * 4, Kind.TIMEOUT_FIRST_DATA, "(first_data_s)"),
+        (Timeouts(2, 0.3, 60, 60), True, [ROLE], Kind.TIMEOUT_FIRST_DATA, "(first_data_s)"),
+        (
+            Timeouts(2, 60, 0.2, 60),
+            True,
+            [ROLE, WORD],
+            Kind.TIMEOUT_GAP,
+            "0.2 s in the middle of its answer (gap_s)",
+        ),
+        (Timeouts(2, 0.1, 0.1, 0.4), False, [], Kind.TIMEOUT_ANSWER, "0.4 s (answer_s)"),
+        (Timeouts(2, 0.1, 0.1, 0.4), False, [b" "] * 4, Kind.TIMEOUT_ANSWER, "(answer_s)"),
     ],
 )
 async def test_each_phase_has_its_limit(
-    upstream: Upstream, timeouts: Timeouts, begins: bool, phase: str
+    upstream: Upstream, timeouts: Timeouts, stream: bool, says: list[bytes], kind: Kind, key: str
 ) -> None:
+    """A comment or a role is no data, and what drips is no whole answer."""
+
     def script(call: Call) -> None:
-        if begins:
-            call.begin()
-            call.chunk(b"data: 1\n\n")
+        if says:
+            call.begin("text/event-stream" if stream else "application/json")
+        for chunk in says:
+            call.chunk(chunk)
+            time.sleep(0.05)
         assert call.hung_up()
 
     upstream.plays(script)
     async with engine(upstream.port, timeouts=timeouts) as one:
-        with pytest.raises(TimedOut) as late:
-            await asked(one)
-        assert late.value.phase == phase and late.value.status == 504
+        with pytest.raises(TimedOut, match=re.escape(key)) as late:
+            await asked(one, chat(stream=stream))
+        assert late.value.kind is kind and late.value.status == 504
         assert await asyncio.to_thread(upstream.call().was_left)
 
 
@@ -253,5 +297,6 @@ async def test_redirects_cookies_and_proxies_are_not_followed(
 async def test_health_is_any_answer_below_500(upstream: Upstream, status: int, healthy: bool) -> None:
     upstream.plays(lambda call: call.answer(b"", status))
     async with engine(upstream.port) as one:
-        assert await one.health() is healthy
+        with contextlib.nullcontext() if healthy else pytest.raises(EngineError, match=str(status)):
+            await one.health()
     assert upstream.call().line == b"GET /v1/models HTTP/1.1"

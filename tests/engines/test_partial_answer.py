@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.partial_answer import PartialAnswer, engine_failed, read_partial, spliced
+from engines.errors import StreamBroken
+from engines.partial_answer import PartialAnswer, read_partial, spliced, split_at_failure
 from engines.sse import DONE, events
 
 HEAD = {"id": "first", "object": "chat.completion.chunk", "created": 1, "model": "large"}
@@ -31,12 +32,14 @@ def said(text: str, *, role_told: bool = True) -> PartialAnswer:
     return PartialAnswer(HEAD, text, role_told, 1)
 
 
-async def follow(partial: PartialAnswer, *chunks: bytes, tokens: int = 2) -> list[dict[str, Any]]:
+async def follow(
+    partial: PartialAnswer, *chunks: bytes, tokens: int = 2, repeats: bool = False
+) -> list[dict[str, Any]]:
     async def source() -> AsyncIterator[bytes]:
         for chunk in chunks:
             yield chunk
 
-    body = b"".join([piece async for piece in spliced(source(), partial, tokens)])
+    body = b"".join([piece async for piece in spliced(source(), partial, tokens, repeats=repeats)])
     return [json.loads(data) for data in events(body) if data != b"[DONE]"]
 
 
@@ -78,11 +81,37 @@ class TestReading:
         ({"message": "busy", "type": "overloaded_error", "code": None}, True),
         ({"message": "too long", "type": "BadRequestError", "code": 400}, False),
         ({"message": "no", "type": "invalid_request_error", "code": "content_filter"}, False),
+        ({"message": "slow down", "type": "rate_limit", "code": 429}, True),
         ("what", False),
     ],
 )
 def test_a_refusal_is_no_failure_of_the_engine(error: Any, failed: bool) -> None:
-    assert engine_failed(b"data: " + json.dumps({"error": error}).encode() + b"\n\n") is failed
+    piece = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
+    assert split_at_failure(piece) == ((b"", piece) if failed else (piece, b""))
+
+
+DIED = b'{"error": {"type": "server_error"}}'
+
+
+@pytest.mark.parametrize(
+    ("piece", "good"),
+    [
+        (b'data: {"a":1}\n\ndata: ' + DIED + b"\n\ndata: [DONE]\n\n", b'data: {"a":1}\n\n'),
+        (b'data: {"a":1}\r\n\r\ndata:' + DIED + b"\r\n\r\n", b'data: {"a":1}\r\n\r\n'),
+        (b"event: error\ndata: " + DIED + b"\n\n", b""),
+        (b'data: {"id":"1","choices":[{"delta":{},"finish_reason":"error"}],"error":{"code":502}}\n\n', b""),
+        (b'data: {"choices":[{"delta":{"content":""},"finish_reason":"error"}]}\n\n', b""),
+        (b'data: {"choices":[{"delta":{"content":"error"}}]}\n\n', None),
+        (b'data: {"content":"data: {\\"error\\""}\n\n', None),
+        (b"data: [DONE]\n\n", None),
+    ],
+)
+def test_a_stream_is_split_at_its_error_and_at_nothing_that_is_merely_said(
+    piece: bytes, good: bytes | None
+) -> None:
+    before, error = split_at_failure(piece)
+    assert before + error == piece
+    assert before == (piece if good is None else good)
 
 
 class TestFollowing:
@@ -129,3 +158,39 @@ class TestFollowing:
             yield b"data: not JSON\n\n"
 
         assert [piece async for piece in spliced(source(), said("x"), 1)] == [b"data: not JSON\n\n"]
+
+
+async def test_what_an_engine_repeats_is_left_out_and_not_counted_twice() -> None:
+    events_ = [
+        event(OTHER, {"role": "assistant", "content": ""}),
+        event(OTHER, {"reasoning_content": "I am to go on."}),
+        event(OTHER, {"content": "one"}),
+        event(OTHER, {"content": " two thr"}),
+        event(OTHER, {"content": "ee"}),
+        event(OTHER, {}, "stop"),
+        event(OTHER, None, usage={"prompt_tokens": 90, "completion_tokens": 3, "total_tokens": 93}),
+        DONE,
+    ]
+    got = await follow(said("one two"), *events_, repeats=True)
+    assert text_of(got) == " three" and got[-1]["usage"]["completion_tokens"] == 3
+    assert all(chunk["id"] == "first" for chunk in got)
+    assert not any(
+        key in choice["delta"]
+        for chunk in got
+        for choice in chunk["choices"]
+        for key in ("role", "reasoning_content")
+    )
+
+
+@pytest.mark.parametrize(
+    "events_",
+    [
+        [event(OTHER, {"content": "Something else"})],
+        [event(OTHER, {"content": "one"}), event(OTHER, {}, "stop")],
+        [event(OTHER, {"content": "one"}), DONE],
+        [event(OTHER, {"content": "one"}), b'data: {"error": {"message": "dead"}}\n\n'],
+    ],
+)
+async def test_of_what_repeats_nothing_no_event_is_sent(events_: list[bytes]) -> None:
+    with pytest.raises(StreamBroken):
+        await follow(said("one two"), *events_, repeats=True)

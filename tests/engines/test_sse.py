@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.sse import EventCutter, Tail, begins_with_error, encode, events, split_at_error, tail_of
+from engines.sse import EventCutter, Tail, begins_with_error, encode, events, tail_of
 
 DONE = b"data: [DONE]\n\n"
 
@@ -283,21 +283,3 @@ class TestEventCutter:
             assert cutter.whole(piece) == b""
         assert len(cutter.whole(b"\n\n")) == 2**23 + 2
         assert time.process_time() - began < 2.0
-
-
-@pytest.mark.parametrize(
-    ("piece", "good"),
-    [
-        (b'data: {"a":1}\n\ndata: {"error": {}}\n\ndata: [DONE]\n\n', b'data: {"a":1}\n\n'),
-        (b'data:{"error":"x"}\n\n', b""),
-        (b'event: error\ndata: {"error":"x"}\n\n', b""),
-        (b'data: {"content":"data: {\\"error\\""}\n\n', None),
-        (b"data: [DONE]\n\n", None),
-    ],
-)
-def test_a_stream_is_split_at_its_error_and_at_nothing_that_is_merely_said(
-    piece: bytes, good: bytes | None
-) -> None:
-    before, error = split_at_error(piece)
-    assert before + error == piece
-    assert before == (piece if good is None else good)

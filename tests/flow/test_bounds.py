@@ -104,12 +104,13 @@ def streaming(**fields: object) -> bytes:
 def test_each_event_leaves_when_it_is_whole_however_its_lines_end(
     tight: Gateway, upstream: Upstream, newlines: bytes
 ) -> None:
-    first, *rest = (event[:-2] + newlines for event in [*events("Forty two", usage=False), DONE])
+    role, word, *rest = (event[:-2] + newlines for event in [*events("Forty two", usage=False), DONE])
     seen = threading.Event()
 
     def script(call: Call) -> None:
         call.begin()
-        call.chunk(first)
+        call.chunk(role)
+        call.chunk(word)
         assert seen.wait(PATIENCE_S)
         for event in rest:
             call.chunk(event)
@@ -118,7 +119,7 @@ def test_each_event_leaves_when_it_is_whole_however_its_lines_end(
     upstream.plays(script)
     with Client(tight.port) as client:
         client.ask("POST", "/v1/chat/completions", streaming(seed=len(newlines), stop=newlines.hex()))
-        client.read_until(first)
+        client.read_until(word)
         seen.set()
         assert b"[DONE]" in client.read_until(b"0\r\n\r\n")
 

@@ -109,7 +109,6 @@ async def stage(tmp_path: Path, *, model: dict[str, Any] | None = None) -> Async
                 "base_url": server.url,
                 "model": name,
                 "price": {"input_usd_per_mtok": price, "output_usd_per_mtok": price},
-                "advanced": {"attempts": 1},
             }
             for name, server, price in (("large", large, 10), ("small", small, 1))
         }

@@ -21,6 +21,7 @@ from tests.flow.process import Gateway, running
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 2}}
 admin: {{enabled: false}}
+learning: {{enabled: false}}
 engines:
   small: {{kind: simulated, role: understudy, ttft_ms: 0, token_ms: 0, facts: 100, price: {{output_usd_per_mtok: 1}}}}
   sim: {{kind: simulated, role: lead, ttft_ms: 0, token_ms: 0, facts: 100, price: {{output_usd_per_mtok: 10}}}}

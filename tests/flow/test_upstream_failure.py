@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -231,7 +232,7 @@ def test_a_head_that_never_comes_is_504(impatient: Gateway, upstream: Upstream) 
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT, SECRETS)
     assert answer.status == 504
     assert answer.error() == {
-        "message": "The upstream sent nothing for 1.5 s (first chunk).",
+        "message": "The upstream sent no data for 1.5 s (first_data_s).",
         "type": "api_error",
         "param": None,
         "code": "upstream_timeout",
@@ -242,7 +243,7 @@ def test_a_head_that_never_comes_is_504(impatient: Gateway, upstream: Upstream) 
 def test_a_stream_that_stalls_ends_in_an_error_event(impatient: Gateway, upstream: Upstream) -> None:
     upstream.plays(begins_and_waits)
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT)
-    assert not answer.whole and b"sent nothing for 1.5 s (gap)" in answer.body
+    assert not answer.whole and b"for 1.5 s in the middle of its answer (gap_s)" in answer.body
 
 
 def test_a_head_without_a_body_is_still_waiting_for_its_first_chunk(
@@ -254,14 +255,14 @@ def test_a_head_without_a_body_is_still_waiting_for_its_first_chunk(
 
     upstream.plays(script)
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT)
-    assert not answer.whole and b"sent nothing for 1.5 s (first chunk)" in answer.body
+    assert not answer.whole and b"sent no data for 1.5 s (first_data_s)" in answer.body
 
 
 def test_a_slow_but_steady_stream_outlives_every_limit(impatient: Gateway, upstream: Upstream) -> None:
     def script(call: Call) -> None:
         call.begin()
         for _ in range(9):
-            call.chunk(b": still thinking\n\n")
+            call.chunk(b'data: {"choices":[{"index":0,"delta":{"content":"and "}}]}\n\n')
             time.sleep(0.2)
         call.chunk(b"data: [DONE]\n\n")
         call.end()
@@ -269,6 +270,23 @@ def test_a_slow_but_steady_stream_outlives_every_limit(impatient: Gateway, upstr
     upstream.plays(script)
     answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT)
     assert answer.whole and answer.body.endswith(b"data: [DONE]\n\n")
+
+
+def test_a_stream_that_says_nothing_but_comments_has_not_begun(
+    impatient: Gateway, upstream: Upstream
+) -> None:
+    """A proxy that pings for a dead engine hides nothing."""
+
+    def script(call: Call) -> None:
+        call.begin()
+        with suppress(OSError):
+            while True:
+                call.chunk(b": ping\n\n")
+                time.sleep(0.1)
+
+    upstream.plays(script)
+    answer = once(impatient.port, "POST", "/v1/chat/completions", CHAT)
+    assert not answer.whole and b"sent no data for 1.5 s (first_data_s)" in answer.body
 
 
 def test_a_download_that_is_cut_is_not_whole(gateway: Gateway, upstream: Upstream) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict
 
+from engines.chat import ChatRequest
 from engines.errors import RequestError
-from gateway.controls import NONE, read_controls
+from gateway.controls import NONE, read_controls, refuse_unsuited
 from router.asked import Controls
 
 
@@ -77,3 +78,21 @@ def test_a_request_may_bring_its_own_dial(text: str, dial: float) -> None:
 def test_a_dial_that_means_nothing_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="x-understudy-preference"):
         read(x_understudy_preference=text)
+
+
+def test_a_task_may_be_named_and_what_is_no_name_is_400() -> None:
+    assert read(x_understudy_task="support.intent-v2").task == "support.intent-v2"
+    for value in ("", "two words", "-a", "t" * 65, "gr\xfcn", "a/b"):
+        with pytest.raises(RequestError) as refused:
+            read(x_understudy_task=value)
+        assert refused.value.status == 400 and refused.value.param == "x-understudy-task"
+
+
+def test_a_task_named_for_a_request_that_can_be_none_is_400_with_the_field() -> None:
+    chat = ChatRequest(
+        b"", {"tools": [{}]}, "m", [{"role": "user", "content": "a"}], stream=False, include_usage=False
+    )
+    refuse_unsuited(read(), chat)
+    with pytest.raises(RequestError, match="offers tools") as refused:
+        refuse_unsuited(read(x_understudy_task="intent"), chat)
+    assert refused.value.status == 400 and refused.value.param == "tools"

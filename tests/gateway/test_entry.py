@@ -8,7 +8,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from engines.errors import ConnectFailed, RequestError, TimedOut, Unavailable
+from engines.errors import ConnectFailed, Kind, RequestError, TimedOut, Unavailable
 from gateway.entry import origin_form
 from gateway.journey import Journey
 from router.finished import Outcome
@@ -43,7 +43,7 @@ FAILURES = [
     (RequestError("Wrong.", code="odd", param="p"), 400, "odd", Outcome.REFUSED),
     (RequestError("Who?", status=401, code="missing_api_key"), 401, "missing_api_key", Outcome.REFUSED),
     (ConnectFailed("Dead.", engine="big"), 502, "upstream_connection_failed", Outcome.FAILED),
-    (TimedOut("Late.", phase="gap", engine="big"), 504, "upstream_timeout", Outcome.FAILED),
+    (TimedOut("Late.", kind=Kind.TIMEOUT_GAP, engine="big"), 504, "upstream_timeout", Outcome.FAILED),
     (Unavailable("Full.", engine="big", retry_after_s=2.4), 503, "engine_unavailable", Outcome.FAILED),
     (ZeroDivisionError("sk-canary"), 500, "internal_error", Outcome.FAILED),
 ]

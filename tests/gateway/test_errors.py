@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from engines.errors import ConnectFailed, TimedOut, Unavailable
+from engines.errors import ConnectFailed, Kind, TimedOut, Unavailable
 from engines.sse import Tail, events
 from gateway.errors import error_body, error_event
 from gateway.own_response import engine_error_response, error_response
@@ -44,7 +44,7 @@ def test_retry_after_is_whole_seconds_and_never_zero(wanted: float, said: str) -
     ("error", "status"),
     [
         (ConnectFailed("No."), 502),
-        (TimedOut("Late.", phase="gap"), 504),
+        (TimedOut("Late.", kind=Kind.TIMEOUT_GAP), 504),
         (Unavailable("Full.", retry_after_s=3), 503),
     ],
 )

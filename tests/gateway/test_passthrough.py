@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from engines.engine import EngineInfo
-from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.openai_http import OpenAIHTTP
+from engines.timeouts import Timeouts
 from gateway.keys import NoAuthentication
 from gateway.passthrough import Passthrough
 from router.finished import Ended, Outcome

@@ -63,8 +63,8 @@ class Scripted:
     def load(self) -> EngineLoad:
         return EngineLoad()
 
-    async def health(self) -> bool:
-        return True
+    async def health(self) -> None:
+        return None
 
     async def aclose(self) -> None:
         pass
@@ -142,7 +142,8 @@ async def test_the_next_engine_answers_where_one_fails() -> None:
     finished = await pipeline(ended, dead, Scripted("large", *streamed("Yes"))).answer(
         asked(stream=True), send
     )
-    assert finished.failed_over and finished.by_stand_in and finished.reason.endswith("+failover")
+    assert str(finished.failed_over) == send.headers["x-understudy-failed-over"] == "small; connect"
+    assert finished.by_stand_in and finished.reason.endswith("+failover")
     assert (finished.engine, finished.bypassed) == ("large", ["engine:small"]) and send.ended
 
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from engines.engine import EngineReply
-from engines.errors import StreamBroken, TimedOut
+from engines.errors import Kind, StreamBroken, TimedOut
 from gateway.forward import ChunkBuffer
 from gateway.journey import Journey
 from gateway.relay import relay
@@ -73,7 +73,7 @@ async def test_an_error_of_the_upstream_is_its_own_outcome() -> None:
     assert body == b"{}" and end.outcome is Outcome.UPSTREAM_ERROR
 
 
-@pytest.mark.parametrize("failure", [StreamBroken("Cut."), TimedOut("Late.", phase="gap")])
+@pytest.mark.parametrize("failure", [StreamBroken("Cut."), TimedOut("Late.", kind=Kind.TIMEOUT_GAP)])
 async def test_a_stream_that_breaks_ends_in_an_error_event_and_no_last_chunk(failure: Exception) -> None:
     _, body, end = await relayed(reply(b"data: 1\n\n", failure, headers=SSE))
     assert b'data: {"error":{"message":"' + str(failure).encode() in body

@@ -9,19 +9,21 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
 
-from engines.engine import Engine
 from engines.guard import Guard
+from store.admission.credentials import credentials
 from store.errors import StoreBusy, StoreClosed
 from store.jobs.engine_states import EngineStateRow, EngineStates
 
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 0.5
+_ERROR_CHARACTERS = 300
+_MASK = "[key]"
 _SAY_EVERY_S = 1.0
 _SAY_AT_LEAST_EVERY_S = 5.0
 
@@ -30,11 +32,17 @@ class EngineWatch:
     """Owns its thread between `start` and `stop`."""
 
     def __init__(
-        self, states: EngineStates, engines: Mapping[str, Engine], *, every_s: float = _EVERY_S
+        self,
+        states: EngineStates,
+        guards: Sequence[Guard],
+        *,
+        keys: Sequence[str] = (),
+        every_s: float = _EVERY_S,
     ) -> None:
-        """Engines without a guard are passed through, not managed: they are left out."""
+        """`keys` are left out of the errors that are told."""
         self._states = states
-        self._guards = {name: engine for name, engine in engines.items() if isinstance(engine, Guard)}
+        self._guards = list(guards)
+        self._keys = [key for key in keys if key]
         self._every_s = every_s
         self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._said: list[EngineStateRow] = []
@@ -79,26 +87,29 @@ class EngineWatch:
                 self._stopping.wait(5.0)
 
     def _drain(self) -> None:
-        wanted = {drained.engine for drained in self._states.drained()}
-        for name, guard in self._guards.items():
-            if guard.drained != (name in wanted):
-                guard.drained = name in wanted
-                log.warning("engine_drained" if guard.drained else "engine_restored", engine=name)
+        wanted = {(drained.engine, drained.replica) for drained in self._states.drained()}
+        for guard in self._guards:
+            name, replica = guard.info.name, guard.info.replica
+            drained = not wanted.isdisjoint({(name, ""), (name, replica)})
+            if guard.drained != drained:
+                guard.drained = drained
+                log.warning("engine_drained" if drained else "engine_restored", engine=name, replica=replica)
 
     def _say(self) -> None:
         now_s = time.time()
         if not 0 <= now_s - self._said_at < _SAY_EVERY_S:
-            rows = [self._row(name, guard, now_s) for name, guard in self._guards.items()]
+            rows = [self._row(guard, now_s) for guard in self._guards]
             news = [replace(row, at_s=0.0) for row in rows] != [replace(row, at_s=0.0) for row in self._said]
             if rows and (news or now_s - self._said_at > _SAY_AT_LEAST_EVERY_S):
                 self._states.say(rows)
                 self._said, self._said_at = rows, now_s
 
-    def _row(self, name: str, guard: Guard, now_s: float) -> EngineStateRow:
-        load = guard.load()
+    def _row(self, guard: Guard, now_s: float) -> EngineStateRow:
+        load, since, failure = guard.load(), guard.since(), guard.last_failure
         return EngineStateRow(
             worker=self._worker,
-            engine=name,
+            engine=guard.info.name,
+            replica=guard.info.replica,
             at_s=now_s,
             in_flight=load.in_flight,
             queued=load.queued,
@@ -112,4 +123,17 @@ class EngineWatch:
             answer_s=load.answer_s,
             kv_use=load.kv_use,
             limit_left=load.limit_left,
+            state=since.state,
+            since_s=since.at_s,
+            error=shown_error(guard.problem or "" if failure is None else failure.told, self._keys),
+            error_at_s=None if failure is None else failure.at_s,
         )
+
+
+def shown_error(text: str, keys: Sequence[str]) -> str:
+    """What people may read of an error: 300 characters, without these keys and whatever else looks like one."""
+    for key in keys:
+        text = text.replace(key, _MASK)
+    for span in reversed(credentials(text)):
+        text = text[: span.start] + _MASK + text[span.end :]
+    return text[:_ERROR_CHARACTERS]

@@ -79,7 +79,8 @@ def config_of_options(given: dict[str, Any]) -> Config:
     """The configuration that a command line without a file stands for. Raises ConfigError."""
     data: dict[str, Any] = {"listen": _listen(given)}
     seconds = given.get("upstream_timeout")
-    timeouts = {} if seconds is None else {"connect_s": seconds, "first_chunk_s": seconds, "gap_s": seconds}
+    phases = ("connect_s", "first_data_s", "gap_s", "answer_s")
+    timeouts = {} if seconds is None else dict.fromkeys(phases, seconds)
     if "upstream" in given:
         data["upstream"] = {"base_url": given["upstream"], "advanced": timeouts}
     if ("small" in given) != ("large" in given):

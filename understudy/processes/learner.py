@@ -27,8 +27,14 @@ def learn(config: Config) -> int:
             target=_again_and_again, args=(parts.floors, _FLOORS_EVERY_S, stopping), name="floors"
         )
         floors.start()
+        every_s = config.learning.advanced.every_s
+        students = threading.Thread(
+            target=_again_and_again, args=(parts.students.step, every_s, stopping), name="students"
+        )
+        students.start()
         log.info("learning")
-        _again_and_again(parts.learner.step, config.learning.advanced.every_s, stopping)
+        _again_and_again(parts.learner.step, every_s, stopping)
+        students.join()
         floors.join()
     return 0
 

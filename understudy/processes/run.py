@@ -103,7 +103,7 @@ def learner_wanted(config: Config) -> bool:
     memory = config.memory
     if memory is None or not memory.examples.enabled or not config.learning.enabled:
         return False
-    return any(model.policy == "in_context" for model in config.models.values())
+    return any(model.policy == "in_context" or model.may_have_tasks for model in config.models.values())
 
 
 def admin_wanted(config: Config) -> bool:

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from understudy.settings.admin import AdminSettings
 from understudy.settings.client_key import check_client_key
 from understudy.settings.engines import (
+    HealthSettings,
     OpenAIEngine,
     SimulatedEngineSettings,
     VLLMEngine,
@@ -108,6 +109,7 @@ class Config(Settings):
         None, description="Default upstream, for everything `models` does not name."
     )
     engines: dict[str, AnyEngine] = Field({}, description="Engines by name.")
+    health: HealthSettings = Field(HealthSettings(), description="Looking after engines.")
     models: dict[str, ModelSettings] = Field({}, description="Model names served by engines of ours.")
     memory: MemorySettings | None = Field(None, description="Null remembers nothing.")
     sharing: SharingSettings = Field(
@@ -174,6 +176,7 @@ class Config(Settings):
         if self.judging is not None and self.judging.engine not in self.engines:
             raise ValueError(f"judging.engine is {self.judging.engine!r}; known engines: {known}")
         self._replay_has_what_it_needs(known)
+        self._tasks_can_work()
         check_workers(self.listen.workers, self.engines)
         check_client_key(self.engines, self.upstream)
         check_ports(self)
@@ -185,6 +188,37 @@ class Config(Settings):
         if self.upstream is None and not self.models:
             raise ValueError("nowhere to send requests: set `upstream.base_url`, or `engines` and `models`")
         return self
+
+    def _tasks_can_work(self) -> None:
+        for name, model in self.models.items():
+            if not model.tasks:
+                continue
+            if self.memory is None or not self.memory.examples.enabled:
+                raise ValueError(
+                    f"models.{name}.tasks names tasks, but nothing is remembered to learn them from: set `memory`, with "
+                    "examples.enabled left on"
+                )
+            if not model.remember:
+                raise ValueError(
+                    f"models.{name}.tasks names tasks, but models.{name}.remember is false: a student is trained on the "
+                    "reference's answers; leave remember on, or take the tasks away"
+                )
+            if "student" in self.engines:
+                raise ValueError(
+                    f"models.{name}.tasks names tasks, but engines.student has the name under which the gateway's own "
+                    "student answers them: call that engine something else"
+                )
+            reference = model.engines[-1]
+            for task, settings in model.tasks.items():
+                if (
+                    settings.budget
+                    and settings.budget.usd_per_day is not None
+                    and not self._price_of(reference)
+                ):
+                    raise ValueError(
+                        f"models.{name}.tasks.{task}.budget.usd_per_day is {settings.budget.usd_per_day:g}, but engine "
+                        f"{reference!r} has no price: set engines.{reference}.price, or calls_per_day or share instead"
+                    )
 
     def _replay_has_what_it_needs(self, known: str) -> None:
         replay = self.replay

@@ -21,13 +21,23 @@ class HTTPAdvanced(Settings):
     """How an upstream is asked over HTTP. Times are limits by phase."""
 
     headers: dict[str, SecretStr] = Field({}, description="Further headers to send on every request.")
-    connect_s: float = Field(10, gt=0, description="Longest wait for a connection.")
-    first_chunk_s: float = Field(
-        600, gt=0, description="Longest wait from sending the request to the first byte of the answer."
+    connect_s: float = Field(5, gt=0, description="Longest wait for a connection.")
+    first_data_s: float | None = Field(
+        None,
+        gt=0,
+        description="Longest wait for the first event of a stream that has data; null: 600, or 30 where another engine "
+        "stands by (180 if reasoning is asked for).",
     )
-    gap_s: float = Field(120, gt=0, description="Longest wait between two chunks of one answer.")
-    total_s: float | None = Field(
-        None, gt=0, description="Longest time for the whole answer; null for no limit but the gap's."
+    gap_s: float | None = Field(
+        None,
+        gt=0,
+        description="Longest wait between two chunks of one answer; null: 120, or 30 where another engine can continue it.",
+    )
+    answer_s: float | None = Field(
+        None,
+        gt=0,
+        description="Longest wait for the whole of an answer that is no stream; null: 600, or 300 where another engine "
+        "stands by.",
     )
 
 
@@ -38,12 +48,23 @@ class GuardAdvanced(Settings):
     attempts: int = Field(
         2,
         ge=1,
-        le=10,
-        description="Tries per request before its first chunk, the first included; 1 never retries.",
+        le=6,
+        description="Most tries of one request at this engine, the first included; 1 never retries.",
     )
     breaker_failures: int = Field(5, ge=1, description="Consecutive failures that open the circuit breaker.")
     breaker_open_s: float = Field(
         10, gt=0, description="How long the breaker stays open before one request is let through as a probe."
+    )
+
+
+class HealthSettings(Settings):
+    """Looking after engines in the background."""
+
+    every_s: float | None = Field(
+        30,
+        ge=1,
+        description="An engine that was silent for so long is probed (vLLM's `/health`, else `GET /models`), and one that "
+        "is down every 5 to 60 s; null: never.",
     )
 
 
@@ -54,6 +75,11 @@ class OpenAIAdvanced(GuardAdvanced, HTTPAdvanced):
         False,
         description="Whether it gets the client's own key while it has no api_key. So does an engine at the origin of "
         "`upstream`; any other gets none.",
+    )
+    continues: Literal["prefill", "instruct", "off"] = Field(
+        "instruct",
+        description="How it goes on with an answer that another began: prefill gives it the beginning "
+        "(`continue_final_message`); instruct has it repeat the last words, which must match; off: not at all.",
     )
 
 
@@ -72,6 +98,9 @@ class PriorityAdvanced(Settings):
 class VLLMAdvanced(PriorityAdvanced, OpenAIAdvanced):
     """Less common settings of an engine of kind vllm."""
 
+    continues: Literal["prefill", "instruct", "off"] = Field(
+        "prefill", description="The same; vLLM can be given the beginning."
+    )
     server_url: str | None = Field(
         None, description="Where /health, /metrics and /tokenize are; null: base_url without its /v1."
     )

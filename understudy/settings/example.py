@@ -1,6 +1,7 @@
 """Writes `config.example.yaml`: `python -m understudy.settings.example`.
 
-It shows the settings an operator meets. Those under `advanced` and the simulated engines are in docs/reference/settings.md.
+It shows the settings an operator meets. Those under `advanced` and `health`, and the simulated engines, are in
+docs/reference/settings.md.
 """
 
 from __future__ import annotations
@@ -32,12 +33,16 @@ _GROUPS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
     "judging": (JudgingSettings, {"engine": "large"}),
 }
 """Groups that are off by default, or need a value, and what the example says in them."""
+_LEFT_OUT = {"health"}
+"""Groups of less common settings only."""
 
 
 def example() -> str:
     """The whole example as YAML text."""
     lines = [_HEAD.rstrip()]
     for name, field in Config.model_fields.items():
+        if name in _LEFT_OUT:
+            continue
         lines += ["", f"# {field.description}", f"{name}:"]
         match name:
             case "engines":

@@ -147,6 +147,7 @@ def _shown(key: str, value: object) -> str:
 def _nearest(key: str) -> str:
     """Which setting was meant, most likely."""
     starred = re.sub(r"^(engines|models)\.[^.]+\.", r"\1.*.", key)
+    starred = re.sub(r"^(models\.\*\.tasks)\.[^.]+\.", r"\1.*.", starred)
     settings = [setting.name for setting in settings_of(Config)]
     groups = [group for name in settings for group in accumulate(name.split(".")[:-1], "{}.{}".format)]
     same_leaf = [name for name in settings if name.rpartition(".")[2] == starred.rpartition(".")[2]]
@@ -154,8 +155,11 @@ def _nearest(key: str) -> str:
     meant = difflib.get_close_matches(starred, known, n=1, cutoff=0.0 if same_leaf else _ALIKE)
     if not meant:
         return "docs/reference/settings.md lists them all"
-    name = meant[0].replace("*", key.split(".")[1], 1) if starred != key else meant[0]
-    return f"did you mean {name}?"
+    given = key.split(".")
+    parts = (
+        given[i] if part == "*" and i < len(given) else part for i, part in enumerate(meant[0].split("."))
+    )
+    return f"did you mean {'.'.join(parts)}?"
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from understudy.settings.group import Settings
+from understudy.settings.tasks import TaskSettings, check_names
 
 
 class FewShotSettings(Settings):
@@ -37,6 +38,11 @@ class InContextSettings(Settings):
 class ModelAdvanced(Settings):
     """Less common settings of a model name."""
 
+    enum_tasks: bool | None = Field(
+        None,
+        description="Whether requests whose response_format has one enum are a task by themselves; null: where policy is "
+        "not fixed.",
+    )
     continue_broken: bool = Field(
         True, description="Whether a stream that breaks off is carried on by another engine that can."
     )
@@ -132,13 +138,34 @@ class ModelSettings(Settings):
     larger_context: str | None = Field(
         None, description="Engine that gets a request too long for the chosen one."
     )
+    tasks: dict[str, TaskSettings] = Field(
+        {},
+        description="Tasks by name, such as `intent: {labels: [refund, order], system: classify}`: a student learns to "
+        "answer them.",
+    )
     advanced: ModelAdvanced = Field(ModelAdvanced(), description="Less common settings.")
+
+    @field_validator("tasks")
+    @classmethod
+    def _have_names(cls, tasks: dict[str, TaskSettings]) -> dict[str, TaskSettings]:
+        return check_names(tasks)
 
     @field_validator("proof", mode="before")
     @classmethod
     def _as_yaml_reads_it(cls, proof: object) -> object:
         # YAML takes a bare on and off for true and false.
         return {True: "on", False: "off"}.get(proof, proof) if isinstance(proof, bool) else proof
+
+    @property
+    def enum_tasks(self) -> bool:
+        """Whether an enum in `response_format` is a task by itself: fixed says that the reference always answers."""
+        said = self.advanced.enum_tasks
+        return self.policy != "fixed" if said is None else said
+
+    @property
+    def may_have_tasks(self) -> bool:
+        """Whether requests may belong to a task: of the configuration, by their own form or header, or of a proposal."""
+        return self.remember
 
     @property
     def proves(self) -> bool:

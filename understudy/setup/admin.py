@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -20,6 +21,7 @@ from understudy.settings.config import Config
 from understudy.settings.effective import EffectiveSettings
 from understudy.setup.proof import gates
 from understudy.setup.replay import budget_of
+from understudy.setup.tasks import task_of
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +80,7 @@ def sources(
             replay=_replay(config),
             judged=config.judging is not None or any(m.policy != "fixed" for m in config.models.values()),
             proven=ProofReader(store.outcomes, store.decisions.choices, gates(config.models)).scopes,
+            task_of=partial(task_of, config),
             actions=actions or OperatorActions(),
         ),
     )

@@ -13,7 +13,10 @@ import structlog
 from engines.breaker import Breaker
 from engines.engine import Engine, EngineInfo, Price
 from engines.guard import Guard, Limits
-from engines.openai_http import OpenAIHTTP, Timeouts
+from engines.limits import Credentials
+from engines.openai_http import OpenAIHTTP
+from engines.student import STUDENT, StudentEngine
+from engines.timeouts import Timeouts
 from engines.vllm_dialect import Dialect, Priorities
 from engines.vllm_server import VLLMServer
 from understudy.settings.client_key import own_key, takes_client_key
@@ -64,11 +67,23 @@ class Tenants:
 
 
 def engines(config: Config, tenants: Tenants) -> dict[str, Engine]:
-    """Every configured engine by name, each with its guard. Raises EngineMissing."""
-    return {
-        name: _guard(name, _engine(name, settings, tenants, config), settings)
+    """Every configured engine by name, each with its guard, and that of students. Raises EngineMissing."""
+    found: dict[str, Engine] = {
+        name: _guard(name, _engine(name, settings, tenants, config), settings, config)
         for name, settings in config.engines.items()
     }
+    if any(model.may_have_tasks for model in config.models.values()):
+        # Without a guard: that it has no prediction is no reason to ask it less.
+        found.setdefault(STUDENT, StudentEngine())
+    return found
+
+
+def keys_of(config: Config) -> tuple[str, ...]:
+    """What engines are sent that nobody may read in their errors."""
+    over_http = [engine for engine in config.engines.values() if isinstance(engine, HTTPEngine)]
+    values = [value for engine in over_http for value in engine.advanced.headers.values()]
+    keys = [key for engine in over_http if (key := own_key(engine)) is not None]
+    return (*keys, *(value.get_secret_value() for value in values))
 
 
 class EngineMissing(Exception):
@@ -82,7 +97,16 @@ def tells_tenants_apart(config: Config) -> bool:
 
 def _engine(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
     price = Price(settings.price.input_usd_per_mtok, settings.price.output_usd_per_mtok)
-    info = EngineInfo(name, settings.model, price, settings.context_tokens)
+    holds_key = not (isinstance(settings, HTTPEngine) and takes_client_key(settings, config.upstream))
+    info = EngineInfo(
+        name,
+        settings.model,
+        price,
+        settings.context_tokens,
+        continues=settings.advanced.continues if isinstance(settings, HTTPEngine) else "off",
+        attempts=settings.advanced.attempts,
+        holds_key=holds_key,
+    )
     if isinstance(settings, VLLMEngine):
         return VLLMServer(
             info,
@@ -123,10 +147,15 @@ def _world(seed: int, facts: int) -> World:
     return World(seed, facts)
 
 
-def _guard(name: str, engine: Engine, settings: EngineSettings) -> Guard:
+def _guard(name: str, engine: Engine, settings: EngineSettings, config: Config) -> Guard:
     advanced = settings.advanced
-    breaker = Breaker(name, failures=advanced.breaker_failures, open_s=advanced.breaker_open_s)
-    return Guard(engine, knobs_of(Limits, settings, advanced), breaker)
+    breaker = Breaker(
+        failures=advanced.breaker_failures,
+        open_s=advanced.breaker_open_s,
+        alarm=lambda: log.error("engine_refuses", engine=name),
+    )
+    credentials = None if engine.info.holds_key else Credentials(config.listen.tenant_headers)
+    return Guard(engine, knobs_of(Limits, settings, advanced), breaker, credentials)
 
 
 def upstream(settings: Upstream, tenant_headers: tuple[str, ...] = ()) -> OpenAIHTTP:
@@ -149,7 +178,7 @@ def _local(info: EngineInfo, settings: VLLMLocalEngine, tenants: Tenants) -> Eng
         )
     name = settings.served_name
     return VLLMLocal(
-        replace(info, model=name),
+        replace(info, model=name, continues="prefill"),
         start=partial(vllm_core.start_blocking, settings.model_dir, settings.args, name),
         open_=vllm_core.opened,
         dialect=_dialect(settings, tenants),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from understudy.settings.config import Config
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from gateway.keepers.keeper import Keeper
     from understudy.memory import Memory
     from understudy.setup.semantic import SemanticParts
@@ -21,7 +23,9 @@ def keepers_at_once(memory: Memory | None, config: Config) -> list[Keeper]:
     return [ExactKeeper(memory.exact, tool_calls=config.memory.advanced.exact_tool_calls)]
 
 
-def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | None = None) -> list[Keeper]:
+def keepers(
+    memory: Memory | None, config: Config, registry: CollectorRegistry, semantic: SemanticParts | None = None
+) -> list[Keeper]:
     """All others, in the order in which they run; none when nothing is remembered."""
     settings = config.memory
     if memory is None or settings is None:
@@ -36,6 +40,21 @@ def keepers(memory: Memory | None, config: Config, semantic: SemanticParts | Non
 
     store = memory.store
     found: list[Keeper] = []
+    if memory.embedder is not None and config.models:
+        from gateway.keepers.task import TaskKeeper
+        from gateway.task_metrics import TaskMetrics
+
+        # First: who finds a request's row in the log, to give feedback on it, finds its label, too.
+        opted_out = settings.examples.admission.opted_out_keys
+        found.append(
+            TaskKeeper(
+                store.tasks,
+                memory.embedder,
+                admission(settings),
+                opted_out_keys=opted_out,
+                metrics=TaskMetrics(registry),
+            )
+        )
     if memory.embedder is not None and store.indexes is not None:
         examples = settings.examples
         dearest = max((e.price.output_usd_per_mtok for e in config.engines.values()), default=0.0)

@@ -12,6 +12,7 @@ import structlog
 from learning.bank.answer_embedding import version_of
 from learning.bank.sharing import lenders
 from learning.evaluation.floor import caught_up
+from learning.tasks.trainer import StudentLearner
 from learning.training.learner import Learner, Pace, Trainer
 from learning.training.scorer.lessons import lessons_of
 from learning.training.scorer.rows import AnswersOf
@@ -22,6 +23,7 @@ from store.learned.quality_floors import FloorRow
 from understudy.settings.config import Config
 from understudy.settings.knobs import knobs_of
 from understudy.settings.models import ModelSettings
+from understudy.setup.students import student_learner
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +38,7 @@ class Learning:
     """What the learner's process does."""
 
     learner: Learner
+    students: StudentLearner
     floors: Callable[[], None]
     """Brings every quality floor's account up to date."""
 
@@ -57,7 +60,7 @@ def learning(config: Config, stopping: Callable[[], bool]) -> Iterator[Learning]
             lenders=_granted(config, store),
             stopping=stopping,
         )
-        yield Learning(learner, Floors(store, config).catch_up)
+        yield Learning(learner, student_learner(store, config, stopping), Floors(store, config).catch_up)
     finally:
         store.close()
 

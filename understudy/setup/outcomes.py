@@ -17,6 +17,7 @@ from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.known_quality import KnownQuality, OnOutcomes
 from learning.outcomes.target import Targets
+from learning.tasks.labels import PersonsLabels
 from understudy.settings.knobs import knobs_of
 from understudy.settings.learning import JudgingSettings
 
@@ -64,6 +65,7 @@ def feedback_intake(
         apart=apart,
         window_s=window_s,
         on_outcomes=known,
+        labels=PersonsLabels(store.tasks),
         sync=store.sync,
         **({} if corrections is None else {"may_judge": corrections.may_judge}),
     )

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engines.errors import Kind
+from engines.trail import Tried
 from gateway.keepers.choice import ChoiceKeeper
 from learning.evaluation.logged import NothingLogged, logged
 from learning.training.bandit import rows_from_log
@@ -137,9 +139,9 @@ def test_what_was_weighed_is_kept_as_it_was_weighed(db: Database) -> None:
 
 def test_a_stand_ins_answer_is_never_kept_as_the_one_that_was_drawn(db: Database) -> None:
     made = plan()
-    kept = keep(db, answered(made, made.attempts[1], failed_over=True))
+    kept = keep(db, answered(made, made.attempts[1], failed_over=Tried("small", "", Kind.SERVER, 503, 0.1)))
     assert isinstance(kept, ChoiceRecord)
-    assert (kept.engine, kept.chosen, kept.example_ids) == ("large", -1, ())
+    assert (kept.engine, kept.chosen, kept.example_ids, kept.vector) == ("large", -1, (), None)
     assert kept.chosen_without_load == 2 and not any(c["sent"] for c in kept.candidates)
 
 

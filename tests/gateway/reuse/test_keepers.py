@@ -11,7 +11,9 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
+from engines.errors import Kind
 from engines.finished import Body
+from engines.trail import Tried
 from gateway.keepers.keeper import Kept
 from gateway.reuse.keepers import Comparer, EntryKeeper, UnlessAgreed
 from gateway.reuse.metrics import SemanticMetrics
@@ -136,7 +138,7 @@ def test_only_a_whole_plain_answer_of_the_reference_is_kept_for_others(db: Datab
         {"status": 404},
         {"from_reference": False},
         {"hit": b"{}"},
-        {"failed_over": True},
+        {"failed_over": Tried("small", "", Kind.SERVER, 503, 0.1)},
     ]
     for change in changes:
         assert kept(replace(answered(db, owes=False), **change)) == 0, change

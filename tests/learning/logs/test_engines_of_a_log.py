@@ -41,8 +41,8 @@ class Says:
     def load(self) -> EngineLoad:
         return EngineLoad()
 
-    async def health(self) -> bool:
-        return True
+    async def health(self) -> None:
+        return None
 
     async def aclose(self) -> None:
         pass

@@ -20,6 +20,7 @@ from engines.asking import Bill, NotAnswered, ask, chat_of
 from engines.chat import ChatRequest
 from engines.engine import Engine, EngineInfo, EngineLoad, EngineReply, EngineRequest, Price
 from engines.errors import ConnectFailed, StreamBroken
+from engines.prediction import Prediction
 from learning.outcomes.account import IN_VAIN_USD, UNREAD, Accounts, Served, SpendLimits
 from learning.outcomes.comparison import Compared, example_qualities
 from learning.outcomes.judge import Vote, judgement
@@ -122,8 +123,8 @@ class Broken:
     def load(self) -> EngineLoad:
         return EngineLoad()
 
-    async def health(self) -> bool:
-        return True
+    async def health(self) -> None:
+        return None
 
     async def aclose(self) -> None:
         return
@@ -687,3 +688,22 @@ async def test_the_same_request_judged_twice_is_kept_once(db: Database) -> None:
     async with judging(db, limits=replace(ALWAYS, others=0)) as stage:
         once = await stage.judge(finished(question(fact), "It is so."))
         assert await stage.judge(finished(question(fact), "It is so.")) == once
+
+
+async def test_nobody_is_paid_to_compare_what_a_tasks_student_answered(db: Database) -> None:
+    """Its promise has a sample of its own, of which the reference's answers are the client's."""
+    predicted = Prediction(1, ("A.", "B."), (-0.1, -2.4), 0, "A.")
+    by_student = Attempt("student", prediction=predicted)
+    fact = unknown()
+    answered = finished(question(fact), "A.", engine="student")
+    answered = replace(
+        answered,
+        attempt=by_student,
+        plan=Plan((by_student, Attempt("large")), "p", "1", "student", prediction=predicted),
+    )
+    judge = Judges()
+    async with judging(db, engines(judge)) as stage:
+        assert await stage.judge(answered) == []
+        assert stage.spent() == 0 and judge.asked == []
+        # One that a small engine answered is compared as ever.
+        assert await stage.judge(finished(question(fact), "A.", engine="small", id="r2"))

@@ -161,7 +161,7 @@ def test_a_forgotten_tenant_leaves_no_version_and_no_file_and_the_others_keep_th
 
 def test_nothing_but_a_known_kind_and_plain_metrics_is_published(artifacts: Artifacts) -> None:
     with pytest.raises(ValueError, match="kind"):
-        artifacts.publish("student", "a1", "m", b"", metrics={})
+        artifacts.publish("teacher", "a1", "m", b"", metrics={})
     with pytest.raises(ValueError, match="JSON"):
         artifacts.publish("bandit", "a1", "m", b"", metrics={"what": object()})
     assert artifacts.versions() == []

@@ -36,3 +36,13 @@ def test_a_drained_engine_stays_so_until_it_is_restored(store: Store) -> None:
     assert eventually(lambda: states.drained_generation() != before)
     assert states.restore("large").result(30) and not states.restore("large").result(30)
     assert states.drained() == []
+
+
+def test_one_replica_is_drained_by_itself_and_restored_with_its_engine(store: Store) -> None:
+    states = store.jobs.engine_states
+    assert states.drain("large", "ann", "", "a:1").result(30) and states.drain(
+        "large", "ann", "", "b:1"
+    ).result(30)
+    assert states.restore("large", "a:1").result(30) and not states.restore("large", "a:1").result(30)
+    assert [(one.engine, one.replica) for one in states.drained()] == [("large", "b:1")]
+    assert states.restore("large").result(30) and states.drained() == []

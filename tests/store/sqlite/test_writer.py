@@ -29,7 +29,7 @@ def insert(name: str):
     return lambda connection: connection.execute("INSERT INTO generations VALUES (?, 1)", (name,)).rowcount
 
 
-OF_THE_SCHEMA = {"keys", "exact_answers", "artifacts", "dials", "drained_engines", "kv_plans"}
+OF_THE_SCHEMA = {"keys", "exact_answers", "artifacts", "dials", "drained_engines", "kv_plans", "tasks"}
 
 
 def names(db: Database) -> set[str]:

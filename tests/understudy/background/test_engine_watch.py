@@ -6,10 +6,13 @@ import asyncio
 import time
 from pathlib import Path
 
+from engines.errors import Kind
 from store import Store
 from store.jobs.engine_states import EngineStates
 from store.sqlite.database import Database
+from tests.engines.asking import closed_port
 from tests.flow.line import Line, line, upstream
+from tests.patience import until as holds
 
 
 def config(url: str, folder: Path) -> dict[str, object]:
@@ -65,4 +68,22 @@ async def test_tries_and_failures_are_told(tmp_path: Path) -> None:
                 await asyncio.sleep(0.02)
         (row,) = [r for r in EngineStates(db).now(time.time()) if r.engine == "large"]
         assert (row.failed, row.breaker, row.drained) == (0, "closed", False) and row.answer_s is not None
+        db.close()
+
+
+async def test_what_an_engine_said_of_a_key_is_told_without_it(tmp_path: Path) -> None:
+    made = config("http://127.0.0.1:1/v1", tmp_path)
+    engine = {"base_url": f"http://127.0.0.1:{closed_port()}/v1", "api_key": "our-own-house-key"}
+    async with line(made | {"engines": {"small": engine, "large": engine}}) as gate:
+        guards = gate.gateway._engines.guards
+        said = "Key our-own-house-key and key sk-proj-Zx81mPqL0a7TnKw2Vb9c4D are wrong. " + "x" * 400
+        guards[0].count(Kind.REFUSED, 401, said)
+        db = Database.open(tmp_path / "understudy.db")
+        states = EngineStates(db)
+        await holds(lambda: any(row.error for row in states.now(time.time())), "the error told")
+        (row,) = [row for row in states.now(time.time()) if row.error]
+        assert (
+            row.error.startswith("refused 401: Key [key] and key [key] are wrong. xxx")
+            and len(row.error) == 300
+        )
         db.close()

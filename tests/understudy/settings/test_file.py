@@ -169,7 +169,8 @@ class TestOptionsInsteadOfAFile:
         upstream = config_of_options({"upstream": "http://h/v1", "upstream_timeout": 2.0}).upstream
         assert upstream is not None
         timeouts = upstream.advanced
-        assert (timeouts.connect_s, timeouts.first_chunk_s, timeouts.gap_s) == (2, 2, 2)
+        phases = timeouts.connect_s, timeouts.first_data_s, timeouts.gap_s, timeouts.answer_s
+        assert phases == (2, 2, 2, 2)
 
     def test_a_file_and_its_settings_as_options_exclude_each_other(self, tmp_path: Path) -> None:
         (tmp_path / "c.yaml").write_text("upstream: {base_url: 'http://h/v1'}")

@@ -1,4 +1,4 @@
-"""A remembered completion, said again as a real stream of server-sent events; as JSON it is repeated byte for byte."""
+"""A completion as one object, said as the stream of server-sent events that an engine would have sent."""
 
 from __future__ import annotations
 
@@ -8,22 +8,15 @@ from typing import Any
 
 import orjson
 
-from engines.chat import ChatRequest
 from engines.sse import DONE, encode
-from store.records import ExactAnswer
 
 EVENTS = "text/event-stream; charset=utf-8"
-"""The content type of a replayed stream."""
+"""The content type of such a stream."""
 
 _TO_THE_NEXT_WORD = re.compile(r"\S*\s*")
 _PIECE_CHARACTERS = 24
 _MAX_PIECES = 1000
 """A longer answer comes in larger pieces: a replay must not cost what a generation takes minutes for."""
-
-
-def tells_enough(answer: ExactAnswer, chat: ChatRequest) -> bool:
-    """Whether a replay has all that was asked for: a replay never says what no engine said."""
-    return not (chat.stream and chat.include_usage and answer.usage_estimated)
 
 
 def as_events(stored: bytes, *, include_usage: bool) -> bytes:

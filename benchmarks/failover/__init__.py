@@ -1,0 +1,1 @@
+"""What clients see when engines fail: published failures and some beyond them, replayed over real sockets."""

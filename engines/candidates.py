@@ -1,0 +1,250 @@
+"""Who of a plan is asked next, and how often.
+
+In the order of the plan, each engine that may be asked now; one that failed is asked again after all others. Only where
+none may be asked now, one is waited for. Refuses to know what answers look like.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engines.engine import Engine, EngineRequest, admission
+from engines.errors import Kind, Unavailable
+from engines.too_long import surely_too_long
+from engines.trail import Tried
+
+MOST_TRIES = 6
+"""For one request, at all engines together."""
+MAX_WAIT_S = 5.0
+"""A longer wait is better spent by the client."""
+_SHORT_LIMIT_S = 2.0
+"""A rate limit that the first request to meet it waits for, also beside a stand-in: it finds out for all others."""
+_FIRST_PAUSE_S = 0.2
+_AGAIN = frozenset({Kind.SERVER, Kind.BROKEN, Kind.CONNECT, Kind.DNS, Kind.LIMITED})
+"""What may be over at the next try. A timeout would take as long again, and a refusal is meant."""
+_CLIENT_TIMEOUTS = ("x-stainless-read-timeout", "x-stainless-timeout")
+_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One engine and what to ask it."""
+
+    engine: Engine
+    request: EngineRequest
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """One of them, and how it fared with this request."""
+
+    index: int
+    """Its place in the plan; that of the larger engine comes after the last."""
+    engine: Engine
+    request: EngineRequest
+    tried: int = 0
+    over: bool = False
+    """It is not asked (again)."""
+    probes: bool = False
+    """It was the first to meet a limit that ends soon: it waits, and finds out for all others."""
+    refused: bool = False
+    """It could not be asked when it was its turn."""
+    instructed: bool = False
+    """It refused to be given the beginning of its answer (engines.seam)."""
+
+    @property
+    def name(self) -> str:
+        """Its engine's name."""
+        return self.engine.info.name
+
+
+class Candidates:
+    """The engines of one plan. `larger` is asked only where a request is too long, and then first."""
+
+    def __init__(self, tries: Sequence[Try], larger: Try | None = None) -> None:
+        self._order = [Candidate(index, one.engine, one.request) for index, one in enumerate(tries)]
+        self._larger = Candidate(len(tries), larger.engine, larger.request) if larger is not None else None
+        self._tries: dict[str, int] = {}
+        """By each engine's name."""
+        self._asked = 0
+        self._ended = False
+        self._first_of_all: Candidate | None = None
+        """It is asked next, whoever stands by."""
+        self._waits_until: float | None = None
+        """Set once nobody could be asked at once (time.monotonic)."""
+        self.refusal: Unavailable | None = None
+        """Why the first one could not be asked that was refused when it was its turn."""
+        self.trail: list[Tried] = []
+        self._pass_over_small_windows()
+        self.planned = next(one for one in self._order if not one.over)
+        """Who is to answer. All others stand in."""
+
+    @property
+    def for_longer(self) -> bool:
+        """Whether there is an engine for what is too long for one."""
+        return self.several or self._larger is not None
+
+    @property
+    def several(self) -> bool:
+        """Whether another engine could do better than one."""
+        return len(self._order) > 1
+
+    def next(self) -> Candidate | None:
+        """Who is asked now; None where nobody can be."""
+        if self._ended or self._asked >= MOST_TRIES:
+            return None
+        found, self._first_of_all = self._first_of_all, None
+        left = [found] if found is not None and self._may_be_asked(found) else self._left()
+        if len(left) == 1 and (found is not None or not self.several):
+            return left[0]
+        spared: Candidate | None = None
+        waiting: list[tuple[float, Candidate]] = []
+        for candidate in left:
+            now = admission(candidate.engine, candidate.request)
+            if now.refusal is None:
+                if not now.spared:
+                    if spared is not None:
+                        self._passed_over(spared, Kind.LIMITED)
+                    return candidate
+                spared = spared or candidate
+                continue
+            self._refused(candidate, now.refusal)
+            if now.opens_in_s is not None and now.opens_in_s <= self._wait_s:
+                waiting.append((now.opens_in_s, candidate))
+        if spared is None and waiting and self._waits_until is None:
+            self._waits_until = time.monotonic() + MAX_WAIT_S
+        return spared or min(waiting, key=lambda one: one[0], default=(0.0, None))[1]
+
+    def asked(self, candidate: Candidate, *, continuable: bool) -> EngineRequest:
+        """What it is asked, which is counted: by shorter limits where another could answer, else it may be waited for."""
+        request = candidate.request
+        beside = self.several and self._stands_by(candidate)
+        candidate.tried += 1
+        self._asked += 1
+        self._tries[candidate.name] = self._tries.get(candidate.name, 0) + 1
+        return replace(
+            request,
+            beside_stand_in=beside,
+            continuable=continuable,
+            client_timeout_s=_client_timeout_s(request) if beside else None,
+            wait_s=0.0 if beside and not candidate.probes else self._wait_s,
+        )
+
+    def pause_s(self, candidate: Candidate) -> float:
+        """How long to wait before it is asked again."""
+        if not candidate.tried:
+            return 0.0
+        # Full jitter: clients that failed together must not come back together.
+        return random.uniform(0.0, min(MAX_WAIT_S, _FIRST_PAUSE_S * 2 ** (candidate.tried - 1)))
+
+    def failed(
+        self, candidate: Candidate, kind: Kind, limited_s: float | None = None, *, once: bool = False
+    ) -> None:
+        """It did not answer. `limited_s`: it is the first to say that it is limited, for so long.
+
+        `once`: that is often over at the next try, so who is to answer is tried again before others.
+        """
+        if kind not in _AGAIN:
+            candidate.over = True
+        elif limited_s is not None and limited_s <= _SHORT_LIMIT_S:
+            candidate.probes = True
+            self._first_of_all = candidate
+        elif once and candidate is self.planned and candidate.tried == 1:
+            admitted = admission(candidate.engine, candidate.request).admitted
+            self._first_of_all = candidate if admitted else None
+        if kind is Kind.TOO_LONG:
+            self._by_window()
+
+    def refused(self, candidate: Candidate, refusal: Unavailable) -> None:
+        """Its guard did not let the request through."""
+        candidate.over = True
+        self._refused(candidate, refusal)
+
+    def spare(self, candidate: Candidate) -> None:
+        """A student had nothing to say: what follows is as if it had not been planned."""
+        self._order.remove(candidate)
+        self._asked -= 1
+        self.planned = self._order[0]
+
+    def instruct(self, candidate: Candidate) -> None:
+        """It refused to be given the beginning of its answer, and next is asked to repeat the end. That was no try."""
+        candidate.instructed = True
+        self._tries[candidate.name] -= 1
+        self._first_of_all = candidate
+
+    def only_those_that_continue(self) -> None:
+        """From here on there is a partial answer, and not every engine can go on with one."""
+        self._order = [one for one in self._order if one.engine.info.continues != "off"]
+
+    def end(self) -> None:
+        """Nobody is to be asked any more."""
+        self._ended = True
+
+    @property
+    def _wait_s(self) -> float:
+        """How long it may still wait for engines, all together."""
+        return MAX_WAIT_S if self._waits_until is None else max(0.0, self._waits_until - time.monotonic())
+
+    def _refused(self, candidate: Candidate, refusal: Unavailable) -> None:
+        self.refusal = self.refusal or refusal
+        self._passed_over(candidate, refusal.kind)
+
+    def _passed_over(self, candidate: Candidate, kind: Kind) -> None:
+        if not candidate.refused:
+            candidate.refused = True
+            self.trail.append(Tried(candidate.name, "", kind, 0, 0.0))
+
+    def _left(self) -> list[Candidate]:
+        return sorted(filter(self._may_be_asked, self._order), key=lambda one: one.tried)
+
+    def _may_be_asked(self, candidate: Candidate) -> bool:
+        return not candidate.over and self._tries.get(candidate.name, 0) < candidate.engine.info.attempts
+
+    def _stands_by(self, beside: Candidate) -> bool:
+        """Whether another engine, not tried yet, could answer now."""
+        return any(
+            not other.tried
+            and not other.over
+            and other.name != beside.name
+            and admission(other.engine, other.request).admitted
+            for other in self._order
+        )
+
+    def _pass_over_small_windows(self) -> None:
+        small = [one for one in self._order if _surely_too_long(one)]
+        if not small:
+            return
+        for one in small:
+            one.over = True
+        if small[0] is self._order[0]:
+            self._by_window()
+        if all(one.over for one in self._order):
+            # It is for one of them to say so.
+            for one in small:
+                one.over = False
+            return
+        for one in small:
+            self._passed_over(one, Kind.TOO_LONG)
+
+    def _by_window(self) -> None:
+        """The largest window first; those that are not known last."""
+        self._order.sort(key=lambda one: -(one.engine.info.context_tokens or 0))
+        if self._larger is not None and not _surely_too_long(self._larger):
+            self._order.insert(0, self._larger)
+            self._larger = None
+
+
+def _surely_too_long(candidate: Candidate) -> bool:
+    chat = candidate.request.chat
+    return chat is not None and surely_too_long(chat, candidate.engine.info.context_tokens)
+
+
+def _client_timeout_s(request: EngineRequest) -> float | None:
+    """How long the client waits, as OpenAI's SDKs tell; None where it does not, or it makes no sense."""
+    told = [request.headers.get(name, "") for name in _CLIENT_TIMEOUTS]
+    limits_s = [float(text) for text in told if _NUMBER.fullmatch(text)]
+    return min((limit_s for limit_s in limits_s if limit_s > 0), default=None)

@@ -1,0 +1,200 @@
+"""Endpoints other than chat completions, for models that are configured: one engine answers, or the next where it fails.
+
+Until an answer begins, another engine is asked as for chat completions (engines.attempts). What the body says is not read,
+but for the model it asks for and whether it names something that is stored upstream. What names another model goes to the
+default upstream as it came.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict
+
+from engines.attempts import Attempts
+from engines.candidates import Try
+from engines.engine import Engine, EngineRequest
+from engines.errors import RequestError
+from gateway.journey import Journey
+from gateway.keys import Authenticator, outgoing_headers
+from gateway.off_loop import off_loop
+from gateway.passthrough import Passthrough
+from gateway.paths import canonical
+from gateway.relay import relay
+from gateway.wire import is_json, read_body, read_json
+
+PATHS = (
+    *("/embeddings", "/completions", "/responses", "/messages", "/moderations", "/images/generations"),
+    *("/images/edits", "/images/variations", "/audio/speech", "/audio/transcriptions", "/audio/translations"),
+)
+_SAME_MODEL_ONLY = frozenset({"/embeddings"})
+"""Where another model's answers would be of no use beside those that the client has."""
+_STORED = re.compile(
+    rb'(?<!\\)"(?:previous_response_id|conversation|file_id|file_ids|vector_store_ids|container|container_id)"'
+    rb'\s*:\s*(?!null\b)|(?<!\\)"item_reference"'
+)
+_PROMPT_ID = re.compile(rb'(?<!\\)"prompt"\s*:\s*\{')
+_FORM_MODEL = re.compile(
+    rb'(?i:content-disposition:[^\r\n]*\bname="?model"?[^\r\n]*\r\n(?:[^\r\n]+\r\n)*)\r\n([^\r\n]*)'
+)
+"""The field `model` of a form."""
+_FORM = "multipart/form-data"
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A body that was read."""
+
+    raw: bytes
+    model: str
+    fields: dict[str, Any] | None
+    """As JSON; None where it is a form."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is to be a stream, or may be one."""
+        return self.fields is None or bool(self.fields.get("stream"))
+
+    @property
+    def names_something_stored(self) -> bool:
+        """Whether it names what only the upstream has that stored it."""
+        if self.fields is None:
+            return False
+        plain = orjson.dumps(self.fields)
+        return bool(_STORED.search(plain) or _PROMPT_ID.search(plain))
+
+    def for_model(self, model: str | None) -> bytes:
+        """It as an engine wants it that calls the model otherwise."""
+        if model is None or model == self.model:
+            return self.raw
+        if self.fields is not None:
+            return orjson.dumps(self.fields | {"model": model})
+        found = _FORM_MODEL.search(self.raw)
+        assert found is not None
+        return self.raw[: found.start(1)] + model.encode() + self.raw[found.end(1) :]
+
+
+class ByModel:
+    """One of these endpoints. `models`: the engines of each served model, small to large; the last is asked first.
+
+    `passthrough`: for what names no such model; None refuses it.
+    """
+
+    def __init__(
+        self,
+        engines: Mapping[str, Engine],
+        models: Mapping[str, tuple[str, ...]],
+        passthrough: Passthrough | None,
+        keys: Authenticator,
+        *,
+        max_json_bytes: int,
+    ) -> None:
+        self._engines = engines
+        self._models = models
+        self._passthrough = passthrough
+        self._keys = keys
+        self._max_json_bytes = max_json_bytes
+
+    async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
+        """See gateway.handlers.handler.Handler."""
+        form = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == _FORM
+        size = request.content_length
+        if self._passthrough is not None and (
+            not (form or is_json(request)) or size is None or size > self._max_json_bytes
+        ):
+            return await self._passthrough(request, target, journey)
+        raw = await read_body(request, self._max_json_bytes)
+        body = await self._read(request, raw, form=form)
+        if body is None or body.model not in self._models:
+            if self._passthrough is None:
+                raise _unknown(body.model if body is not None else "")
+            headers = outgoing_headers(request.headers, self._keys)
+            return await self._passthrough.forward(
+                request, EngineRequest("POST", target, headers, raw), journey
+            )
+        return await self.answer(request, target, body, journey)
+
+    def serves(self, fields: Mapping[str, Any]) -> bool:
+        """Whether a body asks for one of these models."""
+        return fields.get("model") in self._models
+
+    async def answer_read(
+        self, request: web.BaseRequest, target: str, raw: bytes, fields: dict[str, Any], journey: Journey
+    ) -> web.StreamResponse:
+        """Answer a request that was read already, for one of these models."""
+        return await self.answer(request, target, _Body(raw, str(fields["model"]), fields), journey)
+
+    async def answer(
+        self, request: web.BaseRequest, target: str, body: _Body, journey: Journey
+    ) -> web.StreamResponse:
+        """Ask who serves the model, one after the other. Raises EngineError where no answer began."""
+        journey.model = body.model
+        tries = await off_loop(len(body.raw), self._tries, request, target, body)
+        attempts = Attempts(tries)
+        journey.asked_at = time.perf_counter()
+        try:
+            async with attempts as reply:
+                journey.waited_s += time.perf_counter() - journey.asked_at
+                planned, answering = tries[0].engine.info.name, tries[attempts.index].engine.info.name
+                reply.headers["x-understudy-engine"] = answering
+                reply.headers["x-understudy-decision-id"] = journey.arrival.id
+                if answering != planned:
+                    failed = next(one for one in attempts.trail if one.engine == planned)
+                    journey.failed_over = failed
+                    reply.headers["x-understudy-failed-over"] = str(failed)
+                reply.headers["x-understudy-overhead-ms"] = f"{journey.overhead_ms():.2f}"
+                return await relay(request, reply, journey)
+        finally:
+            journey.trail = tuple(attempts.trail)
+
+    async def _read(self, request: web.BaseRequest, raw: bytes, *, form: bool) -> _Body | None:
+        """None where it cannot be told which model it asks for."""
+        if form:
+            found = _FORM_MODEL.search(raw)
+            return _Body(raw, found[1].decode("utf-8", "replace"), None) if found else None
+        fields = await read_json(request, raw, self._max_json_bytes) if is_json(request) else None
+        return _Body(raw, str(fields.get("model", "")), fields) if fields is not None else None
+
+    def _tries(self, request: web.BaseRequest, target: str, body: _Body) -> list[Try]:
+        names = self._models[body.model]
+        forced = request.headers.get("x-understudy-engine")
+        if forced is not None and forced not in names:
+            raise RequestError(
+                f"x-understudy-engine is {forced[:60]!r}; '{body.model[:100]}' is served by {', '.join(names)}.",
+                code="unknown_engine",
+                param="x-understudy-engine",
+            )
+        engines = [self._engines[name] for name in ([forced] if forced else reversed(names))]
+        planned = engines[0].info.model
+        path = canonical(target.partition("?")[0]).lower()
+        if body.names_something_stored:
+            engines = engines[:1]
+        elif path in _SAME_MODEL_ONLY:
+            engines = [engine for engine in engines if engine.info.model == planned]
+        headers = outgoing_headers(request.headers, self._keys)
+        return [Try(engine, _request(target, headers, body, engine.info.model)) for engine in engines]
+
+
+def _request(target: str, headers: CIMultiDict[str], body: _Body, model: str | None) -> EngineRequest:
+    raw = body.for_model(model)
+    if raw is not body.raw:
+        headers = headers.copy()
+        headers.popall("Content-Length", None)
+        if body.fields is not None:
+            headers.popall("Content-Encoding", None)
+    return EngineRequest("POST", target, headers, raw, plain=not body.streams)
+
+
+def _unknown(model: str) -> RequestError:
+    return RequestError(
+        f"The model '{model[:100]}' is not served here, and no default upstream is configured.",
+        status=404,
+        code="model_not_found",
+        param="model",
+    )

@@ -1,0 +1,1 @@
+"""Learns tasks: proposals, training of students, and what their agreement with the teacher proves."""

@@ -1,0 +1,211 @@
+"""Lets a task's student answer what it is proven on, or what a budget leaves to it; all else goes to the policy beneath.
+
+pose (which task, what input) -> embed -> predict -> decide. A stage that is late or broken is bypassed: then the policy
+beneath decides as if there were no tasks. Requests of a client that names its engine, that is anonymous, or that asks
+for the best quality at any price (preference 1) are left to it, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from engines.engine import Price
+from engines.prediction import Prediction
+from router.choosing.reward import expected_reward, weights
+from router.plan import Ask, Attempt, Plan, Policy
+from router.prompt import tokens_needed
+from router.tasks.student import Students, predicted
+from router.tasks.takeover import Decided, Takeover
+from router.tasks.task import Posed, Task
+from store.records import Vector
+
+STUDENT = "student"
+"""Name of the engine that answers with a prediction (engines.student)."""
+_BEST_QUALITY = 1.0
+_LABEL_TOKENS = 8
+_PREDICT_DEADLINE_S = 0.005
+
+
+class TextEmbedder(Protocol):
+    """router.embedding.embedder.Embedder."""
+
+    async def embed(self, text: str) -> Vector:
+        """Raises where there is none in time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """The dial where a client does not say its own: of its key, else of the model. 0 (cheapest) to 1 (best)."""
+
+    model: float = 0.5
+    keys: dict[str, float] = field(default_factory=dict)
+
+    def of(self, ask: Ask) -> float:
+        """The request's."""
+        return ask.preference if ask.preference is not None else self.keys.get(ask.key_id or "", self.model)
+
+
+@dataclass(slots=True)
+class _Stages:
+    seconds: dict[str, float] = field(default_factory=dict)
+    bypassed: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Times a stage; an exception inside skips it and is noted."""
+        began = time.perf_counter()
+        try:
+            yield
+        except Exception as error:
+            self.bypassed.append(f"{name}:{type(error).__name__}")
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+
+class NeuralCache:
+    """Implements router.plan.Policy around another."""
+
+    def __init__(
+        self,
+        inner: Policy,
+        engines: Sequence[str],
+        posed: Callable[[Ask], Posed | None],
+        embedder: TextEmbedder,
+        students: Students,
+        takeovers: Callable[[Task], Takeover],
+        executor: Executor,
+        *,
+        preferences: Callable[[], Preferences] = Preferences,
+        price: Price | None = None,
+        deadline_s: float = _PREDICT_DEADLINE_S,
+    ) -> None:
+        """`engines`: of the model, from small to large; the last is the teacher. `price`: the teacher's, for budgets in
+        dollars. `executor`: where students predict."""
+        self.inner = inner
+        self.name = inner.name
+        self._engines = tuple(engines)
+        self._posed = posed
+        self._embedder = embedder
+        self._students = students
+        self._takeovers = takeovers
+        self._executor = executor
+        self._preferences = preferences
+        self._price = price or Price()
+        self._deadline_s = deadline_s
+
+    async def decide(self, ask: Ask) -> Plan:
+        """See router.plan.Policy."""
+        if ask.forced or ask.anonymous:
+            return await self.inner.decide(ask)
+        stages = _Stages()
+        posed: Posed | None = None
+        with stages.stage("pose"):
+            posed = self._posed(ask)
+        if posed is None:
+            return _noting(await self.inner.decide(ask), stages)
+        prediction, vector = await self._predict(posed, stages)
+        decided = Decided("inner")
+        with stages.stage("task"):
+            if self._preferences().of(ask) < _BEST_QUALITY:
+                usd = self._price.cost_usd(tokens_needed(ask.chat), _LABEL_TOKENS)
+                decided = self._takeovers(posed.task).decide(prediction, usd)
+        if decided.by == "student" and prediction is not None:
+            plan = await self._by_student(ask, posed, prediction, stages)
+            return _embedded(plan, posed, vector)
+        plan = await self.inner.decide(ask)
+        if decided.by == "teacher":
+            reason = "student_check"
+            plan = replace(plan, attempts=self._teacher_first(plan), reason=reason, choice=None, shadow=())
+        plan = _embedded(plan, posed, vector)
+        return _noting(replace(plan, posed=posed, prediction=prediction, checked=decided.checked), stages)
+
+    async def _predict(self, posed: Posed, stages: _Stages) -> tuple[Prediction | None, Vector | None]:
+        """What the student makes of it, and the input's embedding, where one was wanted.
+
+        No prediction where there is no student, it is late or broken, or the input is not its to answer.
+        """
+        members = ()  # type: Sequence[tuple[int, object]]
+        found: Prediction | None = None
+        with stages.stage("student"):
+            members = self._students.of(posed.task)
+        if not members:
+            return None, None
+        vector: Vector | None = None
+        with stages.stage("embed"):
+            vector = await self._embedder.embed(posed.input)
+        if vector is None:
+            return None, None
+        with stages.stage("student"):
+            async with asyncio.timeout(self._deadline_s):
+                found = await asyncio.get_running_loop().run_in_executor(
+                    self._executor, self._predicted, posed, vector
+                )
+        return (found if found is not None and found.in_domain else None), vector
+
+    def _predicted(self, posed: Posed, vector: Vector) -> Prediction | None:
+        members = self._students.of(posed.task)
+        if not members:
+            return None
+        return predicted(members, posed.input, vector, committee=posed.task.strategy == "committee")
+
+    async def _by_student(self, ask: Ask, posed: Posed, prediction: Prediction, stages: _Stages) -> Plan:
+        """The student's answer; where another policy weighs rewards, only if its own is not lower."""
+        stand_ins = tuple(Attempt(engine) for engine in reversed(self._engines))
+        plan = Plan(stand_ins, self.name, str(prediction.version), STUDENT)
+        if self.inner.name == "in_context":
+            plan = await self.inner.decide(ask)
+            if self._weighs_more(ask, plan, prediction):
+                return _noting(replace(plan, posed=posed, prediction=prediction), stages)
+        attempts = (Attempt(STUDENT, prediction=prediction), *plan.attempts)
+        plan = replace(
+            plan,
+            attempts=attempts,
+            policy_version=str(prediction.version),
+            reason=STUDENT,
+            # What a bandit drew is not what happened: nothing is learnt of it.
+            probability=1.0,
+            choice=None,
+            helped=None,
+            shadow=(),
+            posed=posed,
+            prediction=prediction,
+        )
+        return _noting(plan, stages)
+
+    def _weighs_more(self, ask: Ask, plan: Plan, prediction: Prediction) -> bool:
+        """Whether the action that a bandit took is expected to be worth more than the student's answer, which costs and
+        takes nothing and is right with its confidence. Exploration is left to requests that the student does not answer."""
+        if plan.choice is None or plan.choice.explored:
+            return False
+        reference = next(
+            (w.quality for w in plan.choice.weighed if w.action.engine == self._engines[-1]), 1.0
+        )
+        own = expected_reward(
+            weights(self._preferences().of(ask)), prediction.confidence * reference, 0.0, 0.0, reference
+        )
+        return plan.choice.weighed[plan.choice.chosen].reward > own
+
+    def _teacher_first(self, plan: Plan) -> tuple[Attempt, ...]:
+        teacher = self._engines[-1]
+        return Attempt(teacher), *(each for each in plan.attempts if each.engine != teacher)
+
+
+def _embedded(plan: Plan, posed: Posed, vector: Vector | None) -> Plan:
+    """With the input's embedding, where the policy beneath made none of its own."""
+    if vector is None or plan.vector is not None:
+        return plan
+    return replace(plan, vector=vector, embedded_text=posed.input)
+
+
+def _noting(plan: Plan, stages: _Stages) -> Plan:
+    seconds = dict(plan.stages_s)
+    for name, took in stages.seconds.items():
+        seconds[name] = seconds.get(name, 0.0) + took
+    return replace(plan, stages_s=seconds, bypassed=(*stages.bypassed, *plan.bypassed))

@@ -1,0 +1,1 @@
+"""Tasks: classification in disguise, that a student may answer."""

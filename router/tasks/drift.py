@@ -1,0 +1,72 @@
+"""Notices that a task is no longer what its student was trained on: answers that differ, or inputs that lie farther off.
+
+An e-detector each (Shin, Ramdas and Rinaldo, "E-detectors"): while an event is no likelier than expected, an alarm comes
+after `FALSE_ALARM_AFTER` observations or more in expectation. An alarm asks the teacher more often, so that what changed
+is learnt and the promise, which alone stops a student, is soon known to hold or not. It ends with the next version.
+"""
+
+from __future__ import annotations
+
+FALSE_ALARM_AFTER = 1000.0
+_STAKES = (0.1, 0.3, 0.6)
+_LIKELIEST, _LEAST_LIKELY = 0.9, 0.02
+_MISCALIBRATED = 1.5
+"""By how much confidences may be wrong before that is called a change."""
+_REFERENCE = 200
+"""First distances of a version, which say what is usual."""
+_FAR, _FAR_EXPECTED = 0.9, 0.2
+"""Which quantile of them is far, and how many may be farther."""
+
+
+class Rise:
+    """Whether something has become likelier than was expected each time."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._capital = [0.0] * len(_STAKES)
+
+    def add(self, happened: bool, expected: float) -> None:
+        """Count one observation. `expected`: probability, 0 to 1, which it must exceed to be a rise."""
+        expected = min(_LIKELIEST, max(_LEAST_LIKELY, expected))
+        for place, stake in enumerate(_STAKES):
+            factor = 1 + stake * (1 - expected) / expected if happened else 1 - stake
+            self._capital[place] = (self._capital[place] + 1) * factor
+        self.found = self.found or sum(self._capital) / len(_STAKES) >= FALSE_ALARM_AFTER
+
+
+class Drift:
+    """Both signs of one task, since the version in use came."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._begin()
+
+    def _begin(self) -> None:
+        self.disagreement, self.distance = Rise(), Rise()
+        self._usual: list[float] = []
+        self._far: float | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether either has risen."""
+        return self.disagreement.found or self.distance.found
+
+    def seen(self, version: int, distance: float) -> None:
+        """An input came. `distance`: of its embedding to the nearest input that the version was trained on, cosine."""
+        self._of(version)
+        if self._far is None:
+            self._usual.append(distance)
+            if len(self._usual) == _REFERENCE:
+                self._far = sorted(self._usual)[int(_FAR * _REFERENCE)]
+            return
+        self.distance.add(distance > self._far, _FAR_EXPECTED)
+
+    def told(self, version: int, confidence: float, *, agreed: bool) -> None:
+        """The teacher answered as the student would have, or not; `confidence`: the student's, 0 to 1."""
+        self._of(version)
+        self.disagreement.add(not agreed, _MISCALIBRATED * (1 - confidence))
+
+    def _of(self, version: int) -> None:
+        if version > self._version:
+            self._version = version
+            self._begin()

@@ -1,0 +1,198 @@
+"""Decides whether a task's student answers a request, by what is proven of it or by a budget; one per task and worker.
+
+What it knows of the past follows from the log alone (learning.tasks.evidence): the same in every worker, and after a
+restart.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from cachetools import LRUCache
+
+from engines.prediction import Prediction
+from router.tasks.budget import Purse
+from router.tasks.drift import Drift
+from router.tasks.form import normalised
+from router.tasks.promise import Promise, Standing, Turned
+from router.tasks.strategies import STRATEGIES, Threshold
+from router.tasks.task import Task
+from store.records import TaskAnswer
+
+REST_SHARE = 0.2
+"""Of the requests that the student leaves to others, how many the teacher is asked for where small engines may answer them:
+only then is it a fair sample."""
+_DRIFT_SHARE = 0.5
+_OVERDUE, _OVERDUE_S = 10, 5.0
+"""Checks, and seconds, without one in the log, after which the student answers nobody until there is one."""
+
+_KNOWN_WRONG = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Who answers."""
+
+    by: Literal["student", "teacher", "inner"]
+    """`inner`: whoever the policy beneath chooses."""
+    checked: bool = False
+    """Whether the teacher is asked for a fair comparison."""
+
+
+class Takeover:
+    """Any thread may call it."""
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        teacher_answers_rest: bool,
+        rng: random.Random | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`teacher_answers_rest`: whether the policy beneath sends all that the student leaves to the teacher."""
+        self._rest_share = 1.0 if teacher_answers_rest else REST_SHARE
+        self._rng = rng or random.Random()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._promise = Promise(task.max_loss, self._rest_share)
+        self._drift = Drift()
+        self._asked, self._told_at = 0, 0.0
+        self._known_wrong: LRUCache[str, bool] = LRUCache(_KNOWN_WRONG)
+        """Requests whose loss is counted: a person who says the same again adds nothing."""
+        self.task = task
+        self._purse = Purse(task.budget, clock) if task.budget is not None else None
+        self._threshold = Threshold(task.threshold)
+
+    def changed(self, task: Task) -> bool:
+        """Take over settings that changed; False where what is proven does not hold under them, and another is needed."""
+        with self._lock:
+            if task.max_loss != self.task.max_loss:
+                return False
+            if task.budget != self.task.budget:
+                return False
+            if (task.threshold, task.strategy) != (self.task.threshold, self.task.strategy):
+                self._threshold = Threshold(task.threshold)
+            self.task = task
+            return True
+
+    @property
+    def standing(self) -> Standing:
+        """What is proven; a frozen value."""
+        return self._promise.standing
+
+    @property
+    def drifting(self) -> bool:
+        """Whether answers or inputs are no longer what they were."""
+        return self._drift.found
+
+    @property
+    def budget_share(self) -> float | None:
+        """What is left of the budget, as a share of the requests to come; None where there is no budget."""
+        with self._lock:
+            return self._purse.share() if self._purse is not None else None
+
+    def decide(self, prediction: Prediction | None, usd: float = 0.0) -> Decided:
+        """Who answers a request. `prediction`: None where the student cannot tell. `usd`: about what the teacher takes."""
+        with self._lock:
+            if prediction is not None:
+                self._drift.seen(prediction.version, prediction.distance)
+            if self.task.paused or prediction is None:
+                decided = Decided("inner")
+            elif self._purse is None and self.task.threshold is None:
+                decided = self._by_promise(prediction)
+            else:
+                decided = self._by_budget(prediction)
+            if self._purse is not None and decided.by != "student":
+                self._purse.call(usd)
+            return decided
+
+    def _by_promise(self, prediction: Prediction) -> Decided:
+        standing = self._promise.standing
+        would = standing.threshold is not None and prediction.confidence >= standing.threshold
+        if not would:
+            fair = self._rest_share < 1 and self._rng.random() < self._rest_share
+            return Decided("teacher", checked=True) if fair else Decided("inner")
+        share = max(standing.check_share, _DRIFT_SHARE if self._drift.found else 0.0)
+        overdue = self._asked >= _OVERDUE and self._clock() - self._told_at > _OVERDUE_S
+        if overdue or self._rng.random() < share:
+            self._asked += 1
+            if self._asked == 1:
+                self._told_at = self._clock()
+            return Decided("teacher", checked=True)
+        return Decided("student")
+
+    def _by_budget(self, prediction: Prediction) -> Decided:
+        share = self._purse.share() if self._purse is not None else 1.0
+        doubt = STRATEGIES[self.task.strategy](prediction, self._rng.random())
+        wanted = min(1.0, 2 * share) if self._drift.found else share
+        asked = self._threshold.exceeded(doubt, wanted)
+        return Decided("inner") if asked and share > 0 else Decided("student")
+
+    def count(self, row: TaskAnswer) -> Turned | None:
+        """Count one row of the task's log; in its order. Returns what that changed."""
+        with self._lock:
+            if row.answered_by == "person":
+                return self._corrected(row)
+            by_teacher = row.answered_by == "teacher"
+            if self._purse is not None:
+                self._purse.count(row.at_s, called=by_teacher)
+            if row.confidence is None or row.version is None:
+                return None
+            agreed: bool | None = None
+            if by_teacher and row.student_label is not None:
+                # A refusal, or an explanation, is no label: the student's answer would have differed.
+                agreed = row.label is not None and normalised(row.label) == normalised(row.student_label)
+                self._drift.told(row.version, row.confidence, agreed=agreed)
+            if row.checked:
+                self._asked, self._told_at = 0, self._clock()
+            threshold = self._promise.standing.threshold
+            served = threshold is not None and row.confidence >= threshold
+            if not row.checked and (served or self._rest_share < 1):
+                # Nobody drew it for a comparison: it says something of the task, and nothing of the student's share of it.
+                agreed = None
+            if agreed is False:
+                self._known_wrong[row.request_id] = True
+            return self._promise.add(row.confidence, row.version, agreed)
+
+    def _corrected(self, row: TaskAnswer) -> Turned | None:
+        """A person's word outweighs the teacher's where it speaks against the student. Where it speaks for it, it proves
+        nothing: who says so was not drawn."""
+        if None in (row.label, row.student_label, row.confidence, row.version):
+            return None
+        assert row.label is not None and row.student_label is not None
+        assert row.confidence is not None and row.version is not None
+        if normalised(row.label) == normalised(row.student_label) or row.request_id in self._known_wrong:
+            return None
+        self._known_wrong[row.request_id] = True
+        return self._promise.corrected(row.confidence, row.version)
+
+
+class Takeovers:
+    """One for each task that a request came for. Any thread may call it."""
+
+    def __init__(self, teacher_answers_rest: Mapping[str, bool]) -> None:
+        """`teacher_answers_rest` by served model: see Takeover."""
+        self._rest = dict(teacher_answers_rest)
+        self._lock = threading.Lock()
+        self._all: dict[tuple[str, str], Takeover] = {}
+
+    def of(self, task: Task) -> Takeover:
+        """That of a task, under its present settings; a new one knows nothing until the log is told to it."""
+        key = task.tenant, task.slot
+        with self._lock:
+            found = self._all.get(key)
+            if found is None or (found.task != task and not found.changed(task)):
+                rest = self._rest.get(task.model, False)
+                found = self._all[key] = Takeover(task, teacher_answers_rest=rest)
+            return found
+
+    def all(self) -> list[tuple[tuple[str, str], Takeover]]:
+        """By tenant and slot."""
+        with self._lock:
+            return list(self._all.items())

@@ -1,0 +1,1 @@
+"""Tasks, and the labelled inputs that students are trained on."""

@@ -1,0 +1,155 @@
+"""Three engines that fail at random: a client gets one well-formed answer or one error, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import engines.candidates
+from engines.attempts import Attempts
+from engines.breaker import Breaker
+from engines.candidates import MOST_TRIES, Try
+from engines.errors import EngineError
+from engines.guard import Guard
+from engines.sse import Tail
+from tests.engines.asking import engine
+from tests.engines.plans import asked, breaks_after, chunks_of, refuses, says, text_of
+from tests.flow.upstream import Call, Script, Upstream
+from tests.knobs import limits
+
+WHOLE = "One two three four five six seven eight nine ten. Eleven, twelve."
+HALF = "One two three four five six seven eight nine ten. El"
+DIED = b'data: {"error":{"message":"died","type":"server_error","code":500}}\n\n'
+
+
+def goes_on(made: Callable[[str], Script], text: str) -> Script:
+    """What `made` makes of the text, or of what follows the beginning that a request gives it."""
+
+    def script(call: Call) -> None:
+        asked = call.json()
+        given = asked["messages"][-1]["content"] if asked.get("continue_final_message") else ""
+        if not text.startswith(given):
+            return refuses(400)(call)
+        return made(text.removeprefix(given))(call)
+
+    return script
+
+
+def only_begins(call: Call) -> None:
+    call.begin()
+    call.chunk(chunks_of("")[0])
+
+
+FAULTS: dict[str, Script] = {
+    "none": goes_on(says, WHOLE),
+    "500": refuses(500),
+    "limit": refuses(429, retry_after_ms="5"),
+    "401": refuses(401),
+    "400": refuses(400),
+    "too long": refuses(400, b'{"error":{"message":"prompt is too long"}}'),
+    "no retry": refuses(503, x_should_retry="false"),
+    "reset": lambda call: call.reset(),
+    "HTML": lambda call: call.answer(b"<html>", headers=[("Content-Type", "text/html")]),
+    "nothing": lambda call: call.answer(b""),
+    "error": lambda call: call.answer(DIED, headers=[("Content-Type", "text/event-stream")]),
+    "only a role": only_begins,
+    "cut": goes_on(breaks_after, HALF),
+    "died": goes_on(lambda text: breaks_after(text, DIED, whole=True), HALF),
+    "something else": goes_on(says, "Otherwise."),
+}
+
+
+class Engines:
+    """Each plays its faults in turn, and is well after that."""
+
+    def __init__(self) -> None:
+        self.upstreams = [Upstream() for _ in range(3)]
+
+    def play(self, faults: list[list[str]]) -> None:
+        for upstream, its in zip(self.upstreams, faults, strict=True):
+            upstream.forget()
+
+            def script(call: Call, upstream: Upstream = upstream, its: list[str] = its) -> None:
+                turn = len(upstream.calls) - 1
+                FAULTS[its[turn] if turn < len(its) else "none"](call)
+
+            upstream.plays(script)
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Engines]:
+    made = Engines()
+    yield made
+    for upstream in made.upstreams:
+        upstream.forget()
+        upstream.close()
+
+
+async def said(tries: list[Try], leaves_after: int | None) -> tuple[Attempts, list[bytes], int, bool]:
+    """What a client is sent; the status; whether it was told of an error by a broken connection."""
+    attempts, body, status = Attempts(tries, carry_on=True), [], 0
+    try:
+        async with attempts as reply:
+            status, tail = reply.status, Tail()
+            async for chunk in attempts.chunks(tail):
+                body.append(chunk)
+                tail.feed(chunk)
+                if len(body) == leaves_after:
+                    break
+            broken = status == 200 and reply.streams_events and tail.cut(delimited=True)
+    except EngineError:
+        return attempts, body, status, True
+    return attempts, body, status, broken
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    faults=st.lists(st.lists(st.sampled_from(sorted(FAULTS)), max_size=3), min_size=3, max_size=3),
+    stream=st.booleans(),
+    continues=st.lists(st.sampled_from(["prefill", "instruct", "off"]), min_size=3, max_size=3),
+    leaves_after=st.none() | st.integers(1, 12),
+)
+async def test_whatever_fails_there_is_one_answer_or_one_error(
+    three: Engines,
+    monkeypatch: pytest.MonkeyPatch,
+    faults: list[list[str]],
+    stream: bool,
+    continues: list[str],
+    leaves_after: int | None,
+) -> None:
+    monkeypatch.setattr(engines.candidates, "_FIRST_PAUSE_S", 0.001)
+    await asyncio.to_thread(three.play, faults)
+    async with AsyncExitStack() as stack:
+        guards = []
+        for upstream, way in zip(three.upstreams, continues, strict=True):
+            one = await stack.enter_async_context(engine(upstream.port))
+            one.info = replace(one.info, name=f"{upstream.port}", attempts=2, continues=way)
+            guards.append(Guard(one, limits(max_in_flight=1), Breaker(failures=2, open_s=0.001)))
+        tries = [Try(guard, asked(stream=stream)) for guard in guards]
+        attempts, chunks, status, broken = await said(tries, leaves_after)
+        body = b"".join(chunks)
+        if stream and status == 200 and body.startswith(b"data: {"):
+            said_so_far = text_of(body.removesuffix(DIED))
+            assert any(text.startswith(said_so_far) for text in (WHOLE, "Otherwise."))
+        if leaves_after is None and not broken and status == 200:
+            errors = body.count(b'"error"')
+            if (body and body.startswith(b"<")) or not body:
+                # Nobody did better: the first goes out as it came.
+                assert all(one.kind is not None for one in attempts.trail)
+            elif errors:
+                assert errors == 1 and body.endswith(DIED)
+            elif any(one.kind is None for one in attempts.trail):
+                assert text_of(body) in (WHOLE, "Otherwise.")
+                assert not stream or body.count(b"[DONE]") == 1
+        # A refused prefill is asked again as an instruction, once for each engine.
+        assert sum(len(upstream.calls) for upstream in three.upstreams) <= MOST_TRIES + 3
+        assert all(len(upstream.calls) <= 3 for upstream in three.upstreams)
+        await asyncio.sleep(0.02)
+        for guard in guards:
+            assert guard.load().in_flight == 0 and guard.admits(asked()).admitted

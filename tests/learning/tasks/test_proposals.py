@@ -1,0 +1,82 @@
+"""Instructions under which nearly all answers are few labels are proposed as a task; anything else is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from learning.tasks.proposals import proposals
+from store import Store
+from tests.store.rows import new_example, request_record
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+def answered(
+    store: Store, answers: Callable[[int], str], count: int = 200, *, scope: str = "s1", tenant: str = "a1"
+) -> None:
+    for number in range(count):
+        example = new_example(
+            number, tenant, answer=answers(number), scope=scope, request_id=f"{scope}-{number}", vector=None
+        )
+        store.examples.add(example)
+    store.decisions.requests.record(
+        request_record(1, id=f"{scope}-{count - 1}", model="gpt", tenant=tenant)
+    ).result(30)
+    assert store.drain(30)
+
+
+def test_few_labels_under_the_same_instructions_are_proposed(store: Store) -> None:
+    answered(
+        store,
+        lambda n: ("Refund", "refund.", "order")[n % 3] if n % 25 else "I cannot tell, could you say more?",
+    )
+    (found,) = proposals(store, "a1")
+    assert (found.model, found.scope, found.state, found.source) == ("gpt", "s1", "proposed", "proposal")
+    assert set(map(str.casefold, found.labels)) == {"refund", "order"}
+    assert found.grounds == {"answers": 200, "distinct": 2, "covered": 0.96}
+
+
+@pytest.mark.parametrize(
+    ("answers", "count"),
+    [
+        (lambda n: ("refund", "order")[n % 2], 199),
+        (lambda n: f"label {n % 150}", 300),
+        (lambda n: "refund" if n % 10 else "I cannot tell, could you say more?", 200),
+        (lambda n: "refund", 200),
+        (lambda n: f"It is about {n}, as far as I can tell. Ask again!", 200),
+    ],
+    ids=["too few answers", "too many labels", "a tenth is no label", "one label", "no labels"],
+)
+def test_what_is_no_task_is_not(store: Store, answers: Callable[[int], str], count: int) -> None:
+    answered(store, answers, count)
+    assert list(proposals(store, "a1")) == []
+
+
+def test_answers_of_other_instructions_and_tenants_are_not_counted_together(store: Store) -> None:
+    def labels(n: int) -> str:
+        return ("refund", "order")[n % 2]
+
+    answered(store, labels, 150, scope="s1")
+    answered(store, labels, 150, scope="s2")
+    answered(store, labels, 150, scope="s1", tenant="b2")
+    assert list(proposals(store, "a1")) == [] == list(proposals(store, "b2"))
+
+
+def test_end_users_of_the_same_instructions_count_together(store: Store) -> None:
+    for user in ("ann", "ben"):
+        answered(store, lambda n: ("refund", "order")[n % 2], 100, scope=f"s1/{user}")
+    assert [found.scope for found in proposals(store, "a1")] == ["s1"]
+
+
+def test_a_private_tenant_gets_no_proposal(store: Store) -> None:
+    answered(store, lambda n: ("refund", "order")[n % 2])
+    store.examples.make_private("a1").result(30)
+    assert list(proposals(store, "a1")) == []

@@ -1,0 +1,186 @@
+"""Who answers a task's request: a student that is proven, else whoever the policy beneath chooses; nothing that
+fails matters."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engines.chat import ChatRequest
+from engines.prediction import Prediction
+from router.plan import Ask, Attempt, Plan
+from router.policies.fixed import Fixed
+from router.policies.neural_cache import NeuralCache
+from router.tasks.takeover import Takeover
+from router.tasks.task import Budget, Posed, Task
+from store.records import TaskAnswer, Vector
+
+CHAT = ChatRequest(
+    b"{}", {}, "m", [{"role": "user", "content": "so happy"}], stream=False, include_usage=False
+)
+TASK = Task("mood", "t", "m", strategy="margin")
+
+
+class GivenEmbedder:
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+
+    async def embed(self, text: str) -> Vector:
+        if self.failure:
+            raise self.failure
+        return np.ones(4, np.float32) / 2
+
+
+class GivenStudent:
+    """As router.tasks.student.Student, with the given confidence."""
+
+    def __init__(
+        self,
+        confidence: float = 0.99,
+        *,
+        failure: Exception | None = None,
+        takes_s: float = 0.0,
+        ours: bool = True,
+    ) -> None:
+        self.confidence, self.failure, self.takes_s, self.ours = confidence, failure, takes_s, ours
+
+    def predict(self, input: str, vector: Vector, version: int, seen: object = None) -> Prediction:
+        time.sleep(self.takes_s)
+        if self.failure:
+            raise self.failure
+        logs = (math.log(self.confidence), math.log(1 - self.confidence))
+        return Prediction(version, ("good", "bad"), logs, 0, "Good.", in_domain=self.ours)
+
+
+class Given:
+    """A policy with a student; `proven`: whether the log has shown that it is good."""
+
+    def __init__(
+        self, student: GivenStudent | None, task: Task = TASK, *, proven: bool = True, **more: Any
+    ) -> None:
+        self.takeover = Takeover(task, teacher_answers_rest=True)
+        if proven:
+            for number in range(300):
+                self.takeover.count(told(number))
+        members = () if student is None else ((7, student),)
+        self.students = type("Students", (), {"of": lambda _, task: members})()
+        self.executor = ThreadPoolExecutor(1)
+        self.policy = NeuralCache(
+            more.pop("inner", Fixed(("large", "small"))),
+            ("small", "large"),
+            more.pop("posed", lambda ask: Posed(task, "so happy")),
+            more.pop("embedder", GivenEmbedder()),
+            self.students,
+            lambda task: self.takeover,
+            self.executor,
+            **{"deadline_s": 5.0, **more},
+        )
+
+    def decide(self, **ask: Any) -> Plan:
+        return asyncio.run(self.policy.decide(Ask(CHAT, "t", **ask)))
+
+    def engines(self, count: int = 40, **ask: Any) -> list[str]:
+        return [self.decide(**ask).attempts[0].engine for _ in range(count)]
+
+
+def told(number: int) -> TaskAnswer:
+    return TaskAnswer(
+        "t",
+        TASK.slot,
+        f"r{number}",
+        1e9,
+        "teacher",
+        label="good",
+        student_label="good",
+        confidence=0.99,
+        version=7,
+    )
+
+
+def test_a_proven_student_answers_the_teacher_stands_in_and_some_are_checked() -> None:
+    given = Given(GivenStudent())
+    plans = [given.decide() for _ in range(60)]
+    by_student = [plan for plan in plans if plan.reason == "student"]
+    checks = [plan for plan in plans if plan.reason == "student_check"]
+    assert len(by_student) > 30 and len(by_student) + len(checks) == 60
+    plan = by_student[0]
+    assert [each.engine for each in plan.attempts] == ["student", "large", "small"]
+    assert plan.attempts[0].prediction == plan.prediction and plan.posed is not None
+    assert all(plan.checked and plan.attempts[0].engine == "large" and plan.prediction for plan in checks)
+
+
+def test_before_it_is_proven_or_where_it_is_unsure_or_the_input_is_not_its_own_the_teacher_answers() -> None:
+    assert set(Given(GivenStudent(), proven=False).engines()) == {"large"}
+    assert set(Given(GivenStudent(0.55)).engines()) == {"large"}
+    assert set(Given(GivenStudent(ours=False)).engines()) == {"large"}
+    assert set(Given(GivenStudent(), replace(TASK, paused=True)).engines()) == {"large"}
+    assert set(Given(None).engines()) == {"large"}
+    assert Given(GivenStudent(), proven=False).decide().prediction is not None, "every answer is a comparison"
+
+
+@pytest.mark.parametrize("ask", [{"forced": True}, {"anonymous": True}, {"preference": 1.0}])
+def test_a_client_that_steers_or_is_unknown_is_never_given_a_students_answer(ask: dict[str, Any]) -> None:
+    assert set(Given(GivenStudent()).engines(**ask)) == {"large"}
+
+
+def test_whatever_is_late_or_broken_is_bypassed_and_said() -> None:
+    def broken(ask: Ask) -> Posed | None:
+        raise RuntimeError
+
+    for given, stage in (
+        (Given(GivenStudent(failure=ValueError("broken"))), "student:ValueError"),
+        (Given(GivenStudent(takes_s=0.2), deadline_s=0.005), "student:TimeoutError"),
+        (Given(GivenStudent(), embedder=GivenEmbedder(RuntimeError("late"))), "embed:RuntimeError"),
+        (Given(GivenStudent(), posed=broken), "pose:RuntimeError"),
+    ):
+        plan = given.decide()
+        assert plan.attempts[0].engine == "large" and plan.bypassed == (stage,)
+
+
+def test_a_budget_gives_the_teacher_its_share_and_the_student_the_rest() -> None:
+    given = Given(
+        GivenStudent(0.6), replace(TASK, budget=Budget(share=0.25), strategy="random"), proven=False
+    )
+    engines = []
+    for number in range(400):
+        plan = given.decide()
+        engines.append(plan.attempts[0].engine)
+        by = "student" if plan.reason == "student" else "teacher"
+        given.takeover.count(replace(told(number), at_s=time.time(), answered_by=by))
+    assert 0.15 < engines.count("large") / 400 < 0.35
+
+
+def test_checks_that_never_come_back_stop_the_student() -> None:
+    now = [1000.0]
+    given = Given(GivenStudent())
+    given.takeover._clock = lambda: now[0]
+    given.engines(300)
+    now[0] += 60
+    assert set(given.engines()) == {"large"}
+    given.takeover.count(replace(told(1), checked=True))
+    assert "student" in given.engines()
+
+
+def test_requests_of_no_task_are_the_policys_beneath() -> None:
+    plan = Given(GivenStudent(), posed=lambda ask: None).decide()
+    assert plan.attempts[0].engine == "large" and plan.posed is None
+
+
+def test_nothing_is_drawn_for_comparison_where_the_student_or_its_check_answers() -> None:
+    class Shadowing(Fixed):
+        async def decide(self, ask: Ask) -> Plan:
+            return replace(await super().decide(ask), shadow=(Attempt("small"),))
+
+    given = Given(GivenStudent(), inner=Shadowing(("large", "small")))
+    plans = [given.decide() for _ in range(60)]
+    assert {plan.reason for plan in plans} == {"student", "student_check"}
+    assert all(plan.shadow == () for plan in plans)
+    unsure = Given(GivenStudent(0.55), inner=Shadowing(("large", "small")))
+    assert unsure.decide().shadow == (Attempt("small"),)

@@ -1,0 +1,85 @@
+"""`understudy tasks`: what a person sees of tasks, and switches on and off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from store import Store
+from store.tasks.tasks import TaskRow
+from tests.learning.tasks.test_proposals import answered as examples
+from tests.store.contract.test_tasks import answered
+from understudy.commands.tasks import tasks
+
+
+@contextmanager
+def opened(data: Path) -> Iterator[Store]:
+    store = Store.open(data)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A tenant with a declared task, answers to it, and a bank in which another one hides."""
+    with opened(tmp_path) as store:
+        tenant = store.keys.create("acme", "laptop")[0].tenant
+        store.keys.create("umbrella", "laptop")
+        store.tasks.known.add(
+            TaskRow(tenant, "m", "intent", "configured", labels=("refund", "order")), most=9
+        )
+        for number, said in enumerate(("refund", "Order", "order"), 1):
+            store.tasks.answers.record(answered(number, tenant=tenant, label=said, student_label="order"))
+        student = {"label": None, "answered_by": "student"}
+        store.tasks.answers.record(answered(4, tenant=tenant, **student))
+        store.tasks.answers.record(
+            answered(5, tenant=tenant, label=None, unread="no_label", student_label=None)
+        )
+        examples(store, lambda n: ("spam", "ham")[n % 2], tenant=tenant)
+    return tmp_path
+
+
+def ran(data: Path, *words: str) -> Result:
+    return CliRunner().invoke(tasks, [*words, "--data", str(data)])
+
+
+def told(data: Path, *words: str) -> Any:
+    return json.loads(ran(data, *words, "--json").output)
+
+
+def test_a_task_shows_who_answered_and_how_often_they_agreed(data: Path) -> None:
+    (shown,) = told(data, "show", "intent", "--tenant", "acme")
+    assert (shown["requests"], shown["student_share"]) == (5, 0.2)
+    assert (shown["compared"], round(shown["agreement"], 3)) == (3, 0.667)
+    assert shown["no_label"] == {"no_label": 1} and shown["labels"] == ["refund", "order"]
+    assert "66.7% of 3" in ran(data, "show", "intent").output
+
+
+def test_a_proposal_is_listed_and_answers_nothing_until_it_is_enabled(data: Path) -> None:
+    (proposed,) = told(data, "propose")
+    assert proposed["state"] == "proposed" and set(proposed["labels"]) == {"spam", "ham"}
+    assert "proposed" in ran(data, "list").output and "tenant acme" in ran(data, "list").output
+    assert ran(data, "enable", proposed["name"]).exit_code == 0
+    states = {each["name"]: each["state"] for each in told(data, "list")}
+    assert states == {"intent": "on", proposed["name"]: "on"}
+    assert told(data, "propose") == []
+
+
+def test_a_task_is_paused_for_one_tenant_only(data: Path) -> None:
+    assert ran(data, "pause", "intent", "--tenant", "umbrella").exit_code == 2
+    assert ran(data, "pause", "intent", "--tenant", "acme").exit_code == 0
+    assert told(data, "list", "--tenant", "acme")[0]["state"] == "paused"
+    assert told(data, "list", "--tenant", "umbrella") == []
+
+
+def test_a_name_that_nobody_has_is_refused_with_those_there_are(data: Path) -> None:
+    refused = ran(data, "enable", "itnent")
+    assert refused.exit_code == 2 and "intent" in refused.output

@@ -1,0 +1,44 @@
+"""From the settings to students: what trains them, in the learner's process, and what holds them open, in each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from learning.tasks.follower import StudentFollower
+from learning.tasks.trainer import Due, StudentLearner, StudentPace
+from learning.training.metrics import LearningMetrics
+from router.tasks.requests import labels_of
+from store import Store
+from understudy.settings.config import Config
+from understudy.settings.tasks import TaskSettings
+
+
+def student_learner(store: Store, config: Config, stopping: Callable[[], bool]) -> StudentLearner:
+    """Trains the students of the tasks of every configured model."""
+    learning = config.learning.advanced
+
+    def due(tenant: str, slot: str) -> Due | None:
+        # A model's name may have a slash in it, a task's may not.
+        model, _, name = slot.rpartition("/")
+        settings = config.models.get(model)
+        if settings is None:
+            return None
+        declared = settings.tasks.get(name)
+        if declared is not None:
+            schema = declared.json_schema
+            return Due(declared.retrain_every, declared.labels if schema is None else labels_of(schema))
+        rows = store.tasks.known.all(tenant=tenant, name=name)
+        labels = next((row.labels for row in rows if row.model == model), ())
+        return Due(TaskSettings().retrain_every, labels)
+
+    pace = StudentPace(most_labels=learning.max_outcomes, half_life_s=learning.half_life_h * 3600)
+    return StudentLearner(store.tasks.answers, store.artifacts, due, pace, stopping=stopping)
+
+
+def students(store: Store, embedding_version: str, metrics: LearningMetrics) -> StudentFollower:
+    """Holds students open; to be started and stopped."""
+    return StudentFollower(
+        store.artifacts,
+        embedding_version=embedding_version,
+        broken=lambda kind: metrics.broken.labels(kind).inc(),
+    )

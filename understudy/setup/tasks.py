@@ -1,0 +1,122 @@
+"""From the settings to tasks: what finds them, who answers them, and what keeps up with what is learnt of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+
+from engines.engine import Engine
+from engines.student import STUDENT, StudentEngine
+from learning.tasks.evidence import EvidenceFollower
+from learning.tasks.follower import StudentFollower
+from learning.tasks.task_follower import TaskFollower
+from learning.training.metrics import LearningMetrics
+from router.plan import Policy
+from router.policies.neural_cache import NeuralCache, Preferences
+from router.tasks.matching import DeclaredTask, Tasks, declared_labels
+from router.tasks.takeover import Takeovers
+from router.tasks.task import Budget, Task
+from store.tasks.tasks import TaskRow
+from understudy.memory import Memory
+from understudy.settings.config import Config
+from understudy.settings.models import ModelSettings
+from understudy.settings.tasks import TaskSettings
+from understudy.setup.students import students
+
+Follower = TaskFollower | StudentFollower | EvidenceFollower
+
+
+@dataclass(frozen=True, slots=True)
+class TaskParts:
+    """What a worker needs for tasks. The followers must be started, in their order, and stopped."""
+
+    policies: Mapping[str, Policy]
+    """By served model: a policy that lets students answer, around the one that was given."""
+    followers: tuple[Follower, ...]
+
+
+def task_parts(
+    config: Config,
+    memory: Memory,
+    policies: Mapping[str, Policy],
+    engines: Mapping[str, Engine],
+    executor: Executor,
+    metrics: LearningMetrics,
+) -> TaskParts | None:
+    """Needs a memory with examples. None where no model may have tasks, or an engine has the student's name."""
+    models = {name: model for name, model in config.models.items() if model.may_have_tasks}
+    embedder, store = memory.embedder, memory.store
+    if not models or embedder is None or not isinstance(engines.get(STUDENT), StudentEngine):
+        return None
+    found = {name: tasks_of(name, model, memory) for name, model in models.items()}
+    takeovers = Takeovers({name: model.policy == "fixed" for name, model in models.items()})
+    opened = students(store, embedder.version, metrics)
+    wrapped: dict[str, Policy] = {
+        name: NeuralCache(
+            policies[name],
+            model.engines,
+            found[name].posed,
+            embedder,
+            opened,
+            takeovers.of,
+            executor,
+            preferences=partial(
+                Preferences, model.in_context.preference, dict(model.advanced.key_preferences)
+            ),
+            price=engines[model.engines[-1]].info.price,
+        )
+        for name, model in models.items()
+    }
+    followers = (
+        TaskFollower(store.tasks.known, tuple(found.values())),
+        opened,
+        EvidenceFollower(store.tasks.answers, takeovers),
+    )
+    return TaskParts({**policies, **wrapped}, followers)
+
+
+def tasks_of(name: str, model: ModelSettings, memory: Memory) -> Tasks:
+    """What says which task a request for a served model belongs to."""
+    return Tasks(
+        name,
+        tuple(_declared(name, model)),
+        max_loss=model.max_loss,
+        by_enum=model.enum_tasks,
+        templates=memory.templates,
+    )
+
+
+def task_of(config: Config, row: TaskRow) -> Task | None:
+    """A listed task with the settings that count for it; None where this configuration has none such."""
+    served = config.models.get(row.model)
+    if served is None or not served.may_have_tasks:
+        return None
+    settings, paused = served.tasks.get(row.name), row.state == "paused"
+    if settings is not None:
+        return replace(_task(row.model, row.name, settings, served), tenant=row.tenant, paused=paused)
+    if row.source == "configured":
+        return None
+    return Task(row.name, row.tenant, row.model, row.labels, max_loss=served.max_loss, paused=paused)
+
+
+def _declared(name: str, model: ModelSettings) -> Iterator[DeclaredTask]:
+    for task, settings in model.tasks.items():
+        pattern = re.compile(settings.system) if settings.system is not None else None
+        yield DeclaredTask(_task(name, task, settings, model), pattern, settings.json_schema)
+
+
+def _task(model: str, name: str, settings: TaskSettings, served: ModelSettings) -> Task:
+    budget = settings.budget
+    return Task(
+        name,
+        "",
+        model,
+        declared_labels(settings.labels, settings.json_schema),
+        None if budget is None else Budget(budget.calls_per_day, budget.share, budget.usd_per_day),
+        settings.strategy,
+        settings.threshold,
+        served.max_loss if settings.max_loss is None else settings.max_loss,
+    )
