@@ -43,6 +43,7 @@ _PIECE_BYTES = 256 * 1024
 _LOOKED_AT_BYTES = 256 * 1024
 """A stream that has said nothing in so much is taken to have begun."""
 _HEAD_QUICK_S = 0.5
+_NOT_IMPLEMENTED = 501
 _HEALTH_S = 5.0
 _SOON_S = 0.001
 
@@ -240,7 +241,8 @@ class OpenAIHTTP:
         return EngineLoad(in_flight=self.in_flight)
 
     async def health(self) -> None:
-        """See engines.engine.Engine.health: `GET /models` must give some answer below 500, at most 5 s later."""
+        """See engines.engine.Engine.health: `GET /models` must be answered at most 5 s later, by less than 500,
+        or by 501: a server that lives and has no such page."""
         request = EngineRequest("GET", "/models", CIMultiDict(), b"")
         try:
             async with (
@@ -251,7 +253,7 @@ class OpenAIHTTP:
         except TimeoutError:
             text = "The health check (GET /models) was not answered in time."
             raise TimedOut(text, kind=Kind.TIMEOUT_ANSWER, engine=self.info.name) from None
-        if status >= 500:
+        if status >= 500 and status != _NOT_IMPLEMENTED:
             raise EngineError(f"The health check (GET /models) got {status}.", engine=self.info.name)
 
     async def aclose(self) -> None:

@@ -120,6 +120,8 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traffic]:
         thread.join()
 
 
+# Its student learns from a stream of requests, which takes a minute.
+@pytest.mark.slow
 def test_a_proposal_is_enabled_takes_over_is_reviewed_and_rolled_back(
     traffic: Traffic, profile: Callable[..., BrowserContext]
 ) -> None:

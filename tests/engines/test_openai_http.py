@@ -292,7 +292,7 @@ async def test_redirects_cookies_and_proxies_are_not_followed(
 
 
 @pytest.mark.parametrize(
-    ("status", "healthy"), [(200, True), (401, True), (404, True), (500, False), (503, False)]
+    ("status", "healthy"), [(200, True), (401, True), (404, True), (501, True), (500, False), (503, False)]
 )
 async def test_health_is_any_answer_below_500(upstream: Upstream, status: int, healthy: bool) -> None:
     upstream.plays(lambda call: call.answer(b"", status))

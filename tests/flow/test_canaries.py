@@ -199,7 +199,8 @@ def a_gateway(upstream: Upstream, canaries: Canaries, data: Path) -> Iterator[Ga
     operators = [canaries.new(f"an operator's key {n}") for n in range(5)]
 
     def engine(name: int) -> dict[str, Any]:
-        advanced = {"attempts": 1, "headers": {"x-team": operators[name + 1]}}
+        # Every failure is to be met, none to be spared by a breaker.
+        advanced = {"attempts": 1, "breaker_failures": 1000, "headers": {"x-team": operators[name + 1]}}
         return {"base_url": upstream.url, "api_key": operators[name], "advanced": advanced}
 
     config = {

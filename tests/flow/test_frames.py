@@ -14,7 +14,7 @@ import pytest
 from engines import sse
 from tests.flow.line import line, upstream
 
-MOST_FRAMES = 8
+MOST_FRAMES = 10
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("gateway", "router", "engines", "learning", "store", "understudy")
 CONFIG: dict[str, Any] = {
