@@ -98,11 +98,12 @@ class TaskAnswers:
         )
         return found[::-1]
 
-    def labelled(self, tenant: str, slot: str, *, after: int = 0) -> int:
-        """How many labels a task has got after that place in the log."""
+    def labelled(self, tenant: str, slot: str, after: int = 0, until_s: float = _EVER_S) -> int:
+        """How many labels a task has got after that place in the log, and until that time."""
         return self._one(
-            "SELECT count(*) FROM task_answers WHERE tenant = ? AND slot = ? AND id > ? AND label IS NOT NULL",
-            *(tenant, slot, after),
+            "SELECT count(*) FROM task_answers WHERE tenant = ? AND slot = ? AND id > ? AND at_s <= ?"
+            " AND label IS NOT NULL",
+            *(tenant, slot, after, until_s),
         )
 
     def last_id(self) -> int:
