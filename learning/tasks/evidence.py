@@ -56,7 +56,7 @@ class EvidenceFollower(Poller):
         live = place > 0
         tenant, slot = key
         while not self._stopping.is_set():
-            rows = self._answers.after(place, _AT_ONCE, tenant=tenant, slot=slot)
+            rows = self._answers.after(place, _AT_ONCE, tenant=tenant, slot=slot, content=False)
             for row in rows:
                 place = row.id
                 turned = takeover.count(row)
