@@ -103,13 +103,13 @@ def faded(
     *,
     half_life_labels: float = 0.0,
     half_life_s: float = 0.0,
-    now_s: float | None = None,
 ) -> list[float]:
-    """The weights of rows, oldest first, each halved per so many newer labels and per so many seconds; 0 does neither."""
-    now_s = time.time() if now_s is None else now_s
+    """The weights of rows, oldest first, each halved per so many newer labels and per so many seconds by which it is older
+    than the newest; 0 does neither. A task that rests forgets nothing."""
     age = np.arange(len(rows))[::-1] / half_life_labels if half_life_labels else np.zeros(len(rows))
     if half_life_s:
-        age = age + np.array([max(0.0, now_s - row.at_s) for row in rows]) / half_life_s
+        stamps = np.array([row.at_s for row in rows])
+        age = age + (stamps.max(initial=0.0) - stamps) / half_life_s
     found: list[float] = (np.array([row.weight for row in rows]) * 0.5**age).tolist()
     return found
 
