@@ -144,7 +144,7 @@ def _listed(
     by: Counter[str] = Counter()
     for each in answers.counts(row.tenant, row.slot, since_s=since_s):
         by[each.answered_by] += each.count
-    requests = by["student"] + by["teacher"]
+    requests = by["student"] + by["teacher"] + by["other"]
     task = sources.gateway.task_of(row)
     standing = (standings or {}).get(task_id(row))
     active = sources.store.artifacts.active("student", row.tenant, row.slot)
@@ -300,7 +300,8 @@ def _answered(counts: Sequence[TaskCount], since_s: float, now_s: float, step_s:
     starts = sorted({start for start, _ in sums})
     series = [
         (who, [sums[start, who] for start in starts], colour)
-        for who, colour in (("student", "series-1"), ("teacher", "series-2"))
+        for who, colour in (("student", "series-1"), ("teacher", "series-2"), ("other", "series-3"))
+        if who != "other" or any(by == who for _, by in sums)
     ]
     chart = stacked(starts, series, unit="requests", times=True)
     for trace in chart["traces"]:

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -56,21 +56,29 @@ class TaskAnswers:
         return self._db.write(insert)
 
     def label(
-        self, tenant: str, request_id: str, label: str | None, *, at_s: float, weight: float = PERSONS_WEIGHT
+        self,
+        tenant: str,
+        request_id: str,
+        label: str | None,
+        *,
+        at_s: float,
+        weight: float = PERSONS_WEIGHT,
+        by: Literal["person", "sample"] = "person",
     ) -> Future[bool]:
-        """Append a person's label of a request: it stands for the teacher's. None: the teacher's is wrong.
+        """Append a label of a request that came afterwards: it stands for the teacher's. None: the teacher's is wrong.
 
         False where no row of the request is kept.
         """
         unread = "'wrong'" if label is None else "''"
-        instead = {"at_s": "?", "label": "?", "weight": "?", "answered_by": "'person'", "unread": unread}
+        instead = {"at_s": "?", "label": "?", "weight": "?", "answered_by": "?", "unread": unread}
         copied = ", ".join(instead.get(name, name) for name in _COLUMNS if name not in ("answer", "soft"))
         names = ", ".join(name for name in _COLUMNS if name not in ("answer", "soft"))
         statement = (
             f"INSERT INTO task_answers ({names}, answer) SELECT {copied}, '' FROM task_answers"  # noqa: S608
             " WHERE tenant = ? AND request_id = ? ORDER BY id DESC LIMIT 1"
         )
-        values = (at_s, label, weight, tenant, request_id)
+        given = {"at_s": at_s, "label": label, "weight": weight, "answered_by": by}
+        values = (*(given[name] for name in _COLUMNS if name in given), tenant, request_id)
         return self._db.write(lambda connection: connection.execute(statement, values).rowcount > 0)
 
     def of_request(self, tenant: str, request_id: str) -> TaskAnswer | None:
@@ -121,7 +129,7 @@ class TaskAnswers:
     def uncertain(self, tenant: str, slot: str, limit: int, *, since_s: float = 0.0) -> list[TaskAnswer]:
         """Requests that no person has labelled, those first of which the student was least certain."""
         return self._rows(
-            "tenant = ?1 AND slot = ?2 AND at_s >= ?3 AND confidence IS NOT NULL AND answered_by <> 'person'"
+            "tenant = ?1 AND slot = ?2 AND at_s >= ?3 AND confidence IS NOT NULL AND answered_by NOT IN ('person', 'sample')"
             " AND NOT EXISTS (SELECT 1 FROM task_answers p WHERE p.tenant = ?1 AND p.answered_by = 'person'"
             "  AND p.request_id = task_answers.request_id) ORDER BY confidence, id DESC LIMIT ?4",
             *(tenant, slot, since_s, limit),
