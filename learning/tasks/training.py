@@ -201,7 +201,7 @@ class _Training:
         recipe, held = _preferred(tried)
         everything = np.arange(len(self.rows))
         fitted = self._fitted(recipe, everything).tempered(held.temperature)
-        declared = self._declared(recipe, held, folds, form, embedding_version)
+        declared, distance = self._declared(recipe, held, folds, form, embedding_version)
         data = written(fitted, self._sample(), declared)
         accepted, reason, compared = self._compared(held, incumbent, newest)
         probabilities = _softmax(held.logits / held.temperature)
@@ -216,6 +216,7 @@ class _Training:
             "calibration_error": calibration_error(probabilities.max(axis=1), right),
             "temperature": held.temperature,
             "tried": {f"{r.kind}/{r.strength:g}": round(h.loss, 4) for r, h in tried.items()},
+            "distance": distance,
             "bytes": len(data),
             "training_s": round(time.monotonic() - began, 3),
             **compared,
@@ -387,7 +388,8 @@ class _Training:
 
     def _declared(
         self, recipe: _Recipe, held: _HeldOut, folds: Sequence[Ints], form: Form, embedding_version: str
-    ) -> Declared:
+    ) -> tuple[Declared, float]:
+        """What the model says of itself, and the median distance of held-out inputs to those that were trained on."""
         distances, met = [], []
         for fold in folds:
             rest = np.setdiff1d(np.arange(len(self.rows)), fold)
@@ -396,7 +398,8 @@ class _Training:
             known[np.concatenate([self.seen[place].trigrams for place in rest])] = True
             met += [float(known[self.seen[place].trigrams].mean()) for place in fold]
         lengths = [len(row.input) for row in self.rows]
-        return Declared(
+        far = np.concatenate(distances)
+        declared = Declared(
             labels=self.labels,
             form=form,
             embedding_version=embedding_version,
@@ -404,10 +407,11 @@ class _Training:
             temperature=held.temperature,
             shortest=min(lengths),
             longest=max(lengths),
-            farthest=float(np.quantile(np.concatenate(distances), 1.0 - _UNLIKE)),
+            farthest=float(np.quantile(far, 1.0 - _UNLIKE)),
             least_met=float(np.quantile(met, _UNLIKE)),
             met=met_bits([seen.trigrams for seen in self.seen]),
         )
+        return declared, float(np.median(far))
 
     def _compared(
         self, held: _HeldOut, incumbent: bytes | None, newest: Ints

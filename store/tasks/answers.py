@@ -16,7 +16,7 @@ from typing import Any, Literal
 import orjson
 
 from store.examples.vectors import from_blob, to_blob
-from store.records import AnsweredBy, TaskAnswer
+from store.records import AnsweredBy, TaskAnswer, Vector
 from store.sqlite.database import Database
 
 PERSONS_WEIGHT = 10.0
@@ -121,6 +121,17 @@ class TaskAnswers:
             " AND label IS NOT NULL",
             *(tenant, slot, after, until_s),
         )
+
+    def vectors(
+        self, tenant: str, slot: str, embedding_version: str, limit: int
+    ) -> list[tuple[float, Vector]]:
+        """When the latest inputs of a task came, Unix seconds, and their embeddings, oldest first."""
+        rows = self._db.read().execute(
+            "SELECT at_s, vector FROM task_answers WHERE tenant = ? AND slot = ? AND embedding_version = ?"
+            " AND vector IS NOT NULL AND answered_by NOT IN ('person', 'sample') ORDER BY id DESC LIMIT ?",
+            (tenant, slot, embedding_version, limit),
+        )
+        return [(at_s, from_blob(vector)) for at_s, vector in rows.fetchall()][::-1]
 
     def last_id(self) -> int:
         """The place of the last row ever written, kept or not."""
