@@ -28,6 +28,21 @@ def test_a_quick_run_measures_every_way_for_a_request_to_go(tmp_path: Path) -> N
     assert "gateway, passing through" in ran.stdout
 
 
+def test_a_student_is_taught_and_answers_what_is_measured(tmp_path: Path) -> None:
+    figures_file = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "benchmarks.overhead", "--quick", "--json", str(figures_file)]
+    command += ["--only", "student"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    assert ran.returncode == 0, ran.stderr
+    shares = {
+        way: rounds[0]["student_share"]
+        for way, rounds in json.loads(figures_file.read_text())["student"].items()
+    }
+    assert shares["through"] == shares["teacher"] == 0
+    assert shares["student"] > 0 and shares["student_streams"] > 0
+    assert "the student answers" in ran.stdout
+
+
 async def read_from(answer: bytes) -> list[str]:
     async def lie(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
