@@ -109,7 +109,7 @@ async def until_both(made: Flow, client: Any, ask: Ask) -> dict[str, list[tuple[
             texts, await asyncio.gather(*(ask(client, text) for text in texts)), strict=True
         ):
             found[answer.engine].append((text, answer))
-        if len(found["student"]) >= 10:
+        if len(found["student"]) >= 10 and found["large"]:
             return found
         await made.learn()
     raise AssertionError(f"{ask.__name__}: the student answered {len(found['student'])} of {made.asked}")
