@@ -32,39 +32,51 @@ class Held:
     others the higher. What is larger than a cap enters alone.
     """
 
-    __slots__ = ("caps", "latency", "latency_tokens", "requests", "tokens")
+    __slots__ = ("caps", "requests", "requests_of", "to_compute_tokens", "tokens", "tokens_of")
 
     def __init__(self, caps: Caps) -> None:
         self.caps = caps
         self.requests = self.tokens = 0
-        self.latency = self.latency_tokens = 0
-        """Of class latency."""
+        self.requests_of = [0] * len(Rank)
+        self.tokens_of = [0] * len(Rank)
+        """The same by class."""
+        self.to_compute_tokens = 0
+        """Of the prompts that are under way there, what is believed not to be computed yet."""
+
+    @property
+    def latency(self) -> int:
+        """How many requests of class latency are under way."""
+        return self.requests_of[Rank.LATENCY]
 
     def fits(self, rank: Rank, tokens: int) -> bool:
         """Whether a request may enter now."""
-        caps, is_latency = self.caps, rank is Rank.LATENCY
-        if not self.requests:
-            return True
-        if caps.tokens is not None and self.tokens + tokens > caps.tokens:
-            return False
-        if caps.latency_tokens is None or not (is_latency or self.latency):
-            return True
-        if is_latency:
-            return not self.latency or self.latency_tokens + tokens <= caps.latency_tokens
-        return self.tokens + tokens <= caps.latency_tokens
+        return not self.requests or self.excess(rank, tokens) <= 0
 
-    def enters(self, rank: Rank, tokens: int) -> None:
+    def excess(self, rank: Rank, tokens: int) -> int:
+        """How many tokens have to leave before a request fits beside the rest; 0 or less where it does."""
+        caps, excess = self.caps, 0
+        if caps.tokens is not None:
+            excess = self.tokens + tokens - caps.tokens
+        if caps.latency_tokens is not None and self.requests_of[0]:
+            beside = self.tokens_of[0] if rank is Rank.LATENCY else self.tokens
+            excess = max(excess, beside + tokens - caps.latency_tokens)
+        return excess
+
+    def enters(self, rank: Rank, tokens: int, to_compute_tokens: int = 0) -> None:
         """A request began to be under way."""
         self.requests += 1
         self.tokens += tokens
-        if rank is Rank.LATENCY:
-            self.latency += 1
-            self.latency_tokens += tokens
+        self.requests_of[rank] += 1
+        self.tokens_of[rank] += tokens
+        self.to_compute_tokens += to_compute_tokens
+
+    def computed(self, to_compute_tokens: int) -> None:
+        """Its answer has begun, or it ended before: its prompt is to be computed no longer."""
+        self.to_compute_tokens -= to_compute_tokens
 
     def leaves(self, rank: Rank, tokens: int) -> None:
         """It ended; the arguments are those it entered with."""
         self.requests -= 1
         self.tokens -= tokens
-        if rank is Rank.LATENCY:
-            self.latency -= 1
-            self.latency_tokens -= tokens
+        self.requests_of[rank] -= 1
+        self.tokens_of[rank] -= tokens

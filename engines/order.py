@@ -121,7 +121,10 @@ class Order(Generic[What]):
         self._enqueue(waiting, told=True)
 
     def take(self, now_s: float, judge: Callable[[Waiting[What]], Verdict]) -> Waiting[What] | None:
-        """The next to start, taken out; None where none may. `judge` is asked in order, until one starts or all is full."""
+        """The next to start, taken out; None where none may. `judge` is asked in order, until one starts or all is full.
+
+        It may remove the one that it is asked about, and nothing else.
+        """
         passed: list[Waiting[What]] = []
         promoted = self._promoted(now_s)
         try:
@@ -137,7 +140,8 @@ class Order(Generic[What]):
             return None
         finally:
             for one in passed:
-                self._enqueue(one, told=False)
+                if one.number >= 0:
+                    self._enqueue(one, told=False)
 
     def _promoted(self, now_s: float) -> Waiting[What] | None:
         """Who has waited longest, where that is long and it is their turn."""

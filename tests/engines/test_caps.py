@@ -45,6 +45,17 @@ def test_what_is_larger_than_a_cap_enters_alone() -> None:
     assert not held(Caps(100, 10), (Rank.GROUP, 1)).fits(Rank.GROUP, 1_000)
 
 
+def test_it_tells_how_much_has_to_leave_first() -> None:
+    place = held(Caps(100, 10), (Rank.GROUP, 80))
+    assert place.excess(Rank.GROUP, 30) == place.excess(Rank.LATENCY, 30) == 10
+    place.enters(Rank.LATENCY, 8, to_compute_tokens=5)
+    assert place.excess(Rank.LATENCY, 5) == 3
+    assert place.excess(Rank.GROUP, 5) == 83
+    assert place.to_compute_tokens == 5
+    place.computed(5)
+    assert place.to_compute_tokens == 0
+
+
 REQUESTS = st.lists(st.tuples(st.sampled_from(Rank), st.integers(1, 120)), max_size=60)
 
 
@@ -66,4 +77,4 @@ def test_no_cap_is_ever_exceeded_by_two(
             place.leaves(*inside.pop(random.randrange(len(inside))))
     for one in inside:
         place.leaves(*one)
-    assert (place.requests, place.tokens, place.latency, place.latency_tokens) == (0, 0, 0, 0)
+    assert (place.requests, place.tokens, place.requests_of, place.tokens_of) == (0, 0, [0, 0, 0], [0, 0, 0])

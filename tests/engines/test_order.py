@@ -260,3 +260,17 @@ def test_nobody_starves_while_more_urgent_ones_keep_coming(
         assert one is not None
         early.discard(one.what)
     assert not early
+
+
+def test_one_that_is_refused_when_its_turn_comes_leaves_the_line() -> None:
+    order = line(waiting("refused", step("x", left=1)), waiting("starts"))
+
+    def judge(one: Waiting[str]) -> Verdict:
+        if one.what == "refused":
+            order.remove(one)
+            return Verdict.WAITS
+        return Verdict.STARTS
+
+    one = order.take(0.0, judge)
+    assert one is not None and one.what == "starts"
+    assert len(order) == 0 and order.take(0.0, starts) is None
