@@ -47,6 +47,18 @@ class GuardAdvanced(Settings):
     """The queue, the retries and the circuit breaker in front of an engine."""
 
     max_queued: int = Field(256, ge=0, description="Requests that may wait for the engine; more get 503.")
+    tokens_in_flight: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens, prompts and expected answers, that it computes at once, about what its key-value cache holds; "
+        "more wait. Of several base URLs each. null: no limit.",
+    )
+    latency_tokens_in_flight: int | None = Field(
+        None,
+        ge=1,
+        description="The same while it answers somebody who waits (class latency): the fewer, the faster each. null: "
+        "no limit.",
+    )
     attempts: int = Field(
         2,
         ge=1,
