@@ -51,8 +51,7 @@ class Placing:
         chat, placement = request.chat, request.placement
         if chat is None or placement is None or not request.tenant:
             return ()
-        own = (request.as_asked or chat).messages
-        boundaries = placement.among(chat.messages, own).boundaries
+        boundaries = placement.boundaries
         if len(chat.body) <= _LARGE_BYTES:
             return prefixes_of(chat, boundaries, request.tenant)
         return await asyncio.to_thread(prefixes_of, chat, boundaries, request.tenant)
