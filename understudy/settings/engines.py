@@ -135,7 +135,9 @@ class EngineSettings(Settings):
     model: str | None = Field(None, description="Model name the engine expects; null sends the client's.")
     price: PriceSettings = Field(PriceSettings(), description="For cost reports and routing.")
     context_tokens: int | None = Field(None, ge=1, description="Context window in tokens; null when unknown.")
-    max_in_flight: int = Field(256, ge=1, description="Requests asked of it at once; more wait in the queue.")
+    max_in_flight: int = Field(
+        256, ge=1, description="Requests asked of it, or of each replica, at once; more wait in the queue."
+    )
     advanced: GuardAdvanced = Field(GuardAdvanced(), description="Less common settings.")
 
 
