@@ -8,7 +8,7 @@ fails: engines.candidates says where not to ask.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -41,11 +41,13 @@ class Replica:
 class Replicas:
     """An engine with several replicas; itself an Engine. Their guards share `line`, and are named apart."""
 
-    def __init__(self, replicas: Sequence[Replica], line: Line) -> None:
+    def __init__(
+        self, replicas: Sequence[Replica], line: Line, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._replicas = tuple(replicas)
         self.guards = tuple(one.guard for one in self._replicas)
         self.line = line
-        self._times = AnswerTimes()
+        self._times = AnswerTimes(clock)
         self._answer_times: dict[str, AnswerTime] = {}
         for one in self._replicas:
             one.guard.answer_time = self._answer_times[one.name] = self._times.another()
