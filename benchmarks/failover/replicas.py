@@ -34,6 +34,8 @@ def _slotted(mean_s: float) -> Script:
     slots = asyncio.Semaphore(SLOTS)
 
     async def script(call: Call) -> web.StreamResponse:
+        if "messages" not in call.body:
+            return await call.whole(200, {"data": []})
         async with slots:
             await asyncio.sleep(mean_s * float(call.body["metadata"]["work"]))
             return await call.answer(_SAID)
@@ -52,6 +54,8 @@ class _Caches:
         seen: set[bytes] = set()
 
         async def script(call: Call) -> web.StreamResponse:
+            if "messages" not in call.body:
+                return await call.whole(200, {"data": []})
             messages = list(call.body["messages"])
             # All but the new question was there when the turn before was answered.
             if len(messages) > 1:
