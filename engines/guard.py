@@ -141,7 +141,7 @@ class Guard:
             return Admission(self._drained())
         limit = self.rate_limit(request)
         for gate in _gates(self.breaker.gate, limit.gate):
-            if not gate.lets_through:
+            if gate.kind is not None and not gate.lets_through:
                 self.turned_away += 1
                 return Admission(self.refusal(gate), opens_in_s=_opens_in_s(gate))
         return Admission(spared=True) if limit.spares(request) else ADMITTED
@@ -239,16 +239,18 @@ class Guard:
 
     async def take_slot(self) -> bool:
         """Wait for a place; whether it had to. Raises Unavailable at once when the queue is full, or it is drained."""
-        if (refusal := self._no_place()) is not None:
-            raise refusal
+        if self.drained:
+            raise self._drained()
         if self.took_slot():
             return False
+        if self.line.full:
+            raise self.full()
         await self.line.wait(self.line.order(), self.took_slot, self.give_slot)
         return True
 
     def took_slot(self) -> bool:
         """Take a place, where there is one."""
-        if not self.has_place:
+        if self.in_flight >= self._limits.max_in_flight:
             return False
         self.in_flight += 1
         return True
@@ -323,7 +325,7 @@ class Guard:
         if left is not None:
             self._limit_left, self._limit_told = left, time.monotonic()
 
-    def count(self, kind: Kind, status: int, text: str, after_s: float) -> None:
+    def count(self, kind: Kind, status: int = 0, text: str = "", after_s: float = 0.0) -> None:
         """Note a failure, for people to read; and that it was no fast answer."""
         if self.answer_time is not None:
             self.answer_time.failed(after_s)
@@ -340,19 +342,19 @@ class GuardedStream:
         "_entered",
         "_first_chunk_s",
         "_guard",
-        "_has_slot",
         "_limit",
         "_reply",
         "_request",
         "_sent",
         "_slot_at",
+        "_waited",
     )
 
     def __init__(self, guard: Guard, request: EngineRequest, began: float | None = None) -> None:
         """`began`: a place was taken for it, and it has waited for one since (time.monotonic)."""
         self._guard = guard
         self._request = request
-        self._has_slot = began is not None
+        self._waited = began is not None
         self._context: AbstractAsyncContextManager[EngineReply] | None = None
         self._reply: EngineReply | None = None
         self._began = self._slot_at = began or 0.0
@@ -373,7 +375,13 @@ class GuardedStream:
         now = time.monotonic()
         self._began, self._slot_at = self._began or now, now
         try:
-            await self._take_place()
+            if not self._waited:
+                await self._pass_gates(self._request.wait_s)
+                self._waited = await guard.take_slot()
+                if self._waited:
+                    self._slot_at = time.monotonic()
+            if self._waited and not self._entered:
+                await self._pass_again()
         except BaseException as error:
             if isinstance(error, Unavailable):
                 guard.failures[error.kind] += 1
@@ -410,20 +418,13 @@ class GuardedStream:
         finally:
             self._guard.give_slot()
 
-    async def _take_place(self) -> None:
-        guard = self._guard
-        if not self._has_slot:
-            await self._pass_gates(self._request.wait_s)
-            if not await guard.take_slot():
-                return
-            self._slot_at = time.monotonic()
-        if not self._entered:
-            try:
-                # The engine may have failed meanwhile.
-                await self._pass_gates(0.0)
-            except BaseException:
-                guard.give_slot()
-                raise
+    async def _pass_again(self) -> None:
+        """It has waited for its place, and the engine may have failed meanwhile."""
+        try:
+            await self._pass_gates(0.0)
+        except BaseException:
+            self._guard.give_slot()
+            raise
 
     async def _pass_gates(self, wait_s: float) -> None:
         for gate in _gates(self._guard.breaker.gate, self._limit.gate):

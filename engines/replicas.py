@@ -60,15 +60,14 @@ class Replicas:
 
     @property
     def info(self) -> EngineInfo:
-        """See engines.engine.Engine. Its context window is the largest of theirs that is known."""
-        windows = [tokens for guard in self.guards if (tokens := guard.info.context_tokens) is not None]
-        window = max(windows, default=None)
-        if window != self._info.context_tokens:
-            self._info = replace(self._info, context_tokens=window)
+        """See engines.engine.Engine. Its context window is the largest of theirs that was known when it was last asked."""
         return self._info
 
     def stream(self, request: EngineRequest) -> ReplicaStream:
         """See engines.engine.Engine.stream. Raises Unavailable when none of them is to be asked now."""
+        windows = [tokens for guard in self.guards if (tokens := guard.info.context_tokens) is not None]
+        if windows and max(windows) != self._info.context_tokens:
+            self._info = replace(self._info, context_tokens=max(windows))
         return ReplicaStream(self, request)
 
     def admits(self, request: EngineRequest) -> Admission:
