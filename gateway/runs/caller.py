@@ -38,6 +38,8 @@ class Caller:
     path: str = _PATH
     """As the log of requests names it."""
     max_kept_bytes: int = 2**20
+    credential_lost: bool = False
+    """It came with a credential for an upstream, which ended with the process that it came to."""
 
     @classmethod
     def behind(cls, asked: Asked) -> Caller:
@@ -78,6 +80,7 @@ class Caller:
             "target": without_key_parameters(self.target),
             "path": self.path,
             "max_kept_bytes": self.max_kept_bytes,
+            "credential_lost": self.credential_lost or self.holds_credential,
         }
 
     @classmethod

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Any
+
+from workflows.progress import Failure
+from workflows.transform import Value
 
 PENDING, STREAMING, READY, FAILED, CANCELLED = "pending", "streaming", "ready", "failed", "cancelled"
 ENDED = frozenset({READY, FAILED, CANCELLED, "skipped"})
-
-Value = str | list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a variable has no value. It is shown to its own tenant."""
-
-    message: str
-    code: str = "step_failed"
-    chain: tuple[str, ...] = ()
-    """Names from the variable that failed first to this one."""
-
-    def shown(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"message": self.message, "code": self.code, "chain": list(self.chain)}
-
 
 class Cell:
     """One variable, written once. For the event loop's thread only.
@@ -33,6 +17,7 @@ class Cell:
     """
 
     __slots__ = (
+        "__weakref__",
         "_pieces",
         "_waiting",
         "app",
@@ -42,14 +27,18 @@ class Cell:
         "id",
         "kept",
         "name",
+        "private",
         "readers",
         "run",
+        "shared",
         "state",
+        "tenant",
         "value",
     )
 
-    def __init__(self, id: str, *, name: str = "", app: str = "", run: str = "") -> None:
+    def __init__(self, id: str, tenant: str, *, name: str = "", app: str = "", run: str = "") -> None:
         self.id = id
+        self.tenant = tenant
         self.name = name
         self.app = app
         self.run = run
@@ -60,7 +49,11 @@ class Cell:
         self.kept = False
         """Its end is committed: what is told of it stays true when this process is killed."""
         self.readers = 0
-        """Who reads it as a stream, in this process or another."""
+        """How many read it as a stream in this process."""
+        self.shared = False
+        """Another process reads it as a stream: its text is stored as it comes."""
+        self.private = False
+        """Its value is stored nowhere (no-store)."""
         self.expires_at_s: float | None = None
         self._pieces: list[str] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -95,9 +88,9 @@ class Cell:
         self.state, self.attempt, self._pieces = STREAMING, attempt, [text]
         self._tell()
 
-    def become(self, value: Value) -> None:
-        """It has its value."""
-        self.state, self.value = READY, value
+    def become(self, value: Value, *, held: bool = True) -> None:
+        """It has its value; `held`: and it is in this process's reach."""
+        self.state, self.value = READY, value if held else None
         self._pieces = []
         self._tell()
 
