@@ -6,8 +6,8 @@ from __future__ import annotations
 class WorkflowError(ValueError):
     """A submitted call or run cannot be taken. The gateway answers it in OpenAI's shape.
 
-    `param` is the field, as a path from the body's root (`understudy.inputs.task`, `steps[3].messages`). Statuses: 400 unless
-    said otherwise; 409 `variable_exists` and `idempotency_conflict`; 413 `value_too_large`; 429 `too_many_runs`.
+    `param` is the field, as a path from the body's root (`understudy.inputs.task`, `steps[3].messages`). Statuses: 400,
+    unless said otherwise; 409 `variable_exists` and `idempotency_conflict`; 413 `value_too_large`; 429 `too_many_runs`.
     The text names fields and names, never a variable's value.
     """
 

@@ -1,7 +1,7 @@
 """Texts with `{{name}}` in them: which names they hold, and what they say once those have values.
 
-Substitution happens once, from left to right: a value is never scanned. `{{{{` is a literal `{{`; single braces mean nothing,
-so `{{{name}}}` is the value between braces. A `{{` that opens neither is an error, not text: a name misspelt must show.
+Substitution happens once, from left to right: a value is never scanned. `{{{{` is a literal `{{`; single braces mean
+nothing, so `{{{name}}}` is the value between braces. A `{{` that opens neither is an error, not text: a name misspelt must show.
 Time and memory are linear in the result.
 """
 
@@ -69,7 +69,8 @@ class Template:
 
     def render(self, values: Mapping[str, str]) -> Rendered:
         """The text with every value in place. Raises KeyError for a name without a value."""
-        pieces, boundaries, at = [self.literals[0]], [], len(self.literals[0])
+        pieces, at = [self.literals[0]], len(self.literals[0])
+        boundaries: list[int] = []
         for name, literal in zip(self.slots, self.literals[1:], strict=True):
             value = values[name]
             boundaries += (at, at + len(value))
