@@ -24,7 +24,7 @@ from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId
 from workflows.objective import objectives
-from workflows.progress import Changes, outcome
+from workflows.progress import Changes, outcomes
 from workflows.template import Filled, fill
 
 log = structlog.get_logger(__name__)
@@ -47,9 +47,7 @@ class StepAsker:
         self._now = now
         self._expected = ExpectedTokens()
 
-    async def ask(
-        self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said
-    ) -> Changes:
+    async def ask(self, run: LiveRun, id: StepId, kept: Callable[[], Awaitable[None]], said: Said) -> Changes:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
         CancelledError."""
         step, send = run.graph.steps[id], StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
@@ -65,18 +63,18 @@ class StepAsker:
             self._note(run, step, asked, send, finished)
             return await self._answered(run, step, send)
         except (RequestError, EngineError, WorkflowError) as error:
-            return run.progress.failed(id, *_refused(error))
+            return run.progress.refused(id, *_refused(error))
         except ClientGone:
-            return run.progress.failed(id, *self._too_large())
+            return run.progress.refused(id, *self._too_large())
         except LookupError:
-            return run.progress.failed(id, "model_not_found", f"No engine serves the model of step {step.name!r}.", 404)
+            return run.progress.refused(
+                id, "model_not_found", f"No engine serves the model of step {step.name!r}.", 404
+            )
         except Exception as error:
             log.error("step_failed", run=run.id, step=id, error=type(error).__name__)
-            return run.progress.failed(id, "internal_error", "The gateway failed on this step.", 500)
+            return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
 
-    async def call(
-        self, run: LiveRun, id: StepId, send: Send, said: Said
-    ) -> tuple[Changes, Finished]:
+    async def call(self, run: LiveRun, id: StepId, send: Send, said: Said) -> tuple[Changes, Finished]:
         """The same for a step that a client's own request carries out, which gets the answer as it comes.
 
         Raises as Pipeline.answer does.
@@ -92,16 +90,16 @@ class StepAsker:
     # ---- before
 
     async def _asked(self, run: LiveRun, step: Step, *, streams: bool) -> Asked:
-        values = {**step.given, **run.progress.inputs(step.id)}
+        values = run.progress.inputs(step.id)
         messages: Any = step.chat["messages"]
         size = sum(map(len, values.values()))
-        filled = await off_loop(size, fill, messages, values, max_characters=self._knobs.max_prompt_characters)
+        filled = await off_loop(
+            size, fill, messages, values, max_characters=self._knobs.max_prompt_characters
+        )
         fields = {**step.chat, "messages": list(filled.messages)}
         if streams:
             fields = streamed(fields)
-        return await off_loop(
-            size, run.callers[step.id].asked, fields, self._placement(run, step, filled)
-        )
+        return await off_loop(size, run.callers[step.id].asked, fields, self._placement(run, step, filled))
 
     def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
         if run.objectives is None:
@@ -112,9 +110,7 @@ class StepAsker:
         expected = prompt_tokens(filled.messages) + int(self._expected.answer(step.chat))
         if objective is None:
             return Placement(_FULL, run.id, expected_tokens=expected, boundaries=filled.boundaries)
-        run.step(
-            step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth
-        )
+        run.step(step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth)
         return Placement(
             Rank(objective.rank),
             run.id,
@@ -130,11 +126,9 @@ class StepAsker:
     def _note(self, run: LiveRun, step: Step, asked: Asked, send: StepSend, finished: Finished) -> None:
         usage = send.usage
         if usage is None and send.status and send.status < 400:
-            usage = Usage(
-                prompt_tokens(asked.chat.messages), estimated_tokens(send.text), estimated=True
-            )
+            usage = Usage(prompt_tokens(asked.chat.messages), estimated_tokens(send.text), estimated=True)
         figures: dict[str, Any] = {"engine": finished.engine}
-        if (replica := _replica(finished)):
+        if replica := _replica(finished):
             figures["replica"] = replica
         queued = run.steps[step.id].queued_at_s
         if queued is not None and finished.asked_at:
@@ -155,16 +149,18 @@ class StepAsker:
 
     async def _answered(self, run: LiveRun, step: Step, send: StepSend) -> Changes:
         if send.too_large:
-            return run.progress.failed(step.id, *self._too_large())
+            return run.progress.refused(step.id, *self._too_large())
         if send.status >= 400:
             message = send.refusal or f"The engine refused it with status {send.status}."
-            return run.progress.failed(step.id, "step_failed", message, send.status)
+            return run.progress.refused(step.id, "step_failed", message, send.status)
         if send.broken:
-            return run.progress.failed(step.id, "step_failed", send.broken, 502)
+            return run.progress.refused(step.id, "step_failed", send.broken, 502)
         if send.calls_tools and not send.first:
-            return run.progress.failed(step.id, "no_text", "The answer calls tools and holds no text.", None)
+            return run.progress.refused(step.id, "no_text", "The answer calls tools and holds no text.", None)
         text = send.text
-        return run.progress.done(step.id, await off_loop(len(text), outcome, step, text))
+        return run.progress.answered(
+            step.id, await off_loop(len(text), outcomes, step, text, self._knobs.max_value_bytes)
+        )
 
     def _too_large(self) -> tuple[str, str, int]:
         return "value_too_large", f"The answer is larger than {self._knobs.max_value_bytes} bytes.", 413

@@ -86,18 +86,31 @@ class Caller:
     @classmethod
     def read(cls, tenant: str, kept: Mapping[str, Any]) -> Caller:
         """Of what `kept` gave."""
-        named = {**kept, "headers": CIMultiDict(map(tuple, kept["headers"])), "controls": Controls(**kept["controls"])}
+        named = {
+            **kept,
+            "headers": CIMultiDict(map(tuple, kept["headers"])),
+            "controls": Controls(**kept["controls"]),
+        }
         return cls(tenant=tenant, **named)
 
     def stored_nowhere(self) -> Caller:
         """The same, of whose requests nothing is kept."""
-        return self if self.controls.no_store else replace(self, controls=replace(self.controls, no_store=True))
+        return (
+            self if self.controls.no_store else replace(self, controls=replace(self.controls, no_store=True))
+        )
 
     def asked(self, fields: Mapping[str, Any], placement: Placement) -> Asked:
         """The request of a step with this chat body. Raises RequestError for one that is no chat."""
         came = arrival("POST", self.path)
         came = Arrival(
-            came.id, came.began, came.started_at_s, "POST", self.path, self.tenant, self.key_id, self.anonymous
+            came.id,
+            came.began,
+            came.started_at_s,
+            "POST",
+            self.path,
+            self.tenant,
+            self.key_id,
+            self.anonymous,
         )
         return Asked(
             came,

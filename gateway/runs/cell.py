@@ -10,6 +10,7 @@ from workflows.transform import Value
 PENDING, STREAMING, READY, FAILED, CANCELLED = "pending", "streaming", "ready", "failed", "cancelled"
 ENDED = frozenset({READY, FAILED, CANCELLED, "skipped"})
 
+
 class Cell:
     """One variable, written once. For the event loop's thread only.
 

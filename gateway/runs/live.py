@@ -61,6 +61,8 @@ class LiveRun:
     """Of the variables that it reads and others write."""
     attached: dict[StepId, asyncio.Future[None]] = field(default_factory=dict)
     """Steps that a client's own request carries out: resolved when one may be asked."""
+    left: set[StepId] = field(default_factory=set)
+    """Steps whose client's request ended with the process that it came to."""
     tasks: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
     over: asyncio.TimerHandle | None = None

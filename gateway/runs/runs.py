@@ -11,7 +11,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,6 @@ from gateway.runs.live import (
     kept_step,
     stored_failure,
     stored_value,
-    why,
 )
 from gateway.runs.pieces import Pieces
 from gateway.runs.saving import Saving, done
@@ -53,7 +52,7 @@ from store.workflows.run_store import RunStore
 from workflows.criteria import Criteria
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId, new_id
-from workflows.progress import Changes, Progress, RunState, StepState
+from workflows.progress import CANCELLED, Changes, Progress, RunState, StepState
 from workflows.progress import Failure as WhyFailed
 from workflows.transform import Value
 
@@ -359,7 +358,9 @@ class Runs:
         elif self._shared:
             self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
 
-    async def put(self, tenant: str, app: str, name: str, value: Value | None, contributor: str) -> VariableId:
+    async def put(
+        self, tenant: str, app: str, name: str, value: Value | None, contributor: str
+    ) -> VariableId:
         """Declare or set a variable that no step produces. Raises VariableExists and TooManyBytes."""
         new = NewVariable(new_id("var"), name, app, value=None if value is None else stored_value(value))
         id = await done(
@@ -391,12 +392,16 @@ class Runs:
     def cancel_step(self, run: LiveRun, step: StepId) -> None:
         """A call's client has left: its step fails, and what depends on it."""
         if run.ended is None and not run.lost and step in run.graph.steps:
-            self.apply(run, run.progress.failed(step, "cancelled", "Its client left."))
+            self.apply(run, run.progress.refused(step, "cancelled", "Its client left."))
 
     def limit_time(self, run: LiveRun, left_s: float) -> None:
         """Cancel it when so many seconds have passed."""
         run.over = asyncio.get_running_loop().call_later(
-            max(0.0, left_s), self.cancel, run, "budget_exceeded", "The run took longer than its budget allows."
+            max(0.0, left_s),
+            self.cancel,
+            run,
+            "budget_exceeded",
+            "The run took longer than its budget allows.",
         )
 
     async def request_cancel(self, tenant: str, id: str) -> bool:
@@ -441,7 +446,9 @@ class Runs:
                 future.set_result(None)
         for cell in run.cells.values():
             if not cell.ended:
-                cell.fail(WhyFailed("run_lost", "Another process carries this run on; ask again.", (cell.name,)))
+                cell.fail(
+                    WhyFailed("run_lost", "Another process carries this run on; ask again.", (cell.name,))
+                )
                 cell.keep()
         self._release(run.id)
 
@@ -464,18 +471,18 @@ class Runs:
     def apply(self, run: LiveRun, changes: Changes) -> None:
         """Carry out what an event brought about."""
         now = self.now()
-        for id, value in (changes.ready or {}).items():
-            run.variable(VariableEnd(id, "ready", stored_value(value)))
-            run.cells[id].become(value)
-        for id, failure in (changes.failed or {}).items():
-            run.variable(VariableEnd(id, "failed", failure=stored_failure(failure)))
-            run.cells[id].fail(failure)
-        for id in changes.cancelled:
-            failure = run.progress.failures.get(id) or why(None)
-            run.variable(VariableEnd(id, "cancelled", failure=stored_failure(failure)))
-            run.cells[id].fail(failure, "cancelled")
-        for step, state in (changes.steps or {}).items():
-            self._step_is(run, step, state, now)
+        ended = [id for id in (*changes.ready, *changes.failed) if id in run.cells]
+        for id in ended:
+            if id in changes.ready:
+                run.variable(VariableEnd(id, "ready", stored_value(changes.ready[id])))
+                run.cells[id].become(changes.ready[id])
+            else:
+                failure = changes.failed[id]
+                state = "cancelled" if failure.code == CANCELLED else "failed"
+                run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
+                run.cells[id].fail(failure, state)
+        for step, step_state in changes.steps.items():
+            self._step_is(run, step, step_state, now)
         for step in changes.stop:
             if (task := run.tasks.get(step)) is not None and task is not asyncio.current_task():
                 task.cancel()
@@ -487,7 +494,7 @@ class Runs:
             self._saving.note(run)
         for watcher in run.watchers:
             watcher(changes)
-        for id in (*(changes.ready or ()), *(changes.failed or ()), *changes.cancelled):
+        for id in ended:
             self._outside_ended(run.cells[id])
 
     def _step_is(self, run: LiveRun, step: StepId, state: StepState, now: float) -> None:
@@ -506,10 +513,14 @@ class Runs:
             if not future.done():
                 future.set_result(None)
             return
+        if step in run.left:
+            message = "The process that its client was connected to ended."
+            self._soon(run, partial(run.progress.refused, step, "cancelled", message))
+            return
         attempts = run.steps[step].attempts if step in run.steps else 0
         if attempts >= MAX_ATTEMPTS:
             message = f"It was being asked in {attempts} processes that ended."
-            self._soon(run, partial(run.progress.failed, step, "interrupted", message))
+            self._soon(run, partial(run.progress.refused, step, "interrupted", message))
             return
         if (refusal := self._over_budget(run)) is not None:
             self._soon(run, partial(run.progress.cancel, "budget_exceeded", refusal))
@@ -519,7 +530,7 @@ class Runs:
         model = run.graph.steps[step].chat.get("model")
         if caller.credential_lost and not self._may_ask(model if isinstance(model, str) else ""):
             message = "Its process ended, and with it the client's credential, which is stored nowhere."
-            self._soon(run, partial(run.progress.failed, step, "credential_lost", message))
+            self._soon(run, partial(run.progress.refused, step, "credential_lost", message))
             return
         run.step(step, state="running", attempts=attempts + 1, queued_at_s=self.now())
         run.tasks[step] = self.spawn(self._carry_out(run, step), f"step {run.id} {step}")
@@ -555,7 +566,7 @@ class Runs:
         """Carry out the attached step of a client's own request; None, and nothing is sent, where it may not be asked."""
         try:
             await run.attached[step]
-            if run.lost or run.progress.step_state(step) is not StepState.QUEUED:
+            if run.lost or run.progress.steps[step] is not StepState.QUEUED:
                 return None
             run.step(step, state="running", attempts=1, queued_at_s=self.now())
             self._saving.note(run)
@@ -684,7 +695,9 @@ def _progress(
 def _not_here(cell: Cell) -> WhyFailed:
     """Why a value that is there cannot be read."""
     return WhyFailed(
-        "not_stored", "Its value is in the memory of another process (no-store), or is gone.", (cell.name or cell.id,)
+        "not_stored",
+        "Its value is in the memory of another process (no-store), or is gone.",
+        (cell.name or cell.id,),
     )
 
 

@@ -128,9 +128,7 @@ class Saving:
         finally:
             _resolve(flushing)
 
-    def _not_kept(
-        self, runs: Sequence[LiveRun], changes: Sequence[RunChange], error: BaseException
-    ) -> None:
+    def _not_kept(self, runs: Sequence[LiveRun], changes: Sequence[RunChange], error: BaseException) -> None:
         self._failed()
         log.error("runs_not_saved", runs=len(runs), error=type(error).__name__)
         for run, change in zip(runs, changes, strict=True):
