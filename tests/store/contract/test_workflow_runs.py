@@ -9,10 +9,10 @@ import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from store import Store
 from store.workflows.memory import MemoryRuns
 from store.workflows.records import (
     Begun,
@@ -35,7 +35,7 @@ from store.workflows.records import (
     VariableExists,
 )
 from store.workflows.run_store import RunStore
-from tests.store.contract.conftest import Opening
+from tests.store.contract.conftest import BACKENDS, Opening
 
 NOW = 1_000.0
 LATER = NOW + 100
@@ -62,13 +62,14 @@ TASK = NewVariable("var_task", "task", value="a snake game")
 OUTPUTS = (NewVariable("var_plan", "plan", step="plan"), NewVariable("var_code", "code", step="code"))
 
 
-@pytest.fixture(params=["database", "memory"])
-def runs(request: pytest.FixtureRequest) -> Iterator[RunStore]:
+@pytest.fixture(params=["memory", *sorted(BACKENDS)])
+def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStore]:
     if request.param == "memory":
         yield MemoryRuns()
     else:
-        store: Store = request.getfixturevalue("store")
+        store = BACKENDS[request.param](tmp_path)()
         yield store.runs
+        store.close()
 
 
 def begin(runs: RunStore, run: NewRun | None = None, prefix: str = "") -> str:
