@@ -44,7 +44,11 @@ class NoSuchRun(Exception):
 
 
 class LeaseLost(Exception):
-    """Another owner carries this run out, or it was forgotten: nothing of the write was kept, and none will be."""
+    """Another owner carries these runs out, or they were forgotten: nothing of the write was kept."""
+
+    def __init__(self, run_ids: Sequence[str]) -> None:
+        super().__init__(f"not this owner's any more: {', '.join(run_ids)}")
+        self.run_ids = tuple(run_ids)
 
 
 @dataclass(frozen=True, slots=True)
