@@ -128,9 +128,10 @@ class App:
         self, chat: dict[str, Any], inputs: dict[str, Any], outputs: Mapping[str, Transforms]
     ) -> list[Variable]:
         with self._lock:
+            given = {name: self._input(value) for name, value in inputs.items()}
             made = [Variable(self, self._unused(name)) for name in outputs]
             step = {
-                "inputs": {name: self._input(value) for name, value in inputs.items()},
+                "inputs": given,
                 "outputs": [
                     {"name": variable.name, "transform": [*transforms]}
                     for variable, transforms in zip(made, outputs.values(), strict=True)
@@ -148,6 +149,8 @@ class App:
     def _input(self, value: str | Variable) -> str | dict[str, str]:
         if isinstance(value, str):
             return value
+        if value._not_sent is not None:
+            raise value._not_sent
         if value.id is None and value.app is not self:
             raise ValueError(f"{value!r} belongs to another App, which has not been sent yet.")
         return {"variable": value.id or value.name}
