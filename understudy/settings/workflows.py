@@ -1,4 +1,4 @@
-"""Settings of runs: applications whose calls feed each other (docs/how-to/applications.md)."""
+"""Settings of runs: applications whose calls feed each other."""
 
 from __future__ import annotations
 
