@@ -49,7 +49,7 @@ def objectives(
     """The objective of every step that is not in `done`.
 
     `gets` has what was asked for, by variable; a call that waits for its own answer may stand there by its step's id.
-    `expected` has the tokens expected of a step, prompt and answer; 1 where it is missing. `done` has whatever ended, however.
+    `expected` has the tokens expected of a step, prompt and answer; 1 where it is missing. `done` has whatever ended.
     Linear in the graph's edges, times the latency gets whose ways do not meet.
     """
     ranks: dict[StepId, tuple[Rank, str]] = {}
