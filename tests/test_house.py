@@ -55,6 +55,12 @@ TESTED_BY = {
     "store/examples/contributors.py": "store/contract/test_contributors.py",
     "store/decisions/stamps.py": "store/contract/test_stamps.py",
     "store/examples/places.py": "store/contract/test_places.py",
+    "store/workflows/runs.py": "store/contract/test_workflow_runs.py",
+    "store/workflows/beginning.py": "store/contract/test_workflow_runs.py",
+    "store/workflows/going_on.py": "store/contract/test_workflow_runs.py",
+    "store/workflows/going.py": "store/contract/test_workflow_runs.py",
+    "store/workflows/rows.py": "store/contract/test_workflow_runs.py",
+    "store/workflows/values.py": "store/contract/test_workflow_runs.py",
     "understudy/settings/admin.py": "flow/test_admin_process.py",
     # Each is a line that names a summary and a template; every test of access asks for all of them.
     "admin/pages/audit.py": "admin/test_access.py",

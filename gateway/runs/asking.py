@@ -53,8 +53,6 @@ class StepAsker:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
         CancelledError."""
         step, send = run.graph.steps[id], StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
-        for cell in (run.cells[variable] for variable in step.writes.values()):
-            cell.attempt = run.steps[id].attempts
         try:
             asked = await self._asked(run, step, streams=True)
             run.step(id, request_id=asked.arrival.id)

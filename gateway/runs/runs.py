@@ -146,11 +146,13 @@ class Runs:
         if self._live and self._shared:
             await done(self.store.renew(self.owner, list(self._live), self.now()))
 
-    def spawn(self, work: Coroutine[Any, Any, Any] | Awaitable[Any], name: str) -> asyncio.Task[Any]:
-        """A task that ends with this executor, at the latest."""
+    def spawn(
+        self, work: Coroutine[Any, Any, Any] | Awaitable[Any], name: str, *, awaited: bool = False
+    ) -> asyncio.Task[Any]:
+        """A task that ends with this executor, at the latest. `awaited`: somebody is told what it raises."""
         task = asyncio.get_running_loop().create_task(_coroutine(work), name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._spawned_ended)
+        task.add_done_callback(self._tasks.discard if awaited else self._spawned_ended)
         return task
 
     def _spawned_ended(self, task: asyncio.Task[Any]) -> None:
@@ -171,7 +173,7 @@ class Runs:
         Raises what RunStore.begin and Graph.add do, and KeyError for a variable that is not there. A background run goes on
         where the caller is cancelled.
         """
-        task = self.spawn(self._begin(new), "begin a run")
+        task = self.spawn(self._begin(new), "begin a run", awaited=True)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -252,7 +254,7 @@ class Runs:
         run = self.open_run(new.caller.tenant, new.app)
         if run is None or new.idempotency_key or run.no_store != new.caller.controls.no_store:
             return await self.begin(new)
-        task = self.spawn(self._extend(run, new), "extend a run")
+        task = self.spawn(self._extend(run, new), "extend a run", awaited=True)
         try:
             extended = await asyncio.shield(task)
         except asyncio.CancelledError:

@@ -285,11 +285,14 @@ class WorkflowRuns:
         return self._forget("tenant = ?", (tenant,), time.time())
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
-        """Cancel and delete everything of one contributor."""
+        """Cancel and delete every run with a step of one contributor, and what they set."""
         if not contributor:
             raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
         return self._forget(
-            "tenant = ? AND contributor = ? AND contributor <> ''", (tenant, contributor), time.time()
+            "tenant = ?1 AND contributor = ?2 AND contributor <> ''",
+            (tenant, contributor),
+            time.time(),
+            runs="id IN (SELECT run_id FROM workflow_contributors WHERE tenant = ?1 AND contributor = ?2)",
         )
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:
@@ -300,9 +303,12 @@ class WorkflowRuns:
         """Delete runs that ended before then."""
         return self._db.write(lambda connection: going.trim(connection, before_s, limit))
 
-    def _forget(self, which: str, values: tuple[str, ...], now_s: float) -> Future[int]:
+    def _forget(
+        self, which: str, values: tuple[str, ...], now_s: float, *, runs: str | None = None
+    ) -> Future[int]:
         return self._db.write(
-            lambda connection: going.forget(connection, which, values, now_s), after=self._scrub
+            lambda connection: going.forget(connection, runs or which, which, values, now_s),
+            after=self._scrub,
         )
 
     def _scrub(self, deleted: int) -> None:
