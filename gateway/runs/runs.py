@@ -8,6 +8,7 @@ State is in the store: any process answers a get; when a process dies, another a
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
@@ -100,7 +101,7 @@ class Runs:
         """`may_ask`: whether a model can be asked without the client's own credential."""
         self.store = store
         self.knobs = knobs
-        self.owner = owner or secrets.token_hex(8)
+        self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
         self.now = now
         self._shared = shared
         self._may_ask = may_ask
