@@ -25,14 +25,13 @@ from router.finished import Finished, Outcome
 from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId
-from workflows.objective import objectives
+from workflows.objective import Objectives
 from workflows.progress import Changes, outcomes
 from workflows.template import Filled, fill
 
 log = structlog.get_logger(__name__)
 
 Said = Callable[[str], object]
-_FULL = Rank.THROUGHPUT
 
 
 class StepAsker:
@@ -105,13 +104,11 @@ class StepAsker:
 
     def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
         if run.objectives is None:
-            run.objectives = objectives(
+            run.objectives = Objectives(
                 run.graph, run.progress.gets, run.progress.ended, self._expected.of_run(run)
             )
-        objective = run.objectives.get(step.id)
+        objective = run.objectives.of(step.id)
         expected = prompt_tokens(filled.messages) + int(self._expected.answer(step.chat))
-        if objective is None:
-            return Placement(_FULL, run.id, expected_tokens=expected, boundaries=filled.boundaries)
         run.step(step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth)
         return Placement(
             Rank(objective.rank),

@@ -509,7 +509,8 @@ class Runs:
             failure = None if state is StepState.DONE else next(filter(None, failures), None)
             why = None if failure is None else stored_failure(failure)
             run.step(step, state=str(state), ended_at_s=now, failure=why)
-            run.objectives = None
+            if run.objectives is not None:
+                run.objectives.ended(step)
             if (future := run.attached.get(step)) is not None and not future.done():
                 future.set_result(None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ CODE = "You are an expert software engineer. Write python code of {{task}}. Code
 TEST = "You are an experienced QA engineer. You write test code for {{task}}. Code: {{code}}. Your test code:"
 FENCED = [{"regex": "```python\n([\\s\\S]*?)```"}, "strip"]
 TASK = "a snake game"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "applications.md"
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 
@@ -192,6 +194,25 @@ def test_the_last_step_streams_as_ever(client: openai.OpenAI, by_the_client: tup
     )
     said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert code_in(said) == by_the_client[1]
+
+
+def test_the_examples_of_the_guide_run(
+    two_workers: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", two_workers.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-reader")
+    names: dict[str, Any] = {}
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    for block in blocks:
+        exec(compile(block, str(GUIDE), "exec"), names)
+    names["client"].close()
+    told = capsys.readouterr().out
+    assert (
+        len(blocks) == 4 and "You are an expert software engineer. Write Python code of a snake game." in told
+    )
+    assert "ready print(" in told and "Make one summary of: Here you are:" in told
 
 
 async def test_figure_7_as_one_run_asked_by_the_asynchronous_client(
