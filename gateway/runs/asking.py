@@ -42,7 +42,9 @@ class StepAsker:
         answer: Callable[[Asked, Send], Awaitable[Finished]],
         knobs: RunKnobs,
         now: Callable[[], float],
+        began: Callable[[], object] = lambda: None,
     ) -> None:
+        self._began = began
         self._answer = answer
         self._knobs = knobs
         self._now = now
@@ -58,6 +60,7 @@ class StepAsker:
             await kept()
             if run.ended is not None or run.lost:
                 return Changes()
+            self._began()
             finished = await self._answer(asked, send)
             self._note(run, step, asked, send, finished)
             return await self._answered(run, step, send)
