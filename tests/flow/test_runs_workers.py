@@ -9,7 +9,7 @@ import signal
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,10 +47,11 @@ class Counting:
         self.asked[prompt] += 1
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        for piece in ("<", prompt, ">", None):
-            await asyncio.sleep(self.pause_s / 4)
-            await response.write(event(piece))
-        await response.write(b"data: [DONE]\n\n")
+        with suppress(ConnectionError):
+            for piece in ("<", prompt, ">", None):
+                await asyncio.sleep(self.pause_s / 4)
+                await response.write(event(piece))
+            await response.write(b"data: [DONE]\n\n")
         return response
 
 
@@ -94,6 +95,7 @@ async def site(tmp_path: Path, *, workers: int = 2, pause_s: float = 0.0) -> Asy
     upstream = Counting(pause_s)
     async with aiohttp_server(upstream.handle) as origin:
         config = CONFIG.format(url=f"{origin}/v1", data=tmp_path / "data", workers=workers)
+        tmp_path.mkdir(exist_ok=True)
         (tmp_path / "config.yaml").write_text(config)
         starting = running("--config", str(tmp_path / "config.yaml"), workers=workers)
         run = await asyncio.to_thread(starting.__enter__)
@@ -193,8 +195,7 @@ async def one_kill(behind: Site, random_: random.Random, number: int) -> None:
     await asyncio.sleep(random_.uniform(0.0, 2.5))
     ((owner,),) = behind.rows("SELECT owner FROM workflow_runs WHERE id = ?", run["id"])
     os.kill(int(owner.partition("-")[0]), signal.SIGKILL)
-    done = behind.rows("SELECT id FROM workflow_steps WHERE run_id = ? AND state = 'done'", run["id"])
-    asked_then = Counter(behind.upstream.asked)
+    done = behind.rows("SELECT step FROM workflow_steps WHERE run_id = ? AND state = 'done'", run["id"])
     ended = await behind.until(f"/runs/{run['id']}")
     assert ended["status"] == "done", ended
     assert set(ended["variables"]) == {f"v{i}" for i in range(40)}
@@ -204,6 +205,3 @@ async def one_kill(behind: Site, random_: random.Random, number: int) -> None:
     mine = {p: n for p, n in behind.upstream.asked.items() if p.startswith(f"{number}:")}
     assert len(mine) == 40 and max(mine.values()) <= 2
     assert sum(mine.values()) <= sum(attempts.values())
-    assert sorted(mine.values()) == sorted(attempts.values()) or sum(asked_then.values()) < sum(mine.values())
-    known = behind.rows("SELECT count(*) FROM workflow_runs")
-    assert known[0][0] >= 1

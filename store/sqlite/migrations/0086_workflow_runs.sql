@@ -35,7 +35,8 @@ CREATE TABLE workflow_runs (
 );
 CREATE INDEX workflow_runs_by_time ON workflow_runs (created_at_s, id);
 CREATE INDEX workflow_runs_by_tenant ON workflow_runs (tenant, created_at_s, id);
-CREATE INDEX workflow_runs_by_app ON workflow_runs (tenant, app, created_at_s) WHERE app <> '';
+CREATE INDEX workflow_runs_by_app ON workflow_runs (app, created_at_s, id) WHERE app <> '';
+CREATE INDEX workflow_runs_by_state ON workflow_runs (state, created_at_s, id);
 CREATE INDEX workflow_runs_live ON workflow_runs (tenant) WHERE state = 'running';
 CREATE INDEX workflow_runs_by_lease ON workflow_runs (lease_until_s) WHERE state = 'running';
 CREATE INDEX workflow_runs_by_expiry ON workflow_runs (expires_at_s) WHERE expired = 0 AND expires_at_s IS NOT NULL;
