@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.workflows.graphs import graph, graphs, ids, step
 from workflows.criteria import Criteria
 from workflows.graph import Graph
-from workflows.objective import Objective, Rank, objectives
+from workflows.objective import Objective, Objectives, Rank, objectives
 
 LATENCY = Criteria.LATENCY
 
@@ -110,6 +110,19 @@ def test_work_left_is_of_this_rank_and_the_stricter_ones() -> None:
     assert found(g, {"end": LATENCY})["end"].work_left == 1.0
 
 
+def test_what_is_left_shrinks_as_steps_end_and_classes_stay() -> None:
+    g = graph(m1="", m2="", end="m1 m2")
+    o = Objectives(g, {"end": LATENCY}, set(), {"s-m1": 10.0, "s-m2": 20.0, "s-end": 3.0})
+    before = o.of("s-m2")
+    o.ended("s-m1")
+    o.ended("s-m1")
+    after = o.of("s-m2")
+    assert (before.work_left, after.work_left) == (33.0, 23.0) and before.group == after.group != ""
+    o.ended("s-m2")
+    o.ended("s-end")
+    assert o.of("s-end").work_left == 0.0
+
+
 GETS = st.dictionaries(
     st.sampled_from([f"v{n}" for n in range(12)]), st.sampled_from(list(Criteria)), max_size=5
 )
@@ -133,6 +146,10 @@ def test_any_graph(
         needed = bool(wanted & {each, *_after(g, each)})
         assert (objective.rank is not Rank.THROUGHPUT) == needed
         assert (objective.group != "") == (objective.rank is Rank.GROUP)
+    kept = Objectives(g, gets, set(), {})
+    for each in done:
+        kept.ended(each)
+    assert all(kept.of(each).work_left >= 1 for each in got)
     for group in {o.group for o in got.values()} - {""}:
         members = [each for each, o in got.items() if o.group == group]
         assert g.last_of(members) == set(members)
