@@ -267,19 +267,23 @@ class Guard:
         )
         return seat, True
 
-    def took_slot(self, seat: Seat | None) -> bool:
+    def took_slot(self, seat: Seat | None = None) -> bool:
         """Take a place, where there is one. None: its tokens are not counted."""
         if self.in_flight >= self._limits.max_in_flight:
             return False
         if seat is not None:
-            if not self.held.fits(seat.placement.rank, seat.tokens):
+            if not self.fits(seat):
                 self.line.keep(self)
                 return False
             self.held.enters(seat.placement.rank, seat.tokens, seat.to_compute_tokens)
         self.in_flight += 1
         return True
 
-    def give_slot(self, seat: Seat | None) -> None:
+    def fits(self, seat: Seat | None) -> bool:
+        """Whether its caps leave room for a request."""
+        return seat is None or self.held.fits(seat.placement.rank, seat.tokens)
+
+    def give_slot(self, seat: Seat | None = None) -> None:
         """Give a place back; the argument is what it was taken with."""
         self.in_flight -= 1
         if seat is not None:

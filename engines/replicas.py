@@ -153,16 +153,21 @@ class Replicas:
         seat = self.line.seat(request, self._pace.answer_tokens)
         return seat, await self.placing.prefixes(request) if request.is_step else ()
 
-    def place(self, request: EngineRequest, seat: Seat, prefixes: Sequence[Prefix]) -> Guard | None:
-        """A replica that has a place, which is taken; None where one must be waited for. Raises Unavailable."""
+    def place(
+        self, request: EngineRequest, seat: Seat | None = None, prefixes: Sequence[Prefix] = ()
+    ) -> Guard | None:
+        """A replica that has a place, which is taken; None where one must be waited for. Raises Unavailable.
+
+        Without a `seat` its tokens are not counted.
+        """
         eligible = self._eligible(request)
         if not eligible:
             raise self.refusal(request)
-        if request.is_step:
+        if seat is not None and request.is_step:
             placed = self.placing.place(seat, prefixes, eligible)
             return placed.guard if placed is not None else None
         free = [one for one in eligible if one.guard.has_place and not self.line.keeps(one.guard)]
-        with_place = [one for one in free if one.guard.held.fits(seat.placement.rank, seat.tokens)]
+        with_place = [one for one in free if one.guard.fits(seat)]
         if not with_place:
             if free:
                 self.line.keep(min(free, key=_held_tokens).guard)

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from admin.formats import count, figure, usd
 from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.run_drawing import NODE_HEIGHT, NODE_WIDTH, drawn
 from admin.sources import Sources
 from admin.summaries.runs import listed
-from store.workflows.records import Failure, Run, RunSummary, Step, Variable, WholeRun
+from store.workflows.records import Failure, Run, RunBudget, RunSummary, Step, Variable, WholeRun
 from workflows.graph import Graph
 from workflows.graph import Step as GraphStep
 
@@ -110,8 +111,19 @@ def _facts(run: Run) -> dict[str, Any]:
         "stored": not run.no_store,
         "adoptions": run.adoptions,
         "budget": {"usd": run.budget.usd, "tokens": run.budget.tokens, "seconds": run.budget.seconds},
+        "budget_says": _budget(run.budget),
         "why": _failure(run.failure),
     }
+
+
+def _budget(budget: RunBudget) -> list[str]:
+    """Its limits in words; empty without one."""
+    limits = (
+        (budget.usd, usd(budget.usd)),
+        (budget.tokens, f"{count(budget.tokens)} tokens"),
+        (budget.seconds, f"{figure(budget.seconds)} s"),
+    )
+    return [words for limit, words in limits if limit is not None]
 
 
 # ---- steps and variables

@@ -26,7 +26,7 @@ from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId
 from workflows.objective import Objectives
-from workflows.progress import Changes, outcomes
+from workflows.progress import Changes, effort, outcomes
 from workflows.template import Filled, fill
 
 log = structlog.get_logger(__name__)
@@ -161,7 +161,7 @@ class StepAsker:
             return run.progress.refused(step.id, "no_text", "The answer calls tools and holds no text.", None)
         text = send.text
         return run.progress.answered(
-            step.id, await off_loop(len(text), outcomes, step, text, self._knobs.max_value_bytes)
+            step.id, await off_loop(effort(step, text), outcomes, step, text, self._knobs.max_value_bytes)
         )
 
     def _too_large(self) -> tuple[str, str, int]:

@@ -107,6 +107,7 @@ async def test_one_run_shows_its_graph_its_waterfall_and_its_critical_path(pages
         "latency",
     )
     assert told["budget"] == {"usd": 2.0, "tokens": None, "seconds": None}
+    assert told["budget_says"] == ["$2.00"]
     assert (await viewer.get("/runs/run_9")).status == 404
 
 
