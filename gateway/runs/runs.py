@@ -150,11 +150,9 @@ class Runs:
         if self._live and self._shared:
             await done(self.store.renew(self.owner, list(self._live), self.now()))
 
-    def spawn(
-        self, work: Coroutine[Any, Any, Any] | Awaitable[Any], name: str, *, awaited: bool = False
-    ) -> asyncio.Task[Any]:
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str, *, awaited: bool = False) -> asyncio.Task[Any]:
         """A task that ends with this executor, at the latest. `awaited`: somebody is told what it raises."""
-        task = asyncio.get_running_loop().create_task(_coroutine(work), name=name)
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard if awaited else self._spawned_ended)
         return task
@@ -733,7 +731,3 @@ def _criteria(text: str) -> Criteria:
         return Criteria(text)
     except ValueError:
         return Criteria.LATENCY
-
-
-async def _coroutine(work: Awaitable[Any]) -> Any:
-    return await work
