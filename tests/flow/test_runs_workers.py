@@ -19,6 +19,7 @@ import pytest
 from aiohttp import web
 
 from tests.aiohttp_server import aiohttp_server
+from tests.flow.line import completion
 from tests.flow.process import Gateway, running
 from tests.flow.test_line_runs import KEY, body, event, run_of
 from tests.patience import PATIENCE_S
@@ -36,7 +37,10 @@ workflows: {{advanced: {{lease_s: 1.5, poll_s: 0.02}}}}
 
 @dataclass
 class Counting:
-    """An upstream that answers a prompt with it in angle brackets, after a while, and counts how often each was asked."""
+    """An upstream that answers a prompt with it in angle brackets, after a while, and counts how often each was asked.
+
+    The answer to `slow` does not come to its end.
+    """
 
     pause_s: float = 0.0
     asked: Counter[str] = field(default_factory=Counter)
@@ -45,11 +49,13 @@ class Counting:
         asked = await request.json() if isinstance(request, web.Request) else {}
         prompt = asked["messages"][-1]["content"]
         self.asked[prompt] += 1
+        if not asked.get("stream"):
+            return web.json_response(completion(f"<{prompt}>"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         with suppress(ConnectionError):
             for piece in ("<", prompt, ">", None):
-                await asyncio.sleep(self.pause_s / 4)
+                await asyncio.sleep(30 if prompt == "slow" and piece != "<" else self.pause_s / 4)
                 await response.write(event(piece))
             await response.write(b"data: [DONE]\n\n")
         return response
