@@ -8,7 +8,7 @@ fails: engines.candidates says where not to ask.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -45,11 +45,13 @@ class Replica:
 class Replicas:
     """An engine with several replicas; itself an Engine. Their guards share `line`, and are named apart."""
 
-    def __init__(self, replicas: Sequence[Replica], line: Line) -> None:
+    def __init__(
+        self, replicas: Sequence[Replica], line: Line, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._replicas = tuple(replicas)
         self.guards = tuple(one.guard for one in self._replicas)
         self.line = line
-        self._times = AnswerTimes()
+        self._times = AnswerTimes(clock)
         self._answer_times: dict[str, AnswerTime] = {}
         for one in self._replicas:
             one.guard.answer_time = self._answer_times[one.name] = self._times.another()
@@ -63,15 +65,14 @@ class Replicas:
 
     @property
     def info(self) -> EngineInfo:
-        """See engines.engine.Engine. Its context window is the largest of theirs that is known."""
-        windows = [tokens for guard in self.guards if (tokens := guard.info.context_tokens) is not None]
-        window = max(windows, default=None)
-        if window != self._info.context_tokens:
-            self._info = replace(self._info, context_tokens=window)
+        """See engines.engine.Engine. Its context window is the largest of theirs that was known when it was last asked."""
         return self._info
 
     def stream(self, request: EngineRequest) -> ReplicaStream:
         """See engines.engine.Engine.stream. Raises Unavailable when none of them is to be asked now."""
+        windows = [tokens for guard in self.guards if (tokens := guard.info.context_tokens) is not None]
+        if windows and max(windows) != self._info.context_tokens:
+            self._info = replace(self._info, context_tokens=max(windows))
         return ReplicaStream(self, request)
 
     def admits(self, request: EngineRequest) -> Admission:

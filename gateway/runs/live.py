@@ -158,7 +158,13 @@ def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: b
     """A step as it is stored: its templates, and who asked."""
     dumped = b"" if no_store else body_of(step, caller, attached)
     return NewStep(
-        step.id, step.name, str(step.chat.get("model") or ""), dumped, dict(step.reads), dict(step.writes)
+        step.id,
+        step.name,
+        str(step.chat.get("model") or ""),
+        dumped,
+        dict(step.reads),
+        dict(step.writes),
+        caller.contributor,
     )
 
 
