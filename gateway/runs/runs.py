@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import structlog
+from cachetools import LRUCache
 
 from engines.errors import EngineError, RequestError
 from gateway.off_loop import off_loop
@@ -67,6 +68,15 @@ from workflows.transform import Value
 log = structlog.get_logger(__name__)
 
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
+_OWNERS = 4096
+
+
+class KeptElsewhere(Exception):
+    """A step reads a value that the process `owner` has in memory only."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(owner)
+        self.owner = owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +133,8 @@ class Runs:
         self._held: dict[str, dict[str, int]] = {}
         """Ended runs whose values are in memory only, by tenant, with their size."""
         self._held_bytes: Counter[str] = Counter()
+        self._owners: LRUCache[str, str | None] = LRUCache(_OWNERS)
+        """By run of another process: which one has its values in memory only; None: they are stored."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._metrics = metrics
@@ -342,6 +354,8 @@ class Runs:
                 cell = self.find(tenant, id)
                 if cell is None:
                     raise KeyError(id)
+                if id not in self._cells and (owner := self.kept_by(tenant, cell.run)) is not None:
+                    raise KeptElsewhere(owner)
                 found[id] = cell
         return found
 
@@ -353,6 +367,16 @@ class Runs:
         if cell is not None:
             return cell if cell.tenant == tenant else None
         return self._elsewhere.watch(tenant, id)
+
+    def kept_by(self, tenant: str, run: str) -> str | None:
+        """Which other process has this run's values in memory only; None where they are stored, or here."""
+        if not run or run in self._live or not self._shared:
+            return None
+        if run not in self._owners:
+            whole = self.store.run(run, tenant)
+            private = whole is not None and whole.run.no_store and whole.run.owner != self.owner
+            self._owners[run] = whole.run.owner if whole is not None and private else None
+        return self._owners[run]
 
     def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
         """Ids of an app's variables by name; those that are not there are left out."""
@@ -714,7 +738,7 @@ class Runs:
             cell = run.cells[change.variable_id]
             if run.progress.got(cell.id, _criteria(change.criteria)):
                 run.objectives = None
-            if change.stream and not cell.shared:
+            if change.stream and not cell.shared and not run.no_store:
                 cell.shared = True
                 self._pieces.note(cell)
 

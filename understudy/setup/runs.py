@@ -15,6 +15,7 @@ from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.metrics import RunMetrics
+from gateway.runs.peers import Peers
 from gateway.runs.runs import Runs
 from learning.bank.contributor import EndUsers
 from store.store import Store
@@ -30,6 +31,8 @@ class RunParts:
     """Chat completions that carry the object `understudy`."""
     handlers: Mapping[str, Handler]
     """By the first segment of the path."""
+    peers: Peers | None
+    """None where there is one worker only."""
 
 
 def run_parts(
@@ -53,14 +56,16 @@ def run_parts(
 
     runs = Runs(pipeline.answer, store.runs, knobs(config), may_ask=may_ask, began=began, metrics=metrics)
     intake = Intake(runs)
-    callers = RunCallers(keys, end_users, max_kept_bytes=max_kept_bytes)
+    several = config.listen.workers > 1
+    peers = Peers(store.folder / "peers", runs.owner) if several else None
+    callers = RunCallers(keys, end_users, peers, max_kept_bytes=max_kept_bytes)
     variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
     handlers: dict[str, Handler] = {
         "variables": variables,
         "apps": variables,
         "runs": RunsHandler(intake, callers, pipeline, max_json_bytes=max_json_bytes),
     }
-    return RunParts(runs, Steps(intake, callers, pipeline), handlers)
+    return RunParts(runs, Steps(intake, callers, pipeline), handlers, peers)
 
 
 def knobs(config: Config) -> RunKnobs:
