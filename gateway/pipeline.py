@@ -339,6 +339,9 @@ class Pipeline:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
+        placement = asked.placement
+        if placement is not None and way.messages is not None:
+            placement = placement.among(way.messages, asked.chat.messages)
         request = EngineRequest(
             "POST",
             asked.target,
@@ -347,6 +350,7 @@ class Pipeline:
             chat,
             asked.arrival.tenant,
             prediction=way.prediction,
+            placement=placement,
             as_asked=asked.chat,
             session=session_of(asked.controls.session, asked.chat.fields),
         )
