@@ -27,6 +27,7 @@ from engines.sse import tail_of
 from engines.trail import Tried
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
+from gateway.controls import session_of
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
@@ -339,7 +340,15 @@ class Pipeline:
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
         request = EngineRequest(
-            "POST", asked.target, headers, chat.body, chat, asked.arrival.tenant, prediction=way.prediction
+            "POST",
+            asked.target,
+            headers,
+            chat.body,
+            chat,
+            asked.arrival.tenant,
+            prediction=way.prediction,
+            as_asked=asked.chat,
+            session=session_of(asked.controls.session, asked.chat.fields),
         )
         return Try(engine, request)
 
