@@ -1,5 +1,5 @@
 """Does a student save calls, and is it right where it answers? `python -m benchmarks.neural_caching
-[policies|calls|promise|latency]`.
+[policies|calls|promise|soft|latency]`.
 
 `policies`: the paper's experiments with the product's features, training and strategies: accuracy against gold under budgets
 of teacher calls, its area under the curve over them, the last student's accuracy, and accuracy less a price per call; the
@@ -8,8 +8,8 @@ cache by nearest neighbours. `promise`: the default without a budget, on every l
 half-way, in many orders: how much is taken over, and how often more than 5 % is ever lost. In the first seconds of a
 file its texts are embedded, once.
 
-The teachers' labels are recorded, without log-probabilities: soft labels are left out, since made-up ones would show
-nothing.
+`soft`: students of hard and of soft labels. The recorded teachers' labels come without log-probabilities, so the teacher of
+this part is a model that is trained here.
 
 With `--runs FILE` every run is kept as it ends, and a command that was stopped goes on where it was.
 """
@@ -30,6 +30,7 @@ from benchmarks.neural_caching.latency import steps
 from benchmarks.neural_caching.nearest import DISTANCES, ENTROPIES, NearestRun, remembered
 from benchmarks.neural_caching.online import Run, Setting, area, played
 from benchmarks.neural_caching.promised import MAX_LOSS, PromiseRun, promised
+from benchmarks.neural_caching.soft import SoftRun, compared
 from benchmarks.neural_caching.streams import Stream, drifting, streams
 from benchmarks.options import options, write
 from benchmarks.recorded import some_fit
@@ -248,6 +249,10 @@ def _nearest(wanted: tuple[str, int, float, float]) -> NearestRun:
     return remembered(_STREAMS[wanted[0]], *wanted[1:])
 
 
+def _compared(wanted: tuple[str, int]) -> list[SoftRun]:
+    return compared(_STREAMS[wanted[0]], wanted[1])
+
+
 def _whole(wanted: tuple[str, float, int]) -> tuple[float, float]:
     """Accuracy and calls over all labelled requests of a file, at this share of calls."""
     name, share, seed = wanted
@@ -278,6 +283,28 @@ class _Whole:
         return order, order
 
 
+def _soft(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
+    wanted = [(stream.name, seed) for stream in found for seed in range(args.seeds or 3)]
+    made = Kept(args.runs).each(_compared, wanted, list[SoftRun], args.jobs)
+    runs = [run for each in made for run in each]
+    groups: dict[tuple[str, int], list[SoftRun]] = {}
+    for run in runs:
+        groups.setdefault((run.stream, run.size), []).append(run)
+    table = [
+        [
+            name,
+            str(size),
+            str(len(group)),
+            *(f"{statistics.mean(getattr(r, of) for r in group):.3f}" for of in ("teacher", "hard", "soft")),
+            f"{sum(r.soft > r.hard for r in group)} of {len(group)}",
+        ]
+        for (name, size), group in groups.items()
+    ]
+    print("\nlabels of a logistic regression over TF-IDF, accuracy against people's")
+    print(markdown(["file", "labels", "orders", "teacher", "hard", "soft", "soft is better in"], table))
+    return [asdict(run) for run in runs]
+
+
 def _latency(found: Sequence[Stream], args: argparse.Namespace) -> list[dict[str, Any]]:
     kept = [{"stream": stream.name, **steps(stream)} for stream in found]
     print("\nCPU time beside the embedding")
@@ -293,6 +320,7 @@ _PARTS: dict[str, Callable[[Sequence[Stream], argparse.Namespace], list[dict[str
     "policies": _policies,
     "calls": _calls,
     "promise": _promise,
+    "soft": _soft,
     "latency": _latency,
 }
 

@@ -4,6 +4,7 @@ a change."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,14 @@ from benchmarks.neural_caching.kept import Kept
 from benchmarks.neural_caching.nearest import remembered
 from benchmarks.neural_caching.online import Setting, area, played
 from benchmarks.neural_caching.promised import MAX_LOSS, PromiseRun, promised
+from benchmarks.neural_caching.soft import compared
 from benchmarks.neural_caching.streams import Stream
 from benchmarks.vectors import unit
 
 LABELS = tuple(f"label_{n % 4}" for n in range(1200))
 VECTORS = unit(np.random.default_rng(0).normal(size=(1200, 16)) * 0.4 + np.eye(16)[np.arange(1200) % 4])
 STREAM = Stream("made up", tuple(f"text {n}" for n in range(1200)), LABELS, LABELS, VECTORS)
+TOLD = replace(STREAM, texts=tuple(f"{label} {n}" for n, label in enumerate(LABELS)))
 
 
 def test_more_budget_is_more_accuracy_and_no_more_is_spent() -> None:
@@ -57,3 +60,9 @@ def test_runs_that_are_kept_are_not_made_again(tmp_path: Path) -> None:
 def test_a_run_of_the_promise_is_read_as_it_was_kept(tmp_path: Path) -> None:
     for _ in range(2):
         assert list(Kept(tmp_path / "runs").each(_nothing, [0], PromiseRun, 1)) == [_nothing(0)]
+
+
+def test_students_of_hard_and_of_soft_labels_learn_the_same_task() -> None:
+    runs = compared(TOLD, 0)
+    assert [run.size for run in runs] == [250]
+    assert all(run.teacher > 0.9 and run.hard > 0.9 and run.soft > 0.9 for run in runs)
