@@ -44,6 +44,8 @@ _STRENGTHS = (1.0, 5.0, 25.0)
 """Inverse strengths of the logistic regression's L2 penalty: the next is tried while the last was best."""
 _SHRUNK = 1.0
 """Inputs that the mean of all counts as in each label's centroid."""
+_LOG_TEMPERATURES = (-6.0, 3.0)
+"""Centroids' logits are half squared distances on a sphere, which differ by hundredths: their temperatures are 0.01 to 0.04."""
 _DECAY = 0.1
 """Of the network's weights."""
 _LEAST_SOFT = 0.01
@@ -273,7 +275,7 @@ class _Training:
             return found
 
         best = minimize_scalar(
-            lambda t: np.average(losses(t), weights=weights), bounds=(-3.0, 3.0), method="bounded"
+            lambda t: np.average(losses(t), weights=weights), bounds=_LOG_TEMPERATURES, method="bounded"
         )
         return _HeldOut(places, logits, float(np.exp(best.x)), losses(best.x), float(best.fun))
 
