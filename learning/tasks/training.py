@@ -45,7 +45,7 @@ _STRENGTHS = (1.0, 5.0, 25.0)
 _SHRUNK = 1.0
 """Inputs that the mean of all counts as in each label's centroid."""
 _LOG_TEMPERATURES = (-6.0, 3.0)
-"""Centroids' logits are half squared distances on a sphere, which differ by hundredths: their temperatures are 0.01 to 0.04."""
+"""Centroids' logits are half squared distances on a sphere, which differ by hundredths: 0.01 to 0.04 suits them."""
 _DECAY = 0.1
 """Of the network's weights."""
 _LEAST_SOFT = 0.01
