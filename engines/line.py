@@ -61,7 +61,8 @@ class Line:
         self.caps = caps or Caps()
         """Of each place."""
         self.counts = self.caps.any
-        """Whether requests take tokens of a place, and not only the place: then each needs a seat."""
+        """Whether requests take tokens of a place, and not only the place: then each needs a seat. Without caps they do once
+        there are steps, which are placed by what the places hold."""
         self.on_change: Callable[[Rank, int], None] = _nobody
         """Told by how many more or fewer of a class wait."""
         self._clock = clock
@@ -73,7 +74,6 @@ class Line:
     def serves(self, place: Place) -> None:
         """Requests in this line may be given a place there."""
         self._places.append(place)
-        self.counts = self.counts or self.shared
 
     @property
     def waiting(self) -> int:
