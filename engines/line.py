@@ -17,7 +17,7 @@ from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest
 from engines.engine import EngineRequest
 from engines.errors import EngineError
 from engines.order import Order, Verdict, Waiting
-from engines.placement import PLAIN, Placement, Rank
+from engines.placement import BACKGROUND, PLAIN, Placement, Rank
 
 _ANSWER_TOKENS = 512
 """Of an answer before any was seen."""
@@ -118,7 +118,7 @@ class Line:
 
     def seat(self, request: EngineRequest, answer_tokens: float | None = None) -> Seat:
         """What a request takes. `answer_tokens`: how long answers lately were, where that is known."""
-        placement = request.placement or PLAIN
+        placement = request.placement or (BACKGROUND if request.background else PLAIN)
         tokens = placement.expected_tokens or expected_tokens(request, answer_tokens)
         return Waiting(None, placement, request.tenant, tokens, self._clock())
 
