@@ -22,6 +22,7 @@ import structlog
 from cachetools import LRUCache, TTLCache
 
 from engines.errors import EngineError, RequestError
+from engines.placement import Placement
 from gateway.off_loop import off_loop
 from gateway.runs.asking import StepAsker, refused
 from gateway.runs.caller import Caller
@@ -119,9 +120,10 @@ class Runs:
         may_ask: Callable[[str], bool] = lambda model: True,
         began: Callable[[], object] = lambda: None,
         metrics: Uncounted = UNCOUNTED,
+        move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
     ) -> None:
         """`may_ask`: whether a model can be asked without the client's own credential. `began` is called for each step that
-        goes to the pipeline by itself."""
+        goes to the pipeline by itself. `move` is engines.registry.Registry.move."""
         self.store = store
         self.knobs = knobs
         self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -144,6 +146,7 @@ class Runs:
         self._closing = False
         self._metrics = metrics
         self._asker = StepAsker(answer, knobs, now, began)
+        self._move = move
         self._saving = Saving(
             store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=metrics.not_saved
         )
@@ -316,7 +319,7 @@ class Runs:
             for id, criteria in new.gets.items():
                 run.progress.got(id, criteria)
                 self._got_outside(run, criteria)
-            run.objectives = None
+            self._objectives_changed(run)
             self.apply(run, run.progress.added())
             for cell in outside.values():
                 if cell.ended:
@@ -395,7 +398,7 @@ class Runs:
         run = self._live.get(cell.run)
         if run is not None and cell.id in run.cells:
             if run.progress.got(cell.id, criteria):
-                run.objectives = None
+                self._objectives_changed(run)
                 self._got_outside(run, criteria)
         elif self._shared and cell.run and (noted := (cell.id, criteria, stream)) not in self._noted:
             # Who asks again and again says nothing new.
@@ -726,6 +729,11 @@ class Runs:
         for run in list(self._readers.pop(cell.id, {}).values()):
             self._give(run, cell)
 
+    def _objectives_changed(self, run: LiveRun) -> None:
+        """Something was asked for: also what waits for its engine may be more urgent now."""
+        run.objectives = None
+        self._move(partial(self._asker.placed_anew, run))
+
     # ---- other processes
 
     def _elsewhere_wake(self) -> None:
@@ -745,7 +753,7 @@ class Runs:
         elif change.kind == "get" and change.variable_id in run.cells:
             cell = run.cells[change.variable_id]
             if run.progress.got(cell.id, _criteria(change.criteria)):
-                run.objectives = None
+                self._objectives_changed(run)
             if change.stream and not cell.shared and not run.no_store:
                 cell.shared = True
                 self._pieces.note(cell)

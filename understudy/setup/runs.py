@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from engines.engine import Engine
+from engines.registry import Registry
 from gateway.handlers.handler import Handler
 from gateway.handlers.runs import RunsHandler
 from gateway.handlers.steps import RunCallers, Steps
@@ -39,7 +39,7 @@ def run_parts(
     config: Config,
     store: Store,
     pipeline: Pipeline,
-    engines: Mapping[str, Engine],
+    engines: Registry,
     keys: Authenticator,
     end_users: EndUsers,
     *,
@@ -54,7 +54,15 @@ def run_parts(
         model = pipeline.model(name)
         return model is not None and all(engines[each].info.holds_key for each in model.engines)
 
-    runs = Runs(pipeline.answer, store.runs, knobs(config), may_ask=may_ask, began=began, metrics=metrics)
+    runs = Runs(
+        pipeline.answer,
+        store.runs,
+        knobs(config),
+        may_ask=may_ask,
+        began=began,
+        metrics=metrics,
+        move=engines.move,
+    )
     intake = Intake(runs)
     several = config.listen.workers > 1
     peers = Peers(store.folder / "peers", runs.owner) if several else None
