@@ -1,12 +1,13 @@
 """Which replica a step of a run goes to: engines.find_engine over what is known of each, and what each has cached.
 
-Plain calls are placed by their sessions and the load alone (engines.replicas): nothing is hashed for them.
+Plain calls are placed by their sessions and the load alone (engines.replicas): nothing is hashed for them. Where a lower
+cap holds beside them, they gather as steps of class latency do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -44,6 +45,8 @@ class Placing:
 
     def __init__(self, names: Sequence[str], line: Line) -> None:
         self._line = line
+        self.on_placed: Callable[[str, int, int], None] = _nobody
+        """Told of each step: its replica, the tokens of its prompt, and those that were believed to be cached there."""
         self.tables: Mapping[str, PrefixTable] = {name: PrefixTable(_KV_TOKENS) for name in names}
 
     async def prefixes(self, request: EngineRequest) -> tuple[Prefix, ...]:
@@ -62,10 +65,12 @@ class Placing:
         candidates = [self._candidate(one, prefixes) for one in eligible]
         home_of = partial(home, prefixes[0].digest) if prefixes else None
         by_name = {one.name: one for one in eligible}
-        best = find_engine(step, candidates, home_of)
+        # How long others hold tokens under a cap is not known: a place now is better than one later.
+        under_caps = [one for one in candidates if one.held.fits(step.rank, step.tokens)]
+        best = find_engine(step, under_caps or candidates, home_of)
         if self._line.is_overdue(seat):
             # Any place now is better than this one later; and where none is free, who holds least is drained for it.
-            fitting = [one for one in candidates if not one.full and one.held.fits(step.rank, step.tokens)]
+            fitting = [one for one in under_caps if not one.full]
             best = find_engine(step, fitting) if fitting else min(candidates, key=_held_tokens)
         chosen = by_name[best.name]
         if self._line.keeps(chosen.guard):
@@ -75,7 +80,14 @@ class Placing:
             self._line.keep(chosen.guard)
             return None
         self.tables[chosen.name].sent(prefixes, seat.tokens)
+        self.on_placed(chosen.name, step.prompt_tokens, best.cached_tokens)
         return chosen
+
+    def least(self, seat: Seat, prompt_tokens: int, fitting: Sequence[One]) -> One:
+        """Where a plain call goes, of those that it fits: what is cached is not looked at."""
+        step = Step(seat.placement.rank, prompt_tokens, max(1, seat.tokens - prompt_tokens))
+        best = find_engine(step, [self._candidate(one, ()) for one in fitting])
+        return next(one for one in fitting if one.name == best.name)
 
     def lost(self, name: str) -> None:
         """A replica could not be reached: when it comes back, its cache is empty."""
@@ -89,6 +101,10 @@ class Placing:
         return Candidate(
             one.name, guard.held, table.cached_tokens(prefixes), full, load.queued, one.weight or 1.0
         )
+
+
+def _nobody(replica: str, prompt_tokens: int, cached_tokens: int) -> None:
+    pass
 
 
 def _step(seat: Seat, prefixes: Sequence[Prefix]) -> Step:

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from multidict import CIMultiDict
 
-from engines.chat import Usage, estimated_tokens
+from engines.chat import CHARACTERS_PER_TOKEN, Usage, estimated_tokens
 from engines.errors import EngineError, RequestError
 from engines.placement import Placement, Rank
 from gateway.off_loop import off_loop
@@ -26,7 +26,7 @@ from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId
 from workflows.objective import Objectives
-from workflows.progress import Changes, outcomes
+from workflows.progress import Changes, effort, outcomes
 from workflows.template import Filled, fill
 
 log = structlog.get_logger(__name__)
@@ -42,7 +42,9 @@ class StepAsker:
         answer: Callable[[Asked, Send], Awaitable[Finished]],
         knobs: RunKnobs,
         now: Callable[[], float],
+        began: Callable[[], object] = lambda: None,
     ) -> None:
+        self._began = began
         self._answer = answer
         self._knobs = knobs
         self._now = now
@@ -58,11 +60,12 @@ class StepAsker:
             await kept()
             if run.ended is not None or run.lost:
                 return Changes()
+            self._began()
             finished = await self._answer(asked, send)
             self._note(run, step, asked, send, finished)
             return await self._answered(run, step, send)
         except (RequestError, EngineError, WorkflowError) as error:
-            return run.progress.refused(id, *_refused(error))
+            return run.progress.refused(id, *refused(error))
         except ClientGone:
             return run.progress.refused(id, *self._too_large())
         except LookupError:
@@ -93,7 +96,9 @@ class StepAsker:
     async def _asked(self, run: LiveRun, step: Step, *, streams: bool) -> Asked:
         values = run.progress.inputs(step.id)
         messages: Any = step.chat["messages"]
-        size = sum(map(len, values.values()))
+        size = (
+            sum(map(len, values.values())) + int(run.template_tokens.get(step.id, 0)) * CHARACTERS_PER_TOKEN
+        )
         filled = await off_loop(
             size, fill, messages, values, max_characters=self._knobs.max_prompt_characters
         )
@@ -102,12 +107,31 @@ class StepAsker:
             fields = streamed(fields)
         return await off_loop(size, run.callers[step.id].asked, fields, self._placement(run, step, filled))
 
-    def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
+    def placed_anew(self, run: LiveRun, now: Placement) -> Placement:
+        """What is known by now of a step that waits for its engine; the same where it is another run's."""
+        if now.run != run.id or now.step not in run.graph.steps or now.step in run.progress.ended:
+            return now
+        objective = self._objectives(run).of(now.step)
+        placed = replace(
+            now,
+            rank=Rank(objective.rank),
+            group=objective.group,
+            depth=objective.depth,
+            work_left=objective.work_left,
+        )
+        if placed.rank is not now.rank:
+            run.step(now.step, rank=placed.rank.label, group=placed.group, depth=placed.depth)
+        return placed
+
+    def _objectives(self, run: LiveRun) -> Objectives:
         if run.objectives is None:
             run.objectives = Objectives(
                 run.graph, run.progress.gets, run.progress.ended, self._expected.of_run(run)
             )
-        objective = run.objectives.of(step.id)
+        return run.objectives
+
+    def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
+        objective = self._objectives(run).of(step.id)
         expected = prompt_tokens(filled.messages) + int(self._expected.answer(step.chat))
         run.step(step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth)
         return Placement(
@@ -118,6 +142,7 @@ class StepAsker:
             objective.work_left,
             expected,
             filled.boundaries,
+            step.id,
         )
 
     # ---- after
@@ -158,7 +183,7 @@ class StepAsker:
             return run.progress.refused(step.id, "no_text", "The answer calls tools and holds no text.", None)
         text = send.text
         return run.progress.answered(
-            step.id, await off_loop(len(text), outcomes, step, text, self._knobs.max_value_bytes)
+            step.id, await off_loop(effort(step, text), outcomes, step, text, self._knobs.max_value_bytes)
         )
 
     def _too_large(self) -> tuple[str, str, int]:
@@ -212,7 +237,8 @@ class Both:
         await self._client.break_off(error)
 
 
-def _refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:
+def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:
+    """Code, message and status of a step that was not asked, or not answered."""
     code = error.code if isinstance(error.code, str) else "step_failed"
     return code, error.message, error.status
 

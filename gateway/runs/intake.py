@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.errors import RequestError
+from gateway.off_loop import off_loop
 from gateway.runs.caller import Caller
 from gateway.runs.live import LiveRun
 from gateway.runs.runs import NewGraph, Runs
@@ -90,7 +91,9 @@ class Intake:
         with refusals():
             return read_run(body, self._limits)
 
-    async def call(self, caller: Caller, asked: StepAsked, repeat: Idempotency = NEVER_REPEATED) -> Taken:
+    async def call(
+        self, caller: Caller, asked: StepAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
+    ) -> Taken:
         """One call: submitted, to be carried out by itself, or to be carried out with `Runs.call`."""
         said = asked.submitted
         outputs = {output.name: new_id("var") for output in said.outputs}
@@ -112,16 +115,19 @@ class Intake:
             attached=id if waits else None,
             idempotency_key="" if waits else repeat.key,
             idempotency_hash=b"" if waits else repeat.hash,
+            size_bytes=size_bytes,
         )
         with refusals():
             begun = await self.runs.submit(new)
         return self._taken(caller, begun, outputs, id)
 
-    async def run(self, caller: Caller, asked: RunAsked, repeat: Idempotency = NEVER_REPEATED) -> Taken:
+    async def run(
+        self, caller: Caller, asked: RunAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
+    ) -> Taken:
         """A whole run."""
         names = self._names(caller.tenant, asked.app, asked.from_app, "steps")
         with refusals():
-            built = build(asked, names)
+            built = await off_loop(size_bytes, build, asked, names)
             budget = RunBudget(asked.budget.usd, asked.budget.tokens, asked.budget.seconds)
             new = NewGraph(
                 caller,
@@ -132,6 +138,7 @@ class Intake:
                 background=asked.background,
                 idempotency_key=repeat.key,
                 idempotency_hash=repeat.hash,
+                size_bytes=size_bytes,
             )
             begun = await self.runs.begin(new)
         return self._taken(caller, begun, dict(built.variables), "")
@@ -150,7 +157,8 @@ class Intake:
     ) -> dict[str, VariableId]:
         if not names:
             return {}
-        found = self.runs.named(tenant, app, names) if app is not None else {}
+        with store_refusals():
+            found = self.runs.named(tenant, app, names) if app is not None else {}
         missing = next((name for name in names if name not in found), None)
         if missing is not None:
             raise RequestError(
@@ -205,17 +213,27 @@ def refusals() -> Iterator[None]:
         ) from None
     except KeyError:
         raise absent() from None
-    except StoreBusy:
-        raise RequestError(
-            "The store is busy; try again.", status=503, code="store_busy", retry_after_s=_RETRY_AFTER_S
-        ) from None
     except StoreError as error:
-        raise RequestError(
-            "The store cannot be used just now; try again.",
-            status=503,
-            code="store_unavailable",
-            retry_after_s=_RETRY_AFTER_S,
-        ) from error
+        raise _store_refusal(error) from error
+
+
+@contextmanager
+def store_refusals() -> Iterator[None]:
+    """What is wrong with the store, as RequestError."""
+    try:
+        yield
+    except StoreError as error:
+        raise _store_refusal(error) from error
+
+
+def _store_refusal(error: StoreError) -> RequestError:
+    busy = isinstance(error, StoreBusy)
+    return RequestError(
+        "The store is busy; try again." if busy else "The store cannot be used just now; try again.",
+        status=503,
+        code="store_busy" if busy else "store_unavailable",
+        retry_after_s=_RETRY_AFTER_S,
+    )
 
 
 def absent(what: str = "variable") -> RequestError:
@@ -233,4 +251,13 @@ def no_value(name: str, failure: Failure | None) -> RequestError:
         status=424,
         code="producer_failed",
         param=name,
+    )
+
+
+def value_elsewhere() -> RequestError:
+    """A value that another process has in its memory only, and that process cannot be asked."""
+    return RequestError(
+        "This value is stored nowhere (no-store), and the process that has it in memory cannot be asked.",
+        status=409,
+        code="value_elsewhere",
     )

@@ -25,7 +25,7 @@ from workflows.names import StepId, VariableId
 from workflows.objective import Objectives
 from workflows.progress import Changes, Progress, RunState
 from workflows.progress import Failure as WhyFailed
-from workflows.transform import Value
+from workflows.transform import Value, size_bytes
 
 MAX_ATTEMPTS = 2
 """How often one step is asked at most: once more where the process died that had asked."""
@@ -131,6 +131,11 @@ class LiveRun:
         self._end = self._end or change.end
 
     # ---- what it looks like
+
+    @property
+    def held_bytes(self) -> int:
+        """Of its values, about."""
+        return sum(size_bytes(cell.value) for cell in self.cells.values() if cell.value is not None)
 
     def name_of(self, id: StepId) -> str:
         """A step's name, for people."""

@@ -11,18 +11,25 @@ import asyncio
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import structlog
+from cachetools import LRUCache, TTLCache
 
-from gateway.runs.asking import StepAsker
+from engines.errors import EngineError, RequestError
+from engines.placement import Placement
+from gateway.off_loop import off_loop
+from gateway.runs.asking import StepAsker, refused
 from gateway.runs.caller import Caller
 from gateway.runs.cell import ENDED, Cell
 from gateway.runs.elsewhere import Elsewhere
 from gateway.runs.knobs import RunKnobs
+from gateway.runs.leases import Leases
 from gateway.runs.live import (
     MAX_ATTEMPTS,
     LiveRun,
@@ -31,17 +38,20 @@ from gateway.runs.live import (
     stored_failure,
     stored_value,
 )
+from gateway.runs.metrics import UNCOUNTED, Uncounted
 from gateway.runs.pieces import Pieces
 from gateway.runs.saving import Saving, done
 from gateway.send import Send
 from router.asked import Arrival, Asked
 from router.finished import Finished
+from store.errors import StoreError
 from store.workflows.records import (
     Begun,
     Change,
     Failure,
     Limits,
     NewRun,
+    NewStep,
     NewVariable,
     NoSuchRun,
     RunBudget,
@@ -61,6 +71,16 @@ from workflows.transform import Value
 log = structlog.get_logger(__name__)
 
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
+_OWNERS = 4096
+_NOTED_S = 5.0
+
+
+class KeptElsewhere(Exception):
+    """A step reads a value that the process `owner` has in memory only."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(owner)
+        self.owner = owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +98,8 @@ class NewGraph:
     """The step that the client's own request carries out."""
     idempotency_key: str = ""
     idempotency_hash: bytes = b""
+    size_bytes: int = 0
+    """Of the request that it came with."""
 
 
 class Runs:
@@ -96,9 +118,12 @@ class Runs:
         now: Callable[[], float] = time.time,
         shared: bool = True,
         may_ask: Callable[[str], bool] = lambda model: True,
-        failed_to_save: Callable[[], object] = lambda: None,
+        began: Callable[[], object] = lambda: None,
+        metrics: Uncounted = UNCOUNTED,
+        move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
     ) -> None:
-        """`may_ask`: whether a model can be asked without the client's own credential."""
+        """`may_ask`: whether a model can be asked without the client's own credential. `began` is called for each step that
+        goes to the pipeline by itself. `move` is engines.registry.Registry.move."""
         self.store = store
         self.knobs = knobs
         self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -110,11 +135,20 @@ class Runs:
         self._open: dict[tuple[str, str], LiveRun] = {}
         self._cells: dict[VariableId, Cell] = {}
         self._readers: dict[VariableId, dict[str, LiveRun]] = {}
+        self._held: dict[str, dict[str, int]] = {}
+        """Ended runs whose values are in memory only, by tenant, with their size."""
+        self._held_bytes: Counter[str] = Counter()
+        self._owners: LRUCache[str, str | None] = LRUCache(_OWNERS)
+        """By run of another process: which one has its values in memory only; None: they are stored."""
+        self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_OWNERS, _NOTED_S)
+        """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
-        self._asker = StepAsker(answer, knobs, now)
+        self._metrics = metrics
+        self._asker = StepAsker(answer, knobs, now, began)
+        self._move = move
         self._saving = Saving(
-            store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=failed_to_save
+            store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=metrics.not_saved
         )
         self._elsewhere = Elsewhere(
             store, now, every_s=knobs.poll_s, told=self._told, ended=self._outside_ended
@@ -126,8 +160,6 @@ class Runs:
     def start(self) -> None:
         """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
         if self._shared:
-            from gateway.runs.leases import Leases
-
             self.spawn(Leases(self).keep(), "leases of runs")
             self.spawn(self._elsewhere.follow(lambda: bool(self._live)), "runs elsewhere")
 
@@ -147,11 +179,9 @@ class Runs:
         if self._live and self._shared:
             await done(self.store.renew(self.owner, list(self._live), self.now()))
 
-    def spawn(
-        self, work: Coroutine[Any, Any, Any] | Awaitable[Any], name: str, *, awaited: bool = False
-    ) -> asyncio.Task[Any]:
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str, *, awaited: bool = False) -> asyncio.Task[Any]:
         """A task that ends with this executor, at the latest. `awaited`: somebody is told what it raises."""
-        task = asyncio.get_running_loop().create_task(_coroutine(work), name=name)
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard if awaited else self._spawned_ended)
         return task
@@ -222,20 +252,20 @@ class Runs:
             idempotency_key=new.idempotency_key,
             idempotency_hash=new.idempotency_hash,
         )
-        rows = [
-            kept_step(step, caller, attached=step.id == new.attached, no_store=run.no_store)
-            for step in new.steps
-        ]
+        rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
         begun = await done(self.store.begin(row, rows, _variables(run.app, new.steps), self._limits))
         if begun.repeated:
             return begun
         self._elsewhere_wake()
         self._live[run.id] = run
+        self._metrics.live(1)
         if run.app:
             self._open[run.tenant, run.app] = run
         self._take_up(run, new.steps, caller, outside, new.attached)
         if run.budget.seconds is not None:
             self.limit_time(run, run.budget.seconds)
+        for criteria in set(new.gets.values()):
+            self._got_outside(run, criteria)
         self.apply(run, run.progress.begin())
         for id, cell in outside.items():
             if cell.ended and id not in run.progress.values and id not in run.progress.failures:
@@ -272,8 +302,7 @@ class Runs:
             return False
         run.growing += 1
         try:
-            rows = [kept_step(step, caller, attached=step.id == new.attached, no_store=run.no_store)
-                    for step in new.steps]  # fmt: skip
+            rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
             variables = _variables(run.app, new.steps)
             try:
                 await done(
@@ -289,7 +318,8 @@ class Runs:
             self._take_up(run, new.steps, caller, outside, new.attached)
             for id, criteria in new.gets.items():
                 run.progress.got(id, criteria)
-            run.objectives = None
+                self._got_outside(run, criteria)
+            self._objectives_changed(run)
             self.apply(run, run.progress.added())
             for cell in outside.values():
                 if cell.ended:
@@ -332,9 +362,9 @@ class Runs:
                 cell = self.find(tenant, id)
                 if cell is None:
                     raise KeyError(id)
+                if id not in self._cells and (owner := self.kept_by(tenant, cell.run)) is not None:
+                    raise KeptElsewhere(owner)
                 found[id] = cell
-                if not cell.ended and id not in self._cells:
-                    self.store.note_get(tenant, id, "latency", stream=False, now_s=self.now())
         return found
 
     # ---- variables
@@ -345,6 +375,16 @@ class Runs:
         if cell is not None:
             return cell if cell.tenant == tenant else None
         return self._elsewhere.watch(tenant, id)
+
+    def kept_by(self, tenant: str, run: str) -> str | None:
+        """Which other process has this run's values in memory only; None where they are stored, or here."""
+        if not run or run in self._live or not self._shared:
+            return None
+        if run not in self._owners:
+            whole = self.store.run(run, tenant)
+            private = whole is not None and whole.run.no_store and whole.run.owner != self.owner
+            self._owners[run] = whole.run.owner if whole is not None and private else None
+        return self._owners[run]
 
     def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
         """Ids of an app's variables by name; those that are not there are left out."""
@@ -358,9 +398,18 @@ class Runs:
         run = self._live.get(cell.run)
         if run is not None and cell.id in run.cells:
             if run.progress.got(cell.id, criteria):
-                run.objectives = None
-        elif self._shared:
-            self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
+                self._objectives_changed(run)
+                self._got_outside(run, criteria)
+        elif self._shared and cell.run and (noted := (cell.id, criteria, stream)) not in self._noted:
+            # Who asks again and again says nothing new.
+            self._noted[noted] = True
+            with suppress(StoreError):
+                self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
+
+    def _got_outside(self, run: LiveRun, criteria: Criteria) -> None:
+        """Somebody asks for what a run makes, and so for what it reads of other runs."""
+        for cell in list(run.outside.values()):
+            self.got(cell, criteria)
 
     async def put(
         self, tenant: str, app: str, name: str, value: Value | None, contributor: str
@@ -460,6 +509,11 @@ class Runs:
         run = self._live.pop(id, None)
         if run is None:
             return
+        if run.ended is None:
+            self._metrics.live(-1)
+        self._held_bytes[run.tenant] -= self._held.get(run.tenant, {}).pop(id, 0)
+        if not self._held_bytes[run.tenant]:
+            del self._held_bytes[run.tenant]
         if self._open.get((run.tenant, run.app)) is run:
             del self._open[run.tenant, run.app]
         for variable in run.outside:
@@ -509,6 +563,7 @@ class Runs:
             failure = None if state is StepState.DONE else next(filter(None, failures), None)
             why = None if failure is None else stored_failure(failure)
             run.step(step, state=str(state), ended_at_s=now, failure=why)
+            self._metrics.step(run.steps[step].rank, str(state))
             if run.objectives is not None:
                 run.objectives.ended(step)
             if (future := run.attached.get(step)) is not None and not future.done():
@@ -587,6 +642,10 @@ class Runs:
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
             return finished
+        except (RequestError, EngineError) as error:
+            if run.ended is None and not run.lost:
+                self.apply(run, run.progress.refused(step, *refused(error)))
+            raise
         except BaseException:
             self.cancel_step(run, step)
             raise
@@ -612,6 +671,7 @@ class Runs:
 
     def _end(self, run: LiveRun, state: RunState) -> None:
         run.ended, run.ended_at_s = state, self.now()
+        self._metrics.live(-1)
         if run.over is not None:
             run.over.cancel()
         steps, graph = run.steps, run.graph
@@ -641,8 +701,18 @@ class Runs:
         if run.no_store and self._live.get(run.id) is run:
             # Nobody else has its values.
             asyncio.get_running_loop().call_later(run.keep_values_s, self._release, run.id)
+            self._hold(run)
         else:
             self._release(run.id)
+
+    def _hold(self, run: LiveRun) -> None:
+        """Keep values that are in memory only; let go of the tenant's oldest where they are more than it may have stored."""
+        held = self._held.setdefault(run.tenant, {})
+        held[run.id] = run.held_bytes
+        self._held_bytes[run.tenant] += held[run.id]
+        most = self.knobs.max_total_bytes
+        while most is not None and self._held_bytes[run.tenant] > most:
+            self._release(next(iter(held)))
 
     def _give(self, run: LiveRun, cell: Cell) -> None:
         """An outside variable that a run reads has ended."""
@@ -659,6 +729,11 @@ class Runs:
         for run in list(self._readers.pop(cell.id, {}).values()):
             self._give(run, cell)
 
+    def _objectives_changed(self, run: LiveRun) -> None:
+        """Something was asked for: also what waits for its engine may be more urgent now."""
+        run.objectives = None
+        self._move(partial(self._asker.placed_anew, run))
+
     # ---- other processes
 
     def _elsewhere_wake(self) -> None:
@@ -667,15 +742,19 @@ class Runs:
 
     def _told(self, change: Change) -> None:
         run = self._live.get(change.run_id)
-        if run is None or run.ended is not None:
+        if run is None:
             return
-        if change.kind == "cancel":
+        if run.ended is not None:
+            if change.kind == "cancel" and self.store.run(run.id) is None:
+                # It was forgotten, and its values are in memory only.
+                self._release(run.id)
+        elif change.kind == "cancel":
             self.cancel(run)
         elif change.kind == "get" and change.variable_id in run.cells:
             cell = run.cells[change.variable_id]
             if run.progress.got(cell.id, _criteria(change.criteria)):
-                run.objectives = None
-            if change.stream and not cell.shared:
+                self._objectives_changed(run)
+            if change.stream and not cell.shared and not run.no_store:
                 cell.shared = True
                 self._pieces.note(cell)
 
@@ -683,6 +762,8 @@ class Runs:
         """Carry on a run that another process began; see gateway.runs.leases."""
         self._elsewhere_wake()
         self._live[run.id] = run
+        self._metrics.live(1)
+        self._metrics.adopted()
         self._cells |= run.cells
         for id, cell in run.outside.items():
             if not cell.ended:
@@ -714,6 +795,12 @@ def _not_here(cell: Cell) -> WhyFailed:
     )
 
 
+def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
+    return [
+        kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
+    ]
+
+
 def _variables(app: str, steps: tuple[Step, ...]) -> list[NewVariable]:
     return [NewVariable(id, name, app, step.id) for step in steps for name, id in step.writes.items()]
 
@@ -723,7 +810,3 @@ def _criteria(text: str) -> Criteria:
         return Criteria(text)
     except ValueError:
         return Criteria.LATENCY
-
-
-async def _coroutine(work: Awaitable[Any]) -> Any:
-    return await work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from tests.flow.process import Gateway, running
 from tests.flow.upstream import Call, Upstream
+from tests.patience import PATIENCE_S
 from understudy.apps import App, Variable, VariableFailed, semantic_function
 
 openai = pytest.importorskip("openai")
@@ -135,6 +137,53 @@ def test_figure_7_as_semantic_functions(client: openai.OpenAI, by_the_client: tu
         assert (code.get(), test.get()) == by_the_client
         # What was sent is known by its id; a later call may read it.
         assert code_in(answer_to("x")) and write_test_code(TASK, code).get("throughput") == by_the_client[1]
+
+
+@semantic_function(model="gpt-4o", output="part", transform=[*FENCED, {"truncate": 40}], max_tokens=50)
+def summarise(text: str, before: str | Variable) -> None:
+    """So far: {{before}} Now summarise: {{text}}"""
+
+
+def summarised_by_the_client(client: openai.OpenAI, text: str, before: str) -> str:
+    messages = [{"role": "user", "content": f"So far: {before} Now summarise: {text}"}]
+    answer = client.chat.completions.create(model="gpt-4o", messages=messages, max_tokens=50)
+    return code_in(answer.choices[0].message.content)[:40]
+
+
+def test_a_chain_of_20(client: openai.OpenAI) -> None:
+    texts = [f"chapter {n}" for n in range(20)]
+    expected: str = "nothing."
+    for text in texts:
+        expected = summarised_by_the_client(client, text, expected)
+    with App(client, "chain-of-20") as app:
+        last: str | Variable = "nothing."
+        for text in texts:
+            last = summarise(text, last)
+        assert isinstance(last, Variable) and last.get(timeout_s=PATIENCE_S) == expected
+    assert last.name == "part_20"
+    found: Any = client.get("/apps/chain-of-20/variables/part_19", cast_to=object)
+    assert found["status"] == "ready" and app is last.app
+
+
+def test_a_map_of_20_and_its_reduce(client: openai.OpenAI) -> None:
+    texts = [f"chapter {n}" for n in range(20)]
+    parts = [summarised_by_the_client(client, text, "") for text in texts]
+    expected = summarised_by_the_client(client, parts[0], "; ".join(parts))
+    names = [f"p{n}" for n in range(20)]
+
+    def reduce(p0: str, **_: str) -> None: ...
+
+    reduce.__doc__ = f"So far: {'; '.join(f'{{{{{name}}}}}' for name in names)} Now summarise: {{{{p0}}}}"
+    reduce.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+    )
+    made = semantic_function(
+        model="gpt-4o", output="all", transform=[*FENCED, {"truncate": 40}], max_tokens=50
+    )(reduce)
+    with App(client):
+        mapped = {name: summarise(text, "") for name, text in zip(names, texts, strict=True)}
+        assert made(**mapped).get(timeout_s=PATIENCE_S) == expected
+        assert [each.get("throughput") for each in mapped.values()] == parts
 
 
 def test_a_failure_names_the_variables_it_came_through(client: openai.OpenAI) -> None:

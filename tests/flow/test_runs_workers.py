@@ -19,13 +19,14 @@ import pytest
 from aiohttp import web
 
 from tests.aiohttp_server import aiohttp_server
+from tests.flow.line import completion
 from tests.flow.process import Gateway, running
 from tests.flow.test_line_runs import KEY, body, event, run_of
 from tests.patience import PATIENCE_S
 
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 2}}
-log: {{requests: false}}
+log: {{requests: {log}}}
 engines:
   big: {{kind: openai, base_url: "{url}", api_key: sk-up}}
 models: {{m: {{engines: [big]}}}}
@@ -36,7 +37,10 @@ workflows: {{advanced: {{lease_s: 1.5, poll_s: 0.02}}}}
 
 @dataclass
 class Counting:
-    """An upstream that answers a prompt with it in angle brackets, after a while, and counts how often each was asked."""
+    """An upstream that answers a prompt with it in angle brackets, after a while, and counts how often each was asked.
+
+    The answer to `slow` does not come to its end.
+    """
 
     pause_s: float = 0.0
     asked: Counter[str] = field(default_factory=Counter)
@@ -45,11 +49,13 @@ class Counting:
         asked = await request.json() if isinstance(request, web.Request) else {}
         prompt = asked["messages"][-1]["content"]
         self.asked[prompt] += 1
+        if not asked.get("stream"):
+            return web.json_response(completion(f"<{prompt}>"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         with suppress(ConnectionError):
             for piece in ("<", prompt, ">", None):
-                await asyncio.sleep(self.pause_s / 4)
+                await asyncio.sleep(30 if prompt == "slow" and piece != "<" else self.pause_s / 4)
                 await response.write(event(piece))
             await response.write(b"data: [DONE]\n\n")
         return response
@@ -63,10 +69,14 @@ class Site:
     data: Path
     upstream: Counting
 
-    async def ask(self, method: str, path: str, content: Any = None) -> tuple[int, dict[str, Any]]:
+    async def ask(
+        self, method: str, path: str, content: Any = None, headers: dict[str, str] = KEY
+    ) -> tuple[int, dict[str, Any]]:
         """Over a connection of its own, so that any worker may take it."""
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
-            async with session.request(method, self.run.url + path, json=content, headers=KEY) as response:
+            async with session.request(
+                method, self.run.url + path, json=content, headers=headers
+            ) as response:
                 return response.status, await response.json()
 
     async def until(self, path: str) -> dict[str, Any]:
@@ -91,10 +101,14 @@ class Site:
 
 
 @asynccontextmanager
-async def site(tmp_path: Path, *, workers: int = 2, pause_s: float = 0.0) -> AsyncIterator[Site]:
+async def site(
+    tmp_path: Path, *, workers: int = 2, pause_s: float = 0.0, log: bool = False
+) -> AsyncIterator[Site]:
     upstream = Counting(pause_s)
     async with aiohttp_server(upstream.handle) as origin:
-        config = CONFIG.format(url=f"{origin}/v1", data=tmp_path / "data", workers=workers)
+        config = CONFIG.format(
+            url=f"{origin}/v1", data=tmp_path / "data", workers=workers, log=str(log).lower()
+        )
         tmp_path.mkdir(exist_ok=True)
         (tmp_path / "config.yaml").write_text(config)
         starting = running("--config", str(tmp_path / "config.yaml"), workers=workers)
@@ -148,6 +162,65 @@ async def streamed(session: aiohttp.ClientSession, behind: Site, id: str) -> lis
     return deltas
 
 
+async def test_values_that_are_stored_nowhere_are_had_from_their_worker(tmp_path: Path) -> None:
+    unstored = KEY | {"Cache-Control": "no-store"}
+    async with site(tmp_path, pause_s=0.1) as behind:
+        for i in range(8):
+            text = f"{i} {{{{v{i - 1}}}}}" if i else "secret-4711"
+            asked = body(text, app="x", submit=True, output={"name": f"v{i}"})
+            status, content = await behind.ask("POST", "/chat/completions", asked, unstored)
+            assert status == 202, content
+        run, id = content["understudy"]["run"], content["understudy"]["outputs"]["v7"]
+        gets = (behind.ask("GET", f"/variables/{id}?wait_s=60") for _ in range(8))
+        found = {got.get("value", str(got)) for _, got in await asyncio.gather(*gets)}
+        assert len(found) == 1 and "secret-4711" in str(found), found
+        for _ in range(6):
+            _, shown = await behind.ask("GET", f"/runs/{run}")
+            assert shown["variables"]["v7"]["value"] in found
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
+                assert "".join(await streamed(session, behind, id)) in found
+        assert set(behind.upstream.asked.values()) == {1}
+    for file in (tmp_path / "data").rglob("*"):
+        assert not file.is_file() or b"secret-4711" not in file.read_bytes(), file
+
+
+async def test_a_secret_in_a_value_is_in_no_log_metric_or_other_tenants_row(tmp_path: Path) -> None:
+    secret, bob = "canary-8086-secret", {"Authorization": "Bearer sk-bob"}
+    async with site(tmp_path, log=True) as behind:
+        calls = [
+            body(f"A {secret}", app="s", submit=True, output={"name": "a"}),
+            body("B {{a}}", app="s", submit=True, output={"name": "b", "transform": [{"json": "/none"}]}),
+        ]
+        for call in calls:
+            assert (await behind.ask("POST", "/chat/completions", call))[0] == 202
+        assert (await behind.ask("GET", "/apps/s/variables/b?wait_s=60"))[0] == 424
+        status, refused = await behind.ask("POST", "/chat/completions", calls[0])
+        assert status == 409 and secret not in str(refused)
+        for _ in range(4):
+            for path in ("/apps/s/variables/a", "/apps/s/variables/b"):
+                status, theirs = await behind.ask("GET", path, headers=bob)
+                assert status == 404 and secret not in str(theirs)
+        await behind.ask("POST", "/runs", run_of(("theirs", "a")), headers=bob)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{behind.run.origin}/metrics") as response,
+        ):
+            metrics = await response.text()
+        assert "understudy_run_steps_total" in metrics and secret not in metrics
+        await asyncio.to_thread(behind.run.wait_for_event, "request", 10)
+        assert secret not in behind.run.log()
+        (tenant,) = {row[0] for row in behind.rows("SELECT tenant FROM variables WHERE app = 's'")}
+        tables = [
+            row[0]
+            for row in behind.rows(
+                "SELECT name FROM sqlite_master WHERE sql LIKE '%tenant%' AND type = 'table'"
+            )
+        ]
+        for table in tables:
+            rows = behind.rows(f"SELECT * FROM {table} WHERE tenant != ?", tenant)
+            assert secret not in str(rows), table
+
+
 async def test_a_run_is_cancelled_and_shown_by_whichever_worker(tmp_path: Path) -> None:
     async with site(tmp_path, pause_s=30) as behind:
         for _ in range(4):
@@ -155,6 +228,14 @@ async def test_a_run_is_cancelled_and_shown_by_whichever_worker(tmp_path: Path) 
             _, content = await behind.ask("POST", f"/runs/{run['id']}/cancel")
             assert content["id"] == run["id"]
             assert (await behind.until(f"/runs/{run['id']}"))["status"] == "cancelled"
+        for _ in range(4):
+            _, run = await behind.ask("POST", "/runs", run_of(("A", "a"), background=True))
+            assert (await behind.ask("DELETE", f"/runs/{run['id']}"))[0] == 200
+            for path in (f"/runs/{run['id']}", f"/variables/{run['variables']['a']['id']}"):
+                # The worker that carries it out hears of it within `poll_s`.
+                async with asyncio.timeout(PATIENCE_S):
+                    while {(await behind.ask("GET", path))[0] for _ in range(4)} != {404}:
+                        await asyncio.sleep(0.02)
 
 
 def forty(random_: random.Random, number: int) -> dict[str, Any]:

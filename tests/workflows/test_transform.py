@@ -15,6 +15,7 @@ from workflows.transform import (
     apply,
     as_text,
     bounded,
+    effort,
     read_transforms,
 )
 
@@ -118,6 +119,19 @@ def test_a_value_has_a_largest_size() -> None:
     with pytest.raises(TransformFailed, match="5 bytes; 4 are allowed"):
         bounded(["éé", "x"], 4)
     assert as_text(["a", "b"]) == "a\nb" and as_text("a") == "a"
+
+
+def test_effort_grows_with_the_text_and_the_program() -> None:
+    plain, short, long = (
+        read_transforms(each, "t") for each in ([], [{"regex": "a"}], [{"regex": "[a-m].{100}[0-9]"}])
+    )
+    assert effort(plain, "x" * 100) == 100
+    assert (
+        effort(plain, "x" * 100)
+        < effort(short, "x" * 100)
+        < effort(long, "x" * 100)
+        == effort(long, "x" * 50) * 2
+    )
 
 
 ANY = st.lists(
