@@ -15,7 +15,7 @@ _CHANGES_KEPT_S = 600.0
 def forget(
     connection: sqlite3.Connection, of_runs: str, of_variables: str, values: Sequence[str], now_s: float
 ) -> int:
-    """Delete runs, and variables set by themselves, by a condition on each table."""
+    """Delete runs, and variables set by themselves, by a condition on each table. The first of `values` is the tenant."""
     runs = connection.execute(
         f"SELECT id, state FROM workflow_runs WHERE {of_runs}",  # noqa: S608 - our own conditions
         values,
@@ -32,7 +32,8 @@ def forget(
         (ids_json(id for (id,) in alone),),
     )
     note(connection, now_s, "variable", [("", id) for (id,) in alone])
-    connection.execute("DELETE FROM workflow_bytes WHERE total_bytes = 0")
+    tenant = values[0]
+    connection.execute("DELETE FROM workflow_bytes WHERE tenant = ? AND total_bytes = 0", (tenant,))
     return len(runs) + len(alone)
 
 

@@ -465,7 +465,7 @@ class MemoryRuns:
             ]
             old.sort(key=lambda held: held.run.ended_at_s or 0.0)
             for held in old[:limit]:
-                self._delete(held)
+                self._delete(held, tell=False)
             return len(old[:limit])
 
         return _done(trim)
@@ -584,21 +584,22 @@ class MemoryRuns:
 
         return _done(forget)
 
-    def _delete(self, held: _Held) -> None:
-        self._drop(self._of_run(held.run.id))
+    def _delete(self, held: _Held, *, tell: bool = True) -> None:
+        self._drop(self._of_run(held.run.id), tell=tell)
         self._bytes[held.run.tenant] -= sum(len(step.plan.body) for step in held.steps.values())
         del self._runs[held.run.id]
         if held.run.id in self._live:
             self._live.remove(held.run.id)
             self._note("cancel", held.run.id)
 
-    def _drop(self, variables: Iterable[_Kept]) -> None:
+    def _drop(self, variables: Iterable[_Kept], *, tell: bool = True) -> None:
+        """`tell`: whether somebody may wait for them."""
         for kept in variables:
             variable = kept.variable
             self._give_name_back(variable)
             self._bytes[variable.tenant] -= variable.size_bytes
             del self._variables[variable.id]
-            if variable.state not in ENDED or not variable.run_id:
+            if tell and (variable.state not in ENDED or not variable.run_id):
                 self._note("variable", variable.run_id, variable.id)
 
     def _note(
