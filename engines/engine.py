@@ -7,7 +7,7 @@ said byte for byte, so an answer is parsed only by those who need its meaning, n
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -241,7 +241,6 @@ class Engine(Protocol):
     async def aclose(self) -> None: ...
 
 
-@runtime_checkable
 class Admits(Protocol):
     """An engine that is not asked at all times: one behind a guard."""
 
@@ -252,7 +251,9 @@ class Admits(Protocol):
 
 def admission(engine: Engine, request: EngineRequest) -> Admission:
     """Whether `engine` may be asked now; always, where nothing guards it."""
-    return engine.admits(request) if isinstance(engine, Admits) else ADMITTED
+    # Not isinstance: of a protocol it takes a tenth of what a student's whole answer does.
+    admits: Callable[[EngineRequest], Admission] | None = getattr(engine, "admits", None)
+    return admits(request) if admits is not None else ADMITTED
 
 
 @runtime_checkable

@@ -116,7 +116,8 @@ _WHY = {
     "functions": "the request offers functions: its answer is no label.",
     "n": "the request asks for several choices: a task has one answer.",
     "messages": "its messages are more than one user turn of text behind system messages: what a task asks is one input.",
-    "response_format": "its response_format is neither text nor a JSON schema of an object with one property, an enum.",
+    "response_format": "its response_format is neither text nor a JSON schema of an object with one property, an enum whose "
+    "labels differ by more than case, marks and spaces.",
 }
 _WHY_NOT = "the request has '{}', by which its answer is no longer one of the task's labels."
 

@@ -25,7 +25,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.options import options, write
-from benchmarks.overhead import report, runs, stages, texts
+from benchmarks.overhead import report, runs, stages, student, texts
 from benchmarks.overhead.load import Streams, ask, chat_request, read_streams
 from benchmarks.overhead.questions import KNOWN_TEXTS, Questions
 from benchmarks.overhead.rounds import CONNECTIONS, Subject, in_rounds, measured, settle
@@ -41,7 +41,7 @@ from benchmarks.overhead.servers import (
 )
 from benchmarks.overhead.upstream import body as upstream_body
 
-PARTS = ("requests", "texts", "chunks", "runs", "crowd", "start", "stages")
+PARTS = ("requests", "texts", "chunks", "runs", "crowd", "start", "stages", "student")
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,11 @@ class Bench:
                 figures["runs"] = await runs.measured_side_by_side(
                     mock, self._folder, rounds=counts.rounds, requests=counts.requests
                 )
+            if "student" in self._parts:
+                figures["student"], self.bypassed = await student.measured_side_by_side(
+                    mock, self._folder, rounds=counts.rounds, requests=counts.requests
+                )
+                figures["bypassed"] = figures.get("bypassed", {}) | self.bypassed
             if "crowd" in self._parts:
                 figures["crowd"] = await self._crowd(mock)
             if "start" in self._parts:

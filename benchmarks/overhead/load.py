@@ -41,6 +41,8 @@ class Batch:
     """Answers the gateway says came from memory."""
     offloaded: int = 0
     """Answers the gateway says the small engine gave."""
+    by_student: int = 0
+    """Answers the gateway says a task's student gave."""
     wrong: list[str] = field(default_factory=list)
     latencies_s: list[float] = field(default_factory=list)
 
@@ -49,12 +51,16 @@ class Batch:
         return sorted(self.latencies_s)[len(self.latencies_s) // 2] * 1000
 
 
+Right = Callable[[bytes], bool]
+"""Whether an answer's body is the right one."""
+
+
 class _Asker(asyncio.Protocol):
     """One connection that asks, reads the answer, checks it, and asks again until there is nothing left to ask."""
 
-    def __init__(self, requests: Iterator[bytes], expected: bytes, batch: Batch) -> None:
+    def __init__(self, requests: Iterator[bytes], right: Right, batch: Batch) -> None:
         self._requests = requests
-        self._expected = expected
+        self._right = right
         self._batch = batch
         self._buffer = b""
         self._asked_at = 0.0
@@ -86,12 +92,13 @@ class _Asker(asyncio.Protocol):
             return
         batch = self._batch
         batch.latencies_s.append(time.perf_counter() - self._asked_at)
-        if not data.startswith(b"HTTP/1.1 200") or data[end + 4 :] != self._expected:
+        if not data.startswith(b"HTTP/1.1 200") or not self._right(data[end + 4 :]):
             batch.wrong.append(data[:300].decode("latin-1"))
         batch.answered += 1
         head = data[:end]
         batch.hits += b"understudy; hit" in head
         batch.offloaded += b"x-understudy-engine: small" in head
+        batch.by_student += b"x-understudy-engine: student" in head
         self._buffer = b""
         self._ask()
 
@@ -101,15 +108,19 @@ class _Asker(asyncio.Protocol):
 
 
 async def ask(
-    port: int, requests: Iterator[bytes], expected: bytes, *, connections: int, limit_s: float = 120
+    port: int, requests: Iterator[bytes], expected: bytes | Right, *, connections: int, limit_s: float = 120
 ) -> Batch:
-    """Ask all `requests` over so many connections, each with one request under way at a time."""
+    """Ask all `requests` over so many connections, each with one request under way at a time.
+
+    `expected`: every answer's body, or what tells a right one.
+    """
     loop = asyncio.get_running_loop()
+    right = expected.__eq__ if isinstance(expected, bytes) else expected
     batch = Batch()
     began = time.perf_counter()
     askers = []
     for _ in range(connections):
-        _, asker = await loop.create_connection(lambda: _Asker(requests, expected, batch), "127.0.0.1", port)
+        _, asker = await loop.create_connection(lambda: _Asker(requests, right, batch), "127.0.0.1", port)
         askers.append(asker)
     async with asyncio.timeout(limit_s):
         await asyncio.gather(*(asker.done for asker in askers))

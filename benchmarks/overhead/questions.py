@@ -10,7 +10,8 @@ from typing import Any
 from benchmarks.overhead.load import chat_request
 
 KNOWN_TEXTS = 48
-_VERBS = ("repair", "paint", "measure", "clean", "move", "insure", "photograph", "sell")
+SYSTEM = "You are a helpful assistant. Answer in two sentences."
+VERBS = ("repair", "paint", "measure", "clean", "move", "insure", "photograph", "sell")
 _NOUNS = ("garden fence", "old piano", "kitchen sink", "mountain bike", "wooden boat", "attic window")
 
 
@@ -20,12 +21,12 @@ class Questions:
     def __init__(self) -> None:
         self._serial = itertools.count(1)
 
-    def body(self, text: str, *, unlike_any: bool, stream: bool = False) -> bytes:
+    def body(self, text: str, *, unlike_any: bool, stream: bool = False, system: str = SYSTEM) -> bytes:
         """A chat body; `unlike_any` gives it a seed of its own, which makes it a request never seen before."""
         fields: dict[str, Any] = {
             "model": "bench",
             "messages": [
-                {"role": "system", "content": "You are a helpful assistant. Answer in two sentences."},
+                {"role": "system", "content": system},
                 {"role": "user", "content": text},
             ],
             "temperature": 0,
@@ -39,7 +40,7 @@ class Questions:
 
     def text(self, n: int) -> str:
         """The n-th text: kinds of questions that come round again with another number in them."""
-        verb, noun = _VERBS[n % len(_VERBS)], _NOUNS[n % len(_NOUNS)]
+        verb, noun = VERBS[n % len(VERBS)], _NOUNS[n % len(_NOUNS)]
         return f"What is the best way to {verb} the {noun} at house number {n} in the spring, and what do I need?"
 
     def repeated(self) -> Iterator[bytes]:

@@ -21,6 +21,10 @@ _LABELS = {
     "few_shot": "gateway, few_shot",
     "no_texts": "gateway, few_shot, no text kept",
     "all_texts": "gateway, few_shot, every text kept",
+    "through": "gateway, passing through",
+    "teacher": "gateway, task, the student predicts, the teacher answers",
+    "student": "gateway, task, the student answers",
+    "student_streams": "gateway, task, the student answers with a stream",
 }
 _BUSY = 0.9
 
@@ -72,6 +76,7 @@ def rows(figures: dict[str, Any]) -> list[Row]:
     makers: dict[str, Callable[[Any], list[Row]]] = {
         "requests": _requests,
         "texts": _texts,
+        "student": _student,
         "chunks": _chunks,
         "runs": _runs,
         "crowd": _crowd,
@@ -117,6 +122,25 @@ def _texts(part: dict[str, list[dict[str, float]]]) -> list[Row]:
         small = statistics.mean(_column(rounds, "offloaded_share"))
         cpu = Spread.of(_column(rounds, "cpu_ms")).text(" ms", 3)
         found.append(Row("CPU per request, texts", _LABELS[key], cpu, added, note=f"{small:.0%} offloaded"))
+    return found
+
+
+def _student(part: dict[str, list[dict[str, float]]]) -> list[Row]:
+    """What an answer adds is compared with passing through; a core's answers in a second follow from the CPU of one."""
+    found = []
+    for key, rounds in part.items():
+        cpu = Spread.of(_column(rounds, "cpu_ms"))
+        added = _paired(part, "cpu_ms", key, "through", "difference")
+        per_s = Spread.of(1000 / each for each in _column(rounds, "cpu_ms"))
+        against = "" if key == "through" else f"adds {added.text(' ms', 2)}"
+        target, met = ("adds < 0.6 ms; 5,000 a second", None) if key == "student" else ("", None)
+        if target:
+            met = added.middle < 0.6 and per_s.middle >= 5000
+        share = statistics.mean(_column(rounds, "student_share"))
+        note = f"{per_s.text('', 0)} a second of a core; {share:.0%} by the student"
+        found.append(
+            Row("CPU per request of a task", _LABELS[key], cpu.text(" ms", 3), against, target, met, note)
+        )
     return found
 
 

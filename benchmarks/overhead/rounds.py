@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.overhead.load import Batch, ask
+from benchmarks.overhead.load import Batch, Right, ask
 from benchmarks.overhead.servers import Server, answers
 from benchmarks.overhead.upstream import body as upstream_body
 
 CONNECTIONS = 16
+_UPSTREAMS = upstream_body()
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Subject:
     connections: int = CONNECTIONS
     cold: bool = False
     remembers: bool = False
+    expected: bytes | Right = _UPSTREAMS
 
 
 async def settle(server: Server) -> None:
@@ -45,7 +47,7 @@ async def measured(subject: Subject, mock: Server, requests: int) -> dict[str, f
     batch: Batch = await ask(
         subject.server.port,
         itertools.islice(subject.requests(), requests),
-        upstream_body(),
+        subject.expected,
         connections=subject.connections,
     )
     load_s = time.process_time() - load_before + mock.cpu_s() - mock_before
@@ -61,6 +63,7 @@ async def measured(subject: Subject, mock: Server, requests: int) -> dict[str, f
         "load_busy": load_s / batch.wall_s,
         "hit_share": batch.hits / requests,
         "offloaded_share": batch.offloaded / requests,
+        "student_share": batch.by_student / requests,
     }
 
 

@@ -2,9 +2,10 @@
 
     python -m benchmarks.overhead.upstream PORT
 
-Any POST is answered with the same completion of about 1 KiB, unless it carries `x-bench-stream: ID,CHUNKS,INTERVAL_MS,
-OFFSET_MS`: then with a stream of that many chunks, paced, in which every chunk tells whose it is and which. That is what
-`understudy load serve-mock` does not do, and what it takes to see streams mixed up or out of order.
+Any POST is answered with the same completion of about 1 KiB, or, where it carries `x-bench-label: LABEL`, with one that
+says just that. One that carries `x-bench-stream: ID,CHUNKS,INTERVAL_MS,OFFSET_MS` gets a stream of that many chunks, paced,
+in which every chunk tells whose it is and which. That is what `understudy load serve-mock` does not do, and what it takes
+to see streams mixed up or out of order.
 """
 
 from __future__ import annotations
@@ -13,38 +14,51 @@ import asyncio
 import gc
 import json
 import sys
+from functools import lru_cache
 from typing import cast
 
 import uvloop
 
 _TEXT = "The understudy knows the part by heart and waits in the wings. " * 11
-_BODY = json.dumps(
-    {
-        "id": "chatcmpl-bench",
-        "object": "chat.completion",
-        "created": 1_700_000_000,
-        "model": "bench",
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": _TEXT},
-                "logprobs": None,
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": {"prompt_tokens": 60, "completion_tokens": 140, "total_tokens": 200},
-    }
-).encode()
-ANSWER = (
-    b"HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: application/json\r\nx-request-id: req-1\r\n"
-    b"openai-processing-ms: 5\r\nx-ratelimit-remaining-requests: 9999\r\nContent-Length: %d\r\n\r\n%s"
-    % (len(_BODY), _BODY)
-)
+
+
+def completion(text: str) -> bytes:
+    """A JSON answer that says `text`."""
+    return json.dumps(
+        {
+            "id": "chatcmpl-bench",
+            "object": "chat.completion",
+            "created": 1_700_000_000,
+            "model": "bench",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": text},
+                    "logprobs": None,
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {"prompt_tokens": 60, "completion_tokens": 140, "total_tokens": 200},
+        }
+    ).encode()
+
+
+def _answer(body: bytes) -> bytes:
+    return (
+        b"HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: application/json\r\nx-request-id: req-1\r\n"
+        b"openai-processing-ms: 5\r\nx-ratelimit-remaining-requests: 9999\r\nContent-Length: %d\r\n\r\n%s"
+        % (len(body), body)
+    )
+
+
+_BODY = completion(_TEXT)
+ANSWER = _answer(_BODY)
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nServer: bench\r\nContent-Type: text/event-stream\r\nx-request-id: req-1\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
 )
 _STREAM_HEADER = b"\r\nx-bench-stream: "
+_LABEL_HEADER = b"\r\nx-bench-label: "
 _LENGTH_HEADER = b"\r\ncontent-length: "
 
 
@@ -98,7 +112,8 @@ class Upstream(asyncio.Protocol):
         self._held = b""
         wanted = _value(head, _STREAM_HEADER)
         if wanted is None:
-            self._transport.write(ANSWER)
+            label = _value(head, _LABEL_HEADER)
+            self._transport.write(ANSWER if label is None else _labelled(label))
             return
         stream, chunks, interval_ms, offset_ms = (float(part) for part in wanted.split(b","))
         self._transport.write(_STREAM_HEAD)
@@ -118,6 +133,11 @@ class Upstream(asyncio.Protocol):
         self._timer = self._loop.call_at(
             first_s + (k + 1) * interval_s, self._next, stream, k + 1, chunks, first_s, interval_s
         )
+
+
+@lru_cache
+def _labelled(label: bytes) -> bytes:
+    return _answer(completion(label.decode()))
 
 
 def _value(head: bytes, name: bytes) -> bytes | None:

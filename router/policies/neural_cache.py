@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from engines.engine import Price
 from engines.prediction import Prediction
 from router.choosing.reward import expected_reward, weights
 from router.plan import Ask, Attempt, Plan, Policy
 from router.prompt import tokens_needed
-from router.tasks.student import Students, predicted
+from router.tasks.student import Student, Students, predicted
 from router.tasks.takeover import Decided, Takeover
 from router.tasks.task import Posed, Task
 from store.records import Vector
@@ -87,7 +87,7 @@ class NeuralCache:
         deadline_s: float = _PREDICT_DEADLINE_S,
     ) -> None:
         """`engines`: of the model, from small to large; the last is the teacher. `price`: the teacher's, for budgets in
-        dollars. `executor`: where students predict."""
+        dollars. `executor`: where students predict that are not quick."""
         self.inner = inner
         self.name = inner.name
         self._engines = tuple(engines)
@@ -117,21 +117,20 @@ class NeuralCache:
                 usd = self._price.cost_usd(tokens_needed(ask.chat), _LABEL_TOKENS)
                 decided = self._takeovers(posed.task).decide(prediction, usd)
         if decided.by == "student" and prediction is not None:
-            plan = await self._by_student(ask, posed, prediction, stages)
-            return _embedded(plan, posed, vector)
+            return await self._by_student(ask, posed, prediction, vector, stages)
         plan = await self.inner.decide(ask)
+        changes: dict[str, Any] = {"prediction": prediction, "checked": decided.checked}
         if decided.by == "teacher":
             reason = "student_check"
-            plan = replace(plan, attempts=self._teacher_first(plan), reason=reason, choice=None, shadow=())
-        plan = _embedded(plan, posed, vector)
-        return _noting(replace(plan, posed=posed, prediction=prediction, checked=decided.checked), stages)
+            changes |= {"attempts": self._teacher_first(plan), "reason": reason, "choice": None, "shadow": ()}
+        return _noting(plan, stages, **_of_task(plan, posed, vector), **changes)
 
     async def _predict(self, posed: Posed, stages: _Stages) -> tuple[Prediction | None, Vector | None]:
         """What the student makes of it, and the input's embedding, where one was wanted.
 
         No prediction where there is no student, it is late or broken, or the input is not its to answer.
         """
-        members = ()  # type: Sequence[tuple[int, object]]
+        members: Sequence[tuple[int, Student]] = ()
         found: Prediction | None = None
         with stages.stage("student"):
             members = self._students.of(posed.task)
@@ -143,30 +142,44 @@ class NeuralCache:
         if vector is None:
             return None, None
         with stages.stage("student"):
-            async with asyncio.timeout(self._deadline_s):
-                found = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, self._predicted, posed, vector
-                )
+            found = await self._predicted(members, posed, vector)
         return (found if found is not None and found.in_domain else None), vector
 
-    def _predicted(self, posed: Posed, vector: Vector) -> Prediction | None:
-        members = self._students.of(posed.task)
-        if not members:
-            return None
-        return predicted(members, posed.input, vector, committee=posed.task.strategy == "committee")
+    async def _predicted(
+        self, members: Sequence[tuple[int, Student]], posed: Posed, vector: Vector
+    ) -> Prediction:
+        """On the event loop where it is known to take tenths of a millisecond: under load a change of threads takes many
+        times as long, and is late. Raises TimeoutError, and what a prediction raises."""
+        voting = members if posed.task.strategy == "committee" else members[:1]
+        if not all(student.quick for _, student in voting):
+            async with asyncio.timeout(self._deadline_s):
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._executor, predicted, voting, posed.input, vector
+                )
+        began_s = time.thread_time()
+        found = predicted(voting, posed.input, vector)
+        if time.thread_time() - began_s > self._deadline_s:
+            # Here it could not be stopped. It does not come here again.
+            for _, student in voting:
+                student.quick = False
+            raise TimeoutError
+        return found
 
-    async def _by_student(self, ask: Ask, posed: Posed, prediction: Prediction, stages: _Stages) -> Plan:
+    async def _by_student(
+        self, ask: Ask, posed: Posed, prediction: Prediction, vector: Vector | None, stages: _Stages
+    ) -> Plan:
         """The student's answer; where another policy weighs rewards, only if its own is not lower."""
         stand_ins = tuple(Attempt(engine) for engine in reversed(self._engines))
         plan = Plan(stand_ins, self.name, str(prediction.version), STUDENT)
         if self.inner.name == "in_context":
             plan = await self.inner.decide(ask)
             if self._weighs_more(ask, plan, prediction):
-                return _noting(replace(plan, posed=posed, prediction=prediction), stages)
-        attempts = (Attempt(STUDENT, prediction=prediction), *plan.attempts)
-        plan = replace(
+                return _noting(plan, stages, **_of_task(plan, posed, vector), prediction=prediction)
+        return _noting(
             plan,
-            attempts=attempts,
+            stages,
+            **_of_task(plan, posed, vector),
+            attempts=(Attempt(STUDENT, prediction=prediction), *plan.attempts),
             policy_version=str(prediction.version),
             reason=STUDENT,
             # What a bandit drew is not what happened: nothing is learnt of it.
@@ -174,10 +187,8 @@ class NeuralCache:
             choice=None,
             helped=None,
             shadow=(),
-            posed=posed,
             prediction=prediction,
         )
-        return _noting(plan, stages)
 
     def _weighs_more(self, ask: Ask, plan: Plan, prediction: Prediction) -> bool:
         """Whether the action that a bandit took is expected to be worth more than the student's answer, which costs and
@@ -197,15 +208,17 @@ class NeuralCache:
         return Attempt(teacher), *(each for each in plan.attempts if each.engine != teacher)
 
 
-def _embedded(plan: Plan, posed: Posed, vector: Vector | None) -> Plan:
-    """With the input's embedding, where the policy beneath made none of its own."""
+def _of_task(plan: Plan, posed: Posed, vector: Vector | None) -> dict[str, Any]:
+    """The task, and the input's embedding, where the policy beneath made none of its own."""
     if vector is None or plan.vector is not None:
-        return plan
-    return replace(plan, vector=vector, embedded_text=posed.input)
+        return {"posed": posed}
+    return {"posed": posed, "vector": vector, "embedded_text": posed.input}
 
 
-def _noting(plan: Plan, stages: _Stages) -> Plan:
+def _noting(plan: Plan, stages: _Stages, **changes: Any) -> Plan:
+    """The plan with these changes, and what the stages took and were done without: copied once."""
     seconds = dict(plan.stages_s)
     for name, took in stages.seconds.items():
         seconds[name] = seconds.get(name, 0.0) + took
-    return replace(plan, stages_s=seconds, bypassed=(*stages.bypassed, *plan.bypassed))
+    bypassed = (*stages.bypassed, *plan.bypassed)
+    return replace(plan, stages_s=seconds, bypassed=bypassed, **changes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from engines.chat import ChatRequest, message_text
-from router.digest import question, scope
+from router.digest import of_user, question, scope
 from router.tasks.requests import NAME, enum_of, labels_of, schema_of, unsuited
 from router.tasks.task import Posed, Task
 
@@ -105,7 +105,7 @@ class Tasks:
         task = found.task
         if self._templates is not None:
             # As router.policies.question reads it: a text that comes twice teaches nothing twice.
-            under = scope(ask.chat, named=ask.named_scope, end_user=ask.end_user)
+            under = of_user(shared, ask.end_user)
             asked = self._templates.asked(ask.tenant, under, asked).text
         row = self._known.by_name.get((ask.tenant, task.name))
         paused = row is not None and row.state == "paused"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from engines.chat import ChatRequest
 from router.digest import carries_tools, in_tool_loop, only_text
+from router.tasks.form import overlapping
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """Of a task, as headers, paths and commands carry it."""
@@ -82,4 +84,17 @@ def labels_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
         raise NoTask(f"the enum {enums[0][:60]!r} has values that are no texts: labels are texts")
     if not 2 <= len(labels) <= _MOST_LABELS:
         raise NoTask(f"the enum {enums[0][:60]!r} has {len(labels)} values: 2 to {_MOST_LABELS} are right")
+    same = _same(tuple(labels))
+    if same is not None:
+        one, other = (label[:60] for label in same)
+        raise NoTask(
+            f"the enum {enums[0][:60]!r} has {one!r} and {other!r}, the same label but for case, marks and spaces: "
+            "keep one of them"
+            if one != other or labels.count(one) > 1
+            else f"the enum {enums[0][:60]!r} has {one!r}, with nothing but marks and spaces in it"
+        )
     return tuple(labels)
+
+
+_same = lru_cache(256)(overlapping)
+"""Asked of every request that sends a schema."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
+import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 _FORMAT = "1"
 _PROPERTY = "understudy.student"
+_QUICK_S = 0.001
+"""CPU of a prediction up to which a change of threads would take longer than it saves."""
+_TIMED_TEXT = "which of these labels is right? " * 20
+_TIMED_RUNS = 3
 _LENGTH_SLACK = 1.5
 """How many times longer than the longest input, or shorter than the shortest, is still like them."""
 
@@ -102,10 +107,12 @@ class Student:
         self._longest = declared.longest * _LENGTH_SLACK
         bits = np.frombuffer(zlib.decompress(declared.met), np.uint8) if declared.met else None
         self._met = np.unpackbits(bits).view(np.bool_) if bits is not None else None
+        self.quick = False
+        """Whether a prediction takes so little that it may be made on an event loop: measured when it was opened."""
 
     @classmethod
     def open(cls, data: bytes, *, embedding_version: str = "") -> Student:
-        """Opens a published student (a few milliseconds) and runs it once. Raises StudentBroken with the reason.
+        """Opens a published student (a few milliseconds) and runs it a few times. Raises StudentBroken with the reason.
 
         `embedding_version` is the embedder's: a student trained on other embeddings is refused.
         """
@@ -114,7 +121,7 @@ class Student:
             declared = Declared.read(dict(session.get_modelmeta().custom_metadata_map))
             student = cls(session, declared)
             (dimensions,) = (port.shape[1] for port in session.get_inputs() if port.name == "vector")
-            student.predict("warm", np.full(dimensions, dimensions**-0.5, np.float32), 0)
+            student._warm_up(np.full(dimensions, dimensions**-0.5, np.float32))
         except StudentBroken:
             raise
         except Exception as wrong:
@@ -124,6 +131,14 @@ class Student:
         if made_for and embedding_version and made_for != embedding_version:
             raise StudentBroken(f"it was trained on embeddings {made_for}, not {embedding_version}")
         return student
+
+    def _warm_up(self, vector: Vector) -> None:
+        took_s = []
+        for _ in range(1 + _TIMED_RUNS):
+            began_s = time.thread_time()
+            self.predict(_TIMED_TEXT, vector, 0)
+            took_s.append(time.thread_time() - began_s)
+        self.quick = min(took_s) <= _QUICK_S
 
     def predict(self, input: str, vector: Vector, version: int, seen: Hashed | None = None) -> Prediction:
         """What it makes of an input with the embedding `vector`, (dimensions,). Blocks for a tenth of a millisecond.
@@ -177,17 +192,15 @@ class Students(Protocol):
         ...
 
 
-def predicted(
-    members: Sequence[tuple[int, Student]], input: str, vector: Vector, *, committee: bool
-) -> Prediction:
-    """What the first member makes of an input, with the votes of all where a `committee` is asked for.
+def predicted(members: Sequence[tuple[int, Student]], input: str, vector: Vector) -> Prediction:
+    """What the first member makes of an input, with the votes of all: a committee, where there are several.
 
     A member that fails has no vote. Raises StudentBroken where the first one fails.
     """
     (version, student), *others = members
     seen = hashed(input)
     prediction = student.predict(input, vector, version, seen)
-    if not committee or not others:
+    if not others:
         return prediction
     votes = [prediction.top]
     for _, other in others:

@@ -1,14 +1,17 @@
 """Which answers may become examples: a chain of small named rules, each with its reason, cheapest first.
 
-Costs CPU in proportion to the text and runs off the request path, on whichever thread calls: nothing here has state, so any
-number of threads may share one Admission. See docs/explanation/admission.md for the rules' reasons and measurements.
+Costs CPU in proportion to the text and runs off the request path, on whichever thread calls: any number of threads may share
+one Admission. See docs/explanation/admission.md for the rules' reasons and measurements.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+
+from cachetools import LRUCache
 
 from store.admission import contributors
 from store.admission.credentials import credentials
@@ -17,6 +20,9 @@ from store.admission.instructions import instructions
 from store.admission.pair import AdmissionSettings, Pair, TwinOf, Verdict
 from store.admission.private_data import private_data
 from store.admission.spans import Redacted, Span, TooMany, redacted
+
+_SHORT, _CLEAN = 64, 1000
+"""Characters up to which a text is short, and how many short ones are remembered."""
 
 Rule = Callable[[Pair, AdmissionSettings], bool]
 """Whether to refuse."""
@@ -84,10 +90,12 @@ REASONS: tuple[str, ...] = (
 
 
 class Admission:
-    """The whole chain under fixed settings. Immutable; thread-safe."""
+    """The whole chain under fixed settings. Thread-safe; it remembers nothing but short texts in which nothing was found."""
 
     def __init__(self, settings: AdmissionSettings) -> None:
         self.settings = settings
+        self._clean: LRUCache[tuple[str, str], bool] = LRUCache(_CLEAN)
+        self._lock = threading.Lock()
         self._public = _Public(self.settings.public)
 
     def judge(self, finished: Pair, twin_of: TwinOf | None = None, now_s: float | None = None) -> Verdict:
@@ -137,7 +145,11 @@ class Admission:
         settings = self.settings
         texts = (question, answer)
         none: tuple[list[Span], list[Span]] = ([], [])
-        secret = none if settings.secrets == "off" else (credentials(question), credentials(answer))
+        secret = (
+            none
+            if settings.secrets == "off"
+            else (self._found(credentials, question), self._found(credentials, answer))
+        )
         if any(secret) and settings.secrets == "refuse":
             return Verdict("secrets", _kinds(secret))
         if instructed:
@@ -147,8 +159,8 @@ class Admission:
         private = none
         if settings.private_data != "off":
             private = (
-                self._public.without(private_data(question)),
-                self._public.without(private_data(answer)),
+                self._public.without(self._found(private_data, question)),
+                self._public.without(self._found(private_data, answer)),
             )
         if any(private) and settings.private_data == "refuse":
             return Verdict("private_data", _kinds(private))
@@ -156,6 +168,18 @@ class Admission:
             return redacted(question, answer, secret[0] + private[0], secret[1] + private[1])
         except TooMany:
             return Verdict("private_data", "too_many")
+
+    def _found(self, search: Callable[[str], list[Span]], text: str) -> list[Span]:
+        """What a search finds. A task's answers are the same few words again and again."""
+        if not text or len(text) > _SHORT:
+            return search(text) if text else []
+        with self._lock:
+            clean = self._clean.get((search.__name__, text), False)
+        found = [] if clean else search(text)
+        if not found and not clean:
+            with self._lock:
+                self._clean[search.__name__, text] = True
+        return found
 
     def _kept(self, clean: Redacted) -> Verdict:
         if clean.hollow:

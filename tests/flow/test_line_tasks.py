@@ -210,12 +210,20 @@ async def test_a_paused_task_is_answered_by_the_teacher_and_nobody_else(tmp_path
         await made.taken_over(times=1)
 
 
+def enums(**of: list[str]) -> dict[str, Any]:
+    """A response format with these properties."""
+    schema = {"type": "object", "properties": {name: {"enum": values} for name, values in of.items()}}
+    return {"type": "json_schema", "json_schema": {"name": "several", "schema": schema}}
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"n": 2}, "n"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
         ({"logit_bias": {"1": 2}}, "logit_bias"),
+        ({"response_format": enums(intent=["a", "b"], tone=["c", "d"])}, "response_format"),
+        ({"response_format": enums(intent=["Refund", "refund."])}, "response_format"),
     ],
 )
 async def test_a_task_named_for_what_can_be_none_is_400(tmp_path: Path, fields: Any, param: str) -> None:

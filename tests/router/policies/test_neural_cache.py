@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -48,11 +49,17 @@ class GivenStudent:
         failure: Exception | None = None,
         takes_s: float = 0.0,
         ours: bool = True,
+        quick: bool = False,
     ) -> None:
         self.confidence, self.failure, self.takes_s, self.ours = confidence, failure, takes_s, ours
+        self.quick = quick
+        self.threads: list[str] = []
 
     def predict(self, input: str, vector: Vector, version: int, seen: object = None) -> Prediction:
-        time.sleep(self.takes_s)
+        self.threads.append(threading.current_thread().name)
+        end_s = time.thread_time() + self.takes_s
+        while time.thread_time() < end_s:
+            pass
         if self.failure:
             raise self.failure
         logs = (math.log(self.confidence), math.log(1 - self.confidence))
@@ -142,6 +149,22 @@ def test_whatever_is_late_or_broken_is_bypassed_and_said() -> None:
     ):
         plan = given.decide()
         assert plan.attempts[0].engine == "large" and plan.bypassed == (stage,)
+
+
+def test_a_quick_student_predicts_without_a_change_of_threads_until_it_is_slow_once() -> None:
+    student = GivenStudent(quick=True)
+    given = Given(student, deadline_s=0.05)
+    # The loop does not turn while it predicts, so nothing that waits on the loop can make it late.
+    assert "student" in given.engines() and set(student.threads) == {threading.current_thread().name}
+    student.takes_s, student.threads = 0.1, []
+    assert given.decide().bypassed == ("student:TimeoutError",) and not student.quick
+    given.decide()
+    assert student.threads[0] == threading.current_thread().name != student.threads[1]
+
+
+def test_a_quick_student_that_fails_is_bypassed() -> None:
+    plan = Given(GivenStudent(quick=True, failure=ValueError("broken"))).decide()
+    assert plan.attempts[0].engine == "large" and plan.bypassed == ("student:ValueError",)
 
 
 def test_a_budget_gives_the_teacher_its_share_and_the_student_the_rest() -> None:

@@ -165,6 +165,12 @@ def test_parts_of_text_and_harmless_fields_stand_against_nothing() -> None:
         ),
         ({"type": "object", "properties": {"a": {"enum": ["x", 1]}}}, "no texts"),
         ({"type": "object", "properties": {"a": {"enum": ["x"]}}}, "has 1 values"),
+        (
+            {"type": "object", "properties": {"a": {"enum": ["Refund", "other", "refund."]}}},
+            "'Refund' and 'refund.', the same label",
+        ),
+        ({"type": "object", "properties": {"a": {"enum": ["x", "x"]}}}, "'x' and 'x', the same label"),
+        ({"type": "object", "properties": {"a": {"enum": ["x", " _ "]}}}, "nothing but marks"),
     ],
 )
 def test_a_schema_that_is_no_task_says_what_it_is(schema: dict[str, Any], why: str) -> None:

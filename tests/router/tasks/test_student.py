@@ -76,12 +76,10 @@ def test_a_committee_votes_in_the_first_ones_labels() -> None:
     small = Student.open(train(two, seed=0, kinds=("logistic",)).data)
     whole = Student.open(trained())
     row = next(r for r in met() if r.label == "delivery")
-    said = predicted([(3, small), (2, whole)], row.input, row.vector, committee=True)
+    said = predicted([(3, small), (2, whole)], row.input, row.vector)
     assert said.version == 3 and said.committee == (said.top, said.top) and said.label == "delivery"
     row = next(r for r in met() if r.label == "refund")
-    said = predicted([(3, small), (2, whole)], row.input, row.vector, committee=True)
+    said = predicted([(3, small), (2, whole)], row.input, row.vector)
     # A label that the first does not know is nobody's place.
     assert said.committee == (said.top, -1)
-    assert predicted([(3, small), (2, whole)], row.input, row.vector, committee=False).committee == (
-        said.top,
-    )
+    assert predicted([(3, small)], row.input, row.vector).committee == (said.top,)

@@ -211,3 +211,12 @@ def test_no_text_ever_makes_it_fail(question: str, answer: str) -> None:
     settings = admission_settings(secrets="redact", instructions="off")
     verdict = Admission(settings).judge(pair(question, answer))
     assert verdict.admitted or verdict.reason in REASONS
+
+
+@pytest.mark.parametrize("text", ["Refund.", "", "Write to ann@acme-mail.com.", "Call +49 30 9017 1234 now."])
+def test_a_short_text_that_comes_again_is_judged_as_it_was_the_first_time(text: str) -> None:
+    admission = Admission(admission_settings())
+    first = admission.screened("What does the customer want?", text)
+    assert admission.screened("What does the customer want?", text) == first
+    assert admission.screened(text, text) == Admission(admission_settings()).screened(text, text)
+    assert bool(first.redacted) == any(mark in text for mark in "@+")
