@@ -1,0 +1,123 @@
+"""Plays a scenario in virtual time on a service, and takes its times."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from benchmarks.applications.service import Service, Serving, Site
+from benchmarks.applications.shapes import Application, Call, chat, map_reduce, popular
+from simulation.virtual_time import run
+
+Make = Callable[[Site], Serving]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Chat beside map-reduce: mean times in s."""
+
+    chat_per_token_s: float
+    """From asking to the end, by tokens of the answer."""
+    decoding_s: float
+    """Per token after the first, as the engine gives them."""
+    map_reduce_s: float
+
+
+def together(make: Make, site: Site, applications: Sequence[Application]) -> list[float]:
+    """How long each takes, in s, when all begin at once."""
+
+    async def main() -> list[float]:
+        async with make(site) as service:
+            return list(await asyncio.gather(*(_timed(service, one) for one in applications)))
+
+    return run(main)
+
+
+def one_by_one(make: Make, site: Site, applications: Sequence[Application]) -> list[float]:
+    """How long each takes alone."""
+    return [together(make, site, [one])[0] for one in applications]
+
+
+def mixed(make: Make, site: Site, *, chat_rate: float, map_reduce_rate: float, for_s: float) -> Mixed:
+    """Chat and map-reduce applications come at these rates per second."""
+    chance = random.Random(f"mixed/{site.seed}")
+    chats = [(at_s, chat(f"chat/{n}", chance)) for n, at_s in enumerate(_poisson(chance, chat_rate, for_s))]
+    reduces = [
+        (at_s, map_reduce(f"document/{n}", 22))
+        for n, at_s in enumerate(_poisson(chance, map_reduce_rate, for_s))
+    ]
+    chat_s: list[float] = []
+    reduce_s: list[float] = []
+
+    async def asked(service: Service, at_s: float, call: Call) -> None:
+        await asyncio.sleep(at_s)
+        chat_s.append(await _called(service, call, "chat") / call.answer_tokens)
+
+    async def reduced(service: Service, at_s: float, one: Application) -> None:
+        await asyncio.sleep(at_s)
+        reduce_s.append(await _timed(service, one))
+
+    async def main() -> float:
+        async with make(site) as service:
+            async with asyncio.TaskGroup() as group:
+                for at_s, call in chats:
+                    group.create_task(asked(service, at_s, call))
+                for at_s, one in reduces:
+                    group.create_task(reduced(service, at_s, one))
+            return fmean(one.token_s for one in service.log.of("chat"))
+
+    decoding_s = run(main)
+    return Mixed(fmean(chat_s), decoding_s, fmean(reduce_s))
+
+
+def popular_prompts(
+    make: Make, site: Site, applications: int, rate: float, for_s: float
+) -> tuple[float, float]:
+    """Mean time per token of the answer, in s, and the share of prompt tokens found in a prefix cache."""
+    chance = random.Random(f"popular/{site.seed}")
+    calls = [
+        (at_s, popular(chance.randrange(applications), f"question/{n}", chance))
+        for n, at_s in enumerate(_poisson(chance, rate, for_s))
+    ]
+    per_token_s: list[float] = []
+
+    async def asked(service: Service, at_s: float, call: Call) -> None:
+        await asyncio.sleep(at_s)
+        per_token_s.append(await _called(service, call, "popular") / call.answer_tokens)
+
+    async def main() -> float:
+        async with make(site) as service:
+            async with asyncio.TaskGroup() as group:
+                for at_s, call in calls:
+                    group.create_task(asked(service, at_s, call))
+            return service.log.cached_share
+
+    cached = run(main)
+    return fmean(per_token_s), cached
+
+
+def _poisson(chance: random.Random, rate: float, for_s: float) -> list[float]:
+    """Times of arrival, in s."""
+    times: list[float] = []
+    at_s = chance.expovariate(rate)
+    while at_s < for_s:
+        times.append(at_s)
+        at_s += chance.expovariate(rate)
+    return times
+
+
+async def _timed(service: Service, application: Application) -> float:
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await service.application(application)
+    return loop.time() - began_s
+
+
+async def _called(service: Service, call: Call, kind: str) -> float:
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await service.call(call, kind)
+    return loop.time() - began_s
