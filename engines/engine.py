@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
 from engines.errors import EngineError, Kind, Unavailable
+from engines.placement import Placement
 from engines.prediction import Prediction
 from engines.sse import Tail
 
@@ -50,6 +51,8 @@ class EngineRequest:
     """How long a guard may hold it back until its engine may be asked; 0: it is refused at once."""
     prediction: Prediction | None = None
     """What a student makes of the request, for the engine that answers with it (engines.student)."""
+    placement: Placement | None = None
+    """Where it stands in its run, for the line of its engine; None: a plain call, which is all of its run."""
 
 
 @dataclass(slots=True)

@@ -338,8 +338,18 @@ class Pipeline:
             headers = headers.copy()
             headers.popall("Content-Length", None)
             headers.popall("Content-Encoding", None)
+        placement = asked.placement
+        if placement is not None and way.messages is not None:
+            placement = placement.among(way.messages, asked.chat.messages)
         request = EngineRequest(
-            "POST", asked.target, headers, chat.body, chat, asked.arrival.tenant, prediction=way.prediction
+            "POST",
+            asked.target,
+            headers,
+            chat.body,
+            chat,
+            asked.arrival.tenant,
+            prediction=way.prediction,
+            placement=placement,
         )
         return Try(engine, request)
 

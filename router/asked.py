@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from multidict import CIMultiDict
 
 from engines.chat import ChatRequest
+from engines.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class Asked:
     """An opaque name of who sent it (learning.bank.contributor); empty when unknown."""
     end_user: str = ""
     """The end user whose memory alone is read and written, as a digest; empty: what the tenant shares."""
+    placement: Placement | None = None
+    """Where it stands among the requests that feed each other; None: it stands alone, and its client waits."""
 
     @property
     def remembered_for(self) -> str:

@@ -10,6 +10,7 @@
     store.operators       who may sign in to the admin pages, beside them store.sessions() and store.audit
     store.jobs            .replay .kv_plans .engine_states .operator_asks
     store.tasks           .known .answers of requests that a student may answer
+    store.runs            applications' runs: their steps, variables, and who carries them out
 
 Reads block, for microseconds to milliseconds, and give frozen values. Writes give a future that resolves after the
 commit; those that say so wait for it themselves. Errors: store.errors.
@@ -58,6 +59,7 @@ from store.sqlite.database import Database
 from store.sqlite.power_cut import sync_log
 from store.tasks.answers import TaskAnswers
 from store.tasks.tasks import KnownTasks
+from store.workflows.runs import WorkflowRuns
 
 _MIB = 1024 * 1024
 _DATABASE = "understudy.db"
@@ -162,6 +164,7 @@ class Store:
         self.audit = AuditLog(db)
         self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
+        self.runs = WorkflowRuns(db)
         self.indexes: TenantIndexes | None = index[0] if index else None
         """Nearest examples; None without an embedder."""
         self.follower: IndexFollower | None = index[1] if index else None
