@@ -53,6 +53,12 @@ class EngineRequest:
     """What a student makes of the request, for the engine that answers with it (engines.student)."""
     placement: Placement | None = None
     """Where it stands in its run, for the line of its engine; None: a plain call, which is all of its run."""
+    as_asked: ChatRequest | None = None
+    """What the client asked, where `chat` is another request."""
+    session: str = ""
+    """What the client calls the conversation; empty where it does not say."""
+    not_at: frozenset[str] = frozenset()
+    """Replicas that it must not be asked of (engines.replicas)."""
 
 
 @dataclass(slots=True)
@@ -67,6 +73,8 @@ class EngineReply:
     rest: AsyncIterator[bytes]
     """The body after `first`. Read `chunks` instead, unless the layer of another generator matters."""
     engine: str = ""
+    replica: str = ""
+    """Which of the engine's base URLs answers; empty where it has one."""
     self_delimiting: bool = True
     """Whether a cut in the body shows by itself (it has a length or is chunked)."""
     reason: str | None = None
@@ -175,6 +183,8 @@ class EngineInfo:
     """How often it is asked for one request, at most."""
     replica: str = ""
     """Which of the engine's base URLs, as host:port; empty where it has one."""
+    replicas: tuple[str, ...] = ()
+    """All of them, of an engine that has several (engines.replicas)."""
     holds_key: bool = True
     """Whether it never sees a client's own credential: then its 401 is the gateway's problem, else the client's."""
 
@@ -190,6 +200,8 @@ class Admission:
     opens_in_s: float | None = None
     """Refused, but waiting so long (`EngineRequest.wait_s`) may help; 0 where a probe under way will tell. None: it
     will not."""
+    others: int = 0
+    """Further replicas of it that may be asked now."""
 
     @property
     def admitted(self) -> bool:

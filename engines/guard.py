@@ -1,7 +1,8 @@
-"""Wraps any engine: an in-flight limit with a bounded queue, a circuit breaker, and what is known of its rate limits.
+"""Wraps any engine: an in-flight limit before a bounded line, a circuit breaker, and what is known of its rate limits.
 
 It admits, measures and counts. It asks once: who is asked again, and who next, is decided in engines.attempts. Of its kind
-there may be several, one before each replica of an engine: it knows nothing of the others.
+there may be several, one before each replica of an engine (engines.replicas): it knows nothing of the others, but that they
+may share its line.
 
 An answer counts as begun when its first chunk is here, not when its head is, and that of a probe when the first of its data
 is. That it began well does not count as success: that it ended well does.
@@ -9,7 +10,6 @@ is. That it began well does not count as success: that it ended well does.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from engines.answer_check import holds_data
+from engines.answer_times import AnswerTime
 from engines.breaker import Breaker
 from engines.engine import (
     ADMITTED,
@@ -34,6 +35,7 @@ from engines.engine import (
 from engines.errors import ConnectFailed, EngineError, Kind, RateLimited, StreamBroken, Unavailable
 from engines.gate import Gate, Pass
 from engines.limits import Credentials, RateLimit, with_jitter
+from engines.line import Line
 from engines.pace import Pace
 from engines.refusals import LEFT_ALONE, kind_of
 from engines.retry_after import retry_after_s
@@ -80,20 +82,28 @@ class Guard:
     """An engine with a guard around it; itself an Engine.
 
     `credentials`: the rate limits of the clients' own keys, where the engine is sent those; None where the gateway holds
-    the key, and its limits and refusals are everybody's.
+    the key, and its limits and refusals are everybody's. `line`: where its requests wait, with those of other replicas.
     """
 
     def __init__(
-        self, engine: Engine, limits: Limits, breaker: Breaker, credentials: Credentials | None = None
+        self,
+        engine: Engine,
+        limits: Limits,
+        breaker: Breaker,
+        credentials: Credentials | None = None,
+        line: Line | None = None,
     ) -> None:
         self._engine = engine
         self._limits = limits
         self.breaker = breaker
         self.engine_limit = RateLimit(breaker.gate)
         self._credentials = credentials
-        self._slots = asyncio.Semaphore(self._limits.max_in_flight)
-        self._in_flight = 0
-        self._queued = 0
+        self.line = line or Line(limits.max_queued)
+        self.line.serves(self)
+        self.in_flight = 0
+        """Requests that have a place here."""
+        self.answer_time: AnswerTime | None = None
+        """Beside those of other replicas; None where there are none."""
         self._pace = Pace()
         self._limit_left: float | None = None
         self._limit_told = 0.0
@@ -123,12 +133,23 @@ class Guard:
         """See engines.engine.Admits."""
         if (refusal := self._no_place()) is not None:
             return Admission(refusal)
+        return self.lets(request)
+
+    def lets(self, request: EngineRequest) -> Admission:
+        """The same, whether it has a place or not."""
+        if self.drained:
+            return Admission(self._drained())
         limit = self.rate_limit(request)
         for gate in _gates(self.breaker.gate, limit.gate):
             if not gate.lets_through:
                 self.turned_away += 1
                 return Admission(self.refusal(gate), opens_in_s=_opens_in_s(gate))
         return Admission(spared=True) if limit.spares(request) else ADMITTED
+
+    @property
+    def has_place(self) -> bool:
+        """See engines.line.HasPlaces."""
+        return self.in_flight < self._limits.max_in_flight
 
     def rate_limit(self, request: EngineRequest) -> RateLimit:
         """The rate limit that a request falls under."""
@@ -141,8 +162,9 @@ class Guard:
         return replace(
             inner,
             # What waits inside the engine came through here too: it must not count twice.
-            in_flight=max(self._in_flight - inner.queued, inner.in_flight),
-            queued=self._queued + inner.queued,
+            in_flight=max(self.in_flight - inner.queued, inner.in_flight),
+            # One that is shared is told by who has all of them.
+            queued=inner.queued + (0 if self.line.shared else self.line.waiting),
             capacity=inner.capacity or self._limits.max_in_flight,
             first_chunk_s=self._pace.first_chunk_s,
             idle_first_chunk_s=self._pace.idle_first_chunk_s,
@@ -170,7 +192,7 @@ class Guard:
     @property
     def busy(self) -> bool:
         """Whether requests are under way there."""
-        return self._in_flight > 0
+        return self.in_flight > 0
 
     def is_alive(self) -> None:
         """A health check was good: where it is down, the next request tries it."""
@@ -219,25 +241,28 @@ class Guard:
         """Wait for a place; whether it had to. Raises Unavailable at once when the queue is full, or it is drained."""
         if (refusal := self._no_place()) is not None:
             raise refusal
-        waited = self._slots.locked()
-        self._queued += 1
-        try:
-            await self._slots.acquire()
-        finally:
-            self._queued -= 1
-        self._in_flight += 1
-        return waited
+        if self.took_slot():
+            return False
+        await self.line.wait(self.line.order(), self.took_slot, self.give_slot)
+        return True
+
+    def took_slot(self) -> bool:
+        """Take a place, where there is one."""
+        if not self.has_place:
+            return False
+        self.in_flight += 1
+        return True
 
     def give_slot(self) -> None:
         """Give a place back."""
-        self._in_flight -= 1
-        self._slots.release()
+        self.in_flight -= 1
+        self.line.look()
 
     async def pass_through(self, gate: Gate, wait_s: float) -> Pass | None:
         """Enter a gate that does not let everybody through, after `wait_s` at most. Raises Unavailable."""
         if not gate.lets_through:
             self.turned_away += 1
-            if wait_s <= 0 or gate.waiting + self._queued >= self._limits.max_queued:
+            if wait_s <= 0 or gate.waiting + self.line.waiting >= self.line.most:
                 raise self.refusal(gate)
             try:
                 return await gate.wait(with_jitter(wait_s), for_time=gate.kind is Kind.LIMITED)
@@ -264,20 +289,25 @@ class Guard:
 
     def _no_place(self) -> Unavailable | None:
         if self.drained:
-            return Unavailable(
-                f"The engine '{self.info.name}' is drained: its operator wants nothing new asked of it.",
-                engine=self.info.name,
-                retry_after_s=_DRAINED_RETRY_S,
-            )
-        if self._slots.locked() and self._queued >= self._limits.max_queued:
-            return Unavailable(
-                f"The engine '{self.info.name}' is at its limit of {self._limits.max_in_flight} requests, and "
-                f"{self._queued} more are waiting.",
-                engine=self.info.name,
-                kind=Kind.FULL,
-                retry_after_s=1,
-            )
-        return None
+            return self._drained()
+        return None if self.has_place or not self.line.full else self.full()
+
+    def _drained(self) -> Unavailable:
+        return Unavailable(
+            f"The engine '{self.info.name}' is drained: its operator wants nothing new asked of it.",
+            engine=self.info.name,
+            retry_after_s=_DRAINED_RETRY_S,
+        )
+
+    def full(self) -> Unavailable:
+        """Why nobody else may wait."""
+        return Unavailable(
+            f"The engine '{self.info.name}' is at its limit of {self._limits.max_in_flight} requests, and "
+            f"{self.line.waiting} more are waiting.",
+            engine=self.info.name,
+            kind=Kind.FULL,
+            retry_after_s=1,
+        )
 
     # ---- measuring and counting: for GuardedStream
 
@@ -293,8 +323,10 @@ class Guard:
         if left is not None:
             self._limit_left, self._limit_told = left, time.monotonic()
 
-    def count(self, kind: Kind, status: int = 0, text: str = "") -> None:
-        """Note a failure, for people to read."""
+    def count(self, kind: Kind, status: int, text: str, after_s: float) -> None:
+        """Note a failure, for people to read; and that it was no fast answer."""
+        if self.answer_time is not None:
+            self.answer_time.failed(after_s)
         self.failures[kind] += 1
         self.last_failure = Failure(kind, status, time.time(), text)
 
@@ -308,36 +340,40 @@ class GuardedStream:
         "_entered",
         "_first_chunk_s",
         "_guard",
+        "_has_slot",
         "_limit",
         "_reply",
         "_request",
         "_sent",
+        "_slot_at",
     )
 
-    def __init__(self, guard: Guard, request: EngineRequest) -> None:
+    def __init__(self, guard: Guard, request: EngineRequest, began: float | None = None) -> None:
+        """`began`: a place was taken for it, and it has waited for one since (time.monotonic)."""
         self._guard = guard
         self._request = request
+        self._has_slot = began is not None
         self._context: AbstractAsyncContextManager[EngineReply] | None = None
         self._reply: EngineReply | None = None
-        self._began = self._first_chunk_s = 0.0
+        self._began = self._slot_at = began or 0.0
+        self._first_chunk_s = 0.0
         self._limit = guard.rate_limit(request)
         self._sent = 0
         self._entered: list[tuple[Gate, Pass]] = []
         """The gates that were shut when it entered, and now hang on what becomes of it."""
 
+    @property
+    def replica(self) -> str:
+        """Which of its engine's base URLs is asked."""
+        return self._guard.info.replica
+
     async def __aenter__(self) -> EngineReply:
         """Ask once an answer may be asked for; return when it has begun. Raises EngineError."""
         guard = self._guard
-        self._began = time.monotonic()
+        now = time.monotonic()
+        self._began, self._slot_at = self._began or now, now
         try:
-            await self._pass_gates(self._request.wait_s)
-            if await guard.take_slot() and not self._entered:
-                try:
-                    # The engine may have failed meanwhile.
-                    await self._pass_gates(0.0)
-                except BaseException:
-                    guard.give_slot()
-                    raise
+            await self._take_place()
         except BaseException as error:
             if isinstance(error, Unavailable):
                 guard.failures[error.kind] += 1
@@ -366,11 +402,28 @@ class GuardedStream:
                     first_chunk_s=self._first_chunk_s,
                     answer_s=reply.drained_at - self._began,
                 )
+                if self._guard.answer_time is not None and reply.status < 400 and reply.broken is None:
+                    self._guard.answer_time.took(reply.drained_at - self._slot_at)
             if reply is not None:
                 self._ended(reply)
             await self._leave()
         finally:
             self._guard.give_slot()
+
+    async def _take_place(self) -> None:
+        guard = self._guard
+        if not self._has_slot:
+            await self._pass_gates(self._request.wait_s)
+            if not await guard.take_slot():
+                return
+            self._slot_at = time.monotonic()
+        if not self._entered:
+            try:
+                # The engine may have failed meanwhile.
+                await self._pass_gates(0.0)
+            except BaseException:
+                guard.give_slot()
+                raise
 
     async def _pass_gates(self, wait_s: float) -> None:
         for gate in _gates(self._guard.breaker.gate, self._limit.gate):
@@ -427,17 +480,17 @@ class GuardedStream:
             limit = self._limit if status == 429 else guard.engine_limit
             gates = [entered for gate, entered in self._entered if gate is limit.gate]
             reply.limited_s = limit.met(reply.headers, gates[0] if gates else None)
-            guard.count(kind, status, text)
+            self._count(kind, status, text)
             self._succeeded()
         elif kind is Kind.SERVER:
             self._failed(kind, status, text)
         elif own_key and (kind is Kind.QUOTA or (kind is Kind.REFUSED and status in LEFT_ALONE)):
-            guard.count(kind, status, text)
+            self._count(kind, status, text)
             guard.breaker.refused(self._of_breaker())
             self._succeeded()
         else:
             if kind is not None:
-                guard.count(kind, status, text)
+                self._count(kind, status, text)
             guard.breaker.answered()
             self._succeeded()
 
@@ -472,10 +525,13 @@ class GuardedStream:
     def _failed(self, kind: Kind, status: int = 0, text: str = "") -> None:
         guard = self._guard
         guard.failed += 1
-        guard.count(kind, status, text)
+        self._count(kind, status, text)
         guard.breaker.failed(self._of_breaker())
         # A credential's own gate learns nothing from it.
         self._abandon()
+
+    def _count(self, kind: Kind, status: int, text: str) -> None:
+        self._guard.count(kind, status, text, time.monotonic() - self._slot_at)
 
     def _of_breaker(self) -> Pass | None:
         """The pass through the breaker's gate, taken out: it is decided there."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from engines.engine import Engine, Starts
 from engines.guard import Guard
+from engines.replicas import Replicas
 
 
 class Registry(Mapping[str, Engine]):
@@ -26,7 +27,13 @@ class Registry(Mapping[str, Engine]):
     @property
     def guards(self) -> list[Guard]:
         """One for each replica of each engine. What has no guard is passed through, not managed: it has none here."""
-        return [engine for engine in self._engines.values() if isinstance(engine, Guard)]
+        found: list[Guard] = []
+        for engine in self._engines.values():
+            if isinstance(engine, Replicas):
+                found += engine.guards
+            elif isinstance(engine, Guard):
+                found.append(engine)
+        return found
 
     def start(self) -> None:
         """Begin to bring up what runs in this process. Inside the running loop."""

@@ -27,6 +27,7 @@ from engines.sse import tail_of
 from engines.trail import Tried
 from gateway.cache_control import cache_control
 from gateway.cache_status import BYPASS, COLLAPSED, MISS, hit_status
+from gateway.controls import session_of
 from gateway.errors import ending
 from gateway.forward import ChunkBuffer, forward
 from gateway.in_flight import FOLLOWED_AT_MOST, Flight, InFlight
@@ -350,6 +351,8 @@ class Pipeline:
             asked.arrival.tenant,
             prediction=way.prediction,
             placement=placement,
+            as_asked=asked.chat,
+            session=session_of(asked.controls.session, asked.chat.fields),
         )
         return Try(engine, request)
 

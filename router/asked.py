@@ -47,6 +47,8 @@ class Controls:
     """The client's own name for its instructions, instead of their text: `x-understudy-scope`."""
     task: str | None = None
     """The client's own name for the task that it belongs to: `x-understudy-task`."""
+    session: str | None = None
+    """The client's own name for its conversation: `x-understudy-session`."""
 
     @property
     def steers(self) -> bool:

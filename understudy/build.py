@@ -14,6 +14,7 @@ from engines.engine import Engine
 from engines.guard import Guard
 from engines.prober import Pace, Prober
 from engines.registry import Registry
+from engines.replicas import Replicas
 from engines.standing import Since
 from gateway.entry import EntryHandler
 from gateway.handlers.by_model import PATHS as BY_MODEL
@@ -260,7 +261,7 @@ class Gateway:
         self.metrics.ended(ended)
         if isinstance(ended, Finished) and ended.complete and ended.usage and not ended.by_stand_in:
             engine = self._engines.get(ended.engine)
-            if isinstance(engine, Guard):
+            if isinstance(engine, Guard | Replicas):
                 engine.said(ended.usage.completion_tokens)
         if self._log is not None:
             self._log.write(ended)
