@@ -1,4 +1,5 @@
-"""How it is without us: a client that carries every answer to the next call itself, and engines behind a least-queue balancer."""
+"""How it is without us: a client that carries every answer to the next call itself, and engines behind a least-queue
+balancer."""
 
 from __future__ import annotations
 

@@ -26,6 +26,16 @@ class Mixed:
     map_reduce_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Popular:
+    """Requests to popular applications."""
+
+    per_token_s: float
+    """Mean time from asking to the end, by tokens of the answer."""
+    cached_share: float
+    """Of all prompt tokens, found in a prefix cache."""
+
+
 def together(make: Make, site: Site, applications: Sequence[Application]) -> list[float]:
     """How long each takes, in s, when all begin at once."""
 
@@ -73,30 +83,48 @@ def mixed(make: Make, site: Site, *, chat_rate: float, map_reduce_rate: float, f
     return Mixed(fmean(chat_s), decoding_s, fmean(reduce_s))
 
 
-def popular_prompts(
-    make: Make, site: Site, applications: int, rate: float, for_s: float
-) -> tuple[float, float]:
-    """Mean time per token of the answer, in s, and the share of prompt tokens found in a prefix cache."""
+def popular_prompts(make: Make, site: Site, applications: int, rate: float, requests: int = 400) -> Popular:
+    """So many requests come at this rate per second, each to one of so many applications.
+
+    The first quarter warms the caches and is not counted. With one seed the requests are the same at every rate, and come
+    in the same order.
+    """
     chance = random.Random(f"popular/{site.seed}")
-    calls = [
-        (at_s, popular(chance.randrange(applications), f"question/{n}", chance))
-        for n, at_s in enumerate(_poisson(chance, rate, for_s))
-    ]
+    calls, at_s = [], 0.0
+    for n in range(requests):
+        at_s += chance.expovariate(1.0)
+        calls.append((at_s / rate, popular(chance.randrange(applications), f"question/{n}", chance)))
     per_token_s: list[float] = []
 
-    async def asked(service: Service, at_s: float, call: Call) -> None:
+    async def asked(service: Service, number: int) -> None:
+        at_s, call = calls[number]
         await asyncio.sleep(at_s)
-        per_token_s.append(await _called(service, call, "popular") / call.answer_tokens)
+        took_s = await _called(service, call, "popular")
+        if number >= requests // 4:
+            per_token_s.append(took_s / call.answer_tokens)
 
     async def main() -> float:
         async with make(site) as service:
             async with asyncio.TaskGroup() as group:
-                for at_s, call in calls:
-                    group.create_task(asked(service, at_s, call))
+                for number in range(requests):
+                    group.create_task(asked(service, number))
             return service.log.cached_share
 
     cached = run(main)
-    return fmean(per_token_s), cached
+    return Popular(fmean(per_token_s), cached)
+
+
+def knee(make: Make, site: Site, applications: int, bound_s: float, highest: float) -> float:
+    """The highest rate per second, to 5 %, at which the mean time per token stays within `bound_s`."""
+    rates = [highest * 1.05**-step for step in range(80)]
+    low, high = 0, len(rates) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if popular_prompts(make, site, applications, rates[middle]).per_token_s <= bound_s:
+            high = middle
+        else:
+            low = middle + 1
+    return rates[low]
 
 
 def _poisson(chance: random.Random, rate: float, for_s: float) -> list[float]:

@@ -1,7 +1,7 @@
 """The applications that are measured: calls that feed each other, with texts made from a seed.
 
-A call's content names others' answers as `{{name}}`, as understudy's semantic variables do: the same application is played by
-its client, call by call, or handed over whole.
+A call's content names others' answers as `{{name}}`, as understudy's semantic variables do: the same application is
+played by its client, call by call, or handed over whole.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def chain(key: str, steps: int, chunk_tokens: int = 1_024, answer_tokens: int = 
     calls = [Call("s0", f"Summarize. {words(f'{key}/0', chunk_tokens)}", answer_tokens)]
     calls += [
         Call(
-            f"s{step}", f"Refine: {{{{s{step - 1}}}}} by {words(f'{key}/{step}', chunk_tokens)}", answer_tokens
+            f"s{step}",
+            f"Refine: {{{{s{step - 1}}}}} by {words(f'{key}/{step}', chunk_tokens)}",
+            answer_tokens,
         )
         for step in range(1, steps)
     ]
@@ -128,7 +130,8 @@ def chat(key: str, chance: random.Random) -> Call:
 
 
 def popular(application: int, key: str, chance: random.Random) -> Call:
-    """One request to a popular application: its long prompt, and a question (Parrot, section 8.3: 6,000 tokens; 180 to 800 out)."""
+    """One request to a popular application: its long prompt, and a question (Parrot, section 8.3: 6,000 tokens; 180 to
+    800 out)."""
     return Call(
         "popular",
         words(key, chance.randint(50, 300)),
