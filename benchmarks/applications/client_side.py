@@ -11,13 +11,14 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
-from benchmarks.applications.shapes import Application, Call, filled
 from engines.chat import ChatRequest
 from engines.engine import EngineInfo, EngineRequest
 from engines.finished import from_json
+from loadtest.applications.shapes import Application, Call, filled
 from simulation.batching import Rules, Speed
 from simulation.batching_engine import BatchingEngine, Served
 
+MODEL = "m"
 Ask = Callable[[dict[str, Any]], Awaitable[str]]
 Noted = Callable[[Served, EngineRequest], None]
 
@@ -77,7 +78,7 @@ async def played(application: Application, ask: Ask, trips: RoundTrips) -> str:
 
     async def play(call: Call) -> None:
         needed = {name: await answers[name] for name in call.reads}
-        body = filled(call, needed, application.kind)
+        body = {**filled(call, needed, MODEL), "user": application.kind}
         answers[call.name].set_result(await trips.call(lambda: ask(body)))
 
     async with asyncio.TaskGroup() as group:

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.applications import measuring
 from benchmarks.applications.gateway_side import gateway_side
 from benchmarks.applications.service import CAPPED, SPEEDS, TODAY, UNCAPPED, Site, client_side
-from benchmarks.applications.shapes import chain, map_reduce, roles
+from loadtest.applications.shapes import chain, map_reduce, roles
 from simulation.batching import Rules
 
 _IDLE_TIMES = 3.0

@@ -14,9 +14,8 @@ from typing import Any
 
 from multidict import CIMultiDict
 
-from benchmarks.applications.client_side import RoundTrips, engines_of
+from benchmarks.applications.client_side import MODEL, RoundTrips, engines_of
 from benchmarks.applications.service import Log, Service, Site
-from benchmarks.applications.shapes import Application, Call
 from engines.breaker import Breaker
 from engines.engine import Engine
 from engines.guard import Guard, Limits
@@ -29,6 +28,7 @@ from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.runs import NewGraph, Runs
 from gateway.runs.step_send import StepSend
+from loadtest.applications.shapes import Application, Call
 from router.policies.fixed import Fixed
 from simulation.batching_engine import BatchingEngine
 from store.workflows.memory import MemoryRuns
@@ -63,7 +63,7 @@ class GatewaySide:
 
     async def call(self, call: Call, kind: str) -> None:
         """See Service."""
-        await self._trips.call(lambda: self._plain(call.fields(kind)))
+        await self._trips.call(lambda: self._plain({**call.fields(MODEL), "user": kind}))
 
     async def application(self, application: Application) -> None:
         """See Service: one round trip for all of it."""
@@ -77,7 +77,10 @@ class GatewaySide:
         return send.text
 
     async def _run(self, application: Application) -> str:
-        asked = read_run(application.run_body(), AskedLimits(_KNOBS.max_steps, _KNOBS.max_value_bytes))
+        asked = read_run(
+            application.run_body(MODEL, user=application.kind),
+            AskedLimits(_KNOBS.max_steps, _KNOBS.max_value_bytes),
+        )
         built = build(asked, {})
         run = await self._runs.begin(
             NewGraph(self._caller, tuple(built.graph.steps.values()), gets=built.gets)

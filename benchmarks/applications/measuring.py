@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from benchmarks.applications.requests import chat, popular
 from benchmarks.applications.service import Service, Serving, Site
-from benchmarks.applications.shapes import Application, Call, chat, map_reduce, popular
+from loadtest.applications.shapes import Application, Call, map_reduce
 from simulation.virtual_time import run
 
 Make = Callable[[Site], Serving]

@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from benchmarks.applications.client_side import LeastQueue, RoundTrips, engines_of, played
-from benchmarks.applications.shapes import Application, Call
+from benchmarks.applications.client_side import MODEL, LeastQueue, RoundTrips, engines_of, played
 from engines.engine import EngineRequest
+from loadtest.applications.shapes import Application, Call
 from simulation.batching import ENGINE_OF_2024, ENGINE_OF_TODAY, Rules, Speed
 from simulation.batching_engine import BatchingEngine, Served
 
@@ -87,7 +87,7 @@ class ClientSide:
 
     async def call(self, call: Call, kind: str) -> None:
         """See Service."""
-        await self._trips.call(lambda: self._balancer.ask(call.fields(kind)))
+        await self._trips.call(lambda: self._balancer.ask({**call.fields(MODEL), "user": kind}))
 
     async def application(self, application: Application) -> None:
         """See Service."""

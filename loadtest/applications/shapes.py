@@ -33,11 +33,11 @@ class Call:
         """The calls whose answers it needs, each once."""
         return tuple(dict.fromkeys(_NAME.findall(self.content)))
 
-    def fields(self, kind: str) -> dict[str, Any]:
-        """The chat body, names and all. `kind` tells measurements apart."""
+    def fields(self, model: str) -> dict[str, Any]:
+        """The chat body, names and all."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": self.content}]
-        return {"model": "m", "messages": messages, "max_tokens": self.answer_tokens, "user": kind}
+        return {"model": model, "messages": messages, "max_tokens": self.answer_tokens}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +52,24 @@ class Application:
         """The name of the call that gives the result."""
         return self.calls[-1].name
 
-    def run_body(self, criteria: str = "latency") -> dict[str, Any]:
-        """The body of `POST /v1/runs`."""
+    def run_body(self, model: str, **more: Any) -> dict[str, Any]:
+        """The body of `POST /v1/runs`. `more`: further fields of each call's body."""
         steps = [
-            {**call.fields(self.kind), "understudy": {"output": {"name": call.name}}} for call in self.calls
+            {**call.fields(model), **more, "understudy": {"output": {"name": call.name}}}
+            for call in self.calls
         ]
-        return {"steps": steps, "get": {self.wanted: criteria}}
+        return {"steps": steps, "get": {self.wanted: "latency"}}
 
 
-def filled(call: Call, answers: Mapping[str, str], kind: str) -> dict[str, Any]:
+def filled(call: Call, answers: Mapping[str, str], model: str) -> dict[str, Any]:
     """The call's chat body with the answers it needs in their places."""
-    fields = call.fields(kind)
+    fields = call.fields(model)
     fields["messages"][-1]["content"] = _NAME.sub(lambda match: answers[match[1]], call.content)
     return fields
 
 
 def words(key: str, tokens: int) -> str:
-    """So many tokens of text: words of three letters and a blank, which is a token each to the simulated engines."""
+    """So many tokens of text, as estimated by four characters a token: words of three letters and a blank."""
     chance = random.Random(key)
     return "".join("".join(chance.choices(_LETTERS, k=3)) + " " for _ in range(tokens))
 
@@ -120,21 +121,3 @@ def roles(key: str, files: int, rounds: int = 3) -> Application:
         ]
     calls.append(Call("done", " ".join(f"{{{{c{rounds}f{n}}}}}" for n in range(files)), 1, system))
     return Application("roles", tuple(calls))
-
-
-def chat(key: str, chance: random.Random) -> Call:
-    """One message of a conversation: lengths as ShareGPT's (mean 161 tokens asked and 338 answered; vLLM, SOSP 2023)."""
-    asked = min(1_024, max(4, round(chance.lognormvariate(4.3, 1.25))))
-    answered = min(1_024, max(4, round(chance.lognormvariate(5.4, 0.95))))
-    return Call("chat", words(key, asked), answered)
-
-
-def popular(application: int, key: str, chance: random.Random) -> Call:
-    """One request to a popular application: its long prompt, and a question (Parrot, section 8.3: 6,000 tokens; 180 to
-    800 out)."""
-    return Call(
-        "popular",
-        words(key, chance.randint(50, 300)),
-        chance.randint(180, 800),
-        words(f"popular/{application}", 6_000),
-    )
