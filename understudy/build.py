@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from router.proving.standing import Proof
     from understudy.background.load_report import LoadReporter
     from understudy.memory import Memory
+    from understudy.setup.runs import RunParts
     from understudy.setup.semantic import SemanticParts
 
 log = structlog.get_logger(__name__)
@@ -116,6 +117,7 @@ class Gateway:
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
+        self._runs = self._make_runs()
         self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
 
     def start(self) -> None:
@@ -301,6 +303,10 @@ class Gateway:
         )
         if self.memory or not passthrough:
             otherwise = self._examples_before(otherwise)
+        if self._runs is not None:
+            from gateway.handlers.variables import mounted
+
+            otherwise = mounted(self._runs.handlers, otherwise)
         return RouteTable(
             prefixes=listen.advanced.prefixes,
             own={
@@ -319,7 +325,27 @@ class Gateway:
             self._keys,
             Sizes(self._max_json_bytes(), self._kept_bytes()),
             self._end_users(),
+            self._runs.steps if self._runs is not None else None,
         )
+
+    def _make_runs(self) -> RunParts | None:
+        end_users = self._end_users()
+        if self.memory is None or self.pipeline is None or end_users is None:
+            return None
+        from understudy.setup.runs import run_parts
+
+        made = run_parts(
+            self._config,
+            self.memory.store,
+            self.pipeline,
+            self._engines,
+            self._keys,
+            end_users,
+            max_json_bytes=self._max_json_bytes(),
+            max_kept_bytes=self._kept_bytes(),
+        )
+        self.parts.add(made.runs, start=made.runs.start, aclose=made.runs.aclose)
+        return made
 
     def _make_pipeline(self) -> Pipeline:
         settings = self._config.memory

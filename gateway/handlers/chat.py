@@ -23,6 +23,7 @@ from gateway.wire import accept_only_readable, is_json, read_body, read_json
 from router.asked import Asked
 
 if TYPE_CHECKING:
+    from gateway.handlers.steps import Steps
     from learning.bank.contributor import EndUsers
 
 PATH = "/chat/completions"
@@ -46,8 +47,10 @@ class ChatCompletions:
         keys: Authenticator,
         limits: Limits,
         end_users: EndUsers | None = None,
+        steps: Steps | None = None,
     ) -> None:
-        """`end_users`: None where nothing is remembered."""
+        """`end_users` and `steps`: None where nothing is remembered."""
+        self._steps = steps
         self._end_users = end_users
         self._pipeline = pipeline
         self._passthrough = passthrough
@@ -64,6 +67,10 @@ class ChatCompletions:
             if pipeline is not None and pipeline.model_names:
                 raise _unsupported(request)
             return await self._forward(request, target, headers, body, journey)
+        if "understudy" in fields:
+            if self._steps is None:
+                raise _no_memory()
+            return await self._steps.answer(request, target, body, fields, journey)
         chat = await off_loop(len(body), read_chat_request, body, fields)
         journey.model = chat.model
         if pipeline is None or pipeline.model(chat.model) is None:
@@ -126,6 +133,14 @@ def _unsupported(request: web.BaseRequest) -> RequestError:
         f"A chat completion with {sent} cannot be read here: send {right}.",
         status=415,
         code="unsupported_media_type",
+    )
+
+
+def _no_memory() -> RequestError:
+    return RequestError(
+        "Variables are kept in memory.data_dir, and this gateway has no `memory`.",
+        code="no_memory",
+        param="understudy",
     )
 
 

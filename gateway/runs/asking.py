@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -18,7 +20,7 @@ from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun
 from gateway.runs.step_send import StepSend
 from gateway.send import ClientGone, Send, Write
-from router.asked import Asked
+from router.asked import Arrival, Asked
 from router.finished import Finished, Outcome
 from workflows.errors import WorkflowError
 from workflows.graph import Step
@@ -74,14 +76,16 @@ class StepAsker:
             log.error("step_failed", run=run.id, step=id, error=type(error).__name__)
             return run.progress.refused(id, "internal_error", "The gateway failed on this step.", 500)
 
-    async def call(self, run: LiveRun, id: StepId, send: Send, said: Said) -> tuple[Changes, Finished]:
+    async def call(
+        self, run: LiveRun, id: StepId, send: Send, said: Said, began: Callable[[], Arrival]
+    ) -> tuple[Changes, Finished]:
         """The same for a step that a client's own request carries out, which gets the answer as it comes.
 
-        Raises as Pipeline.answer does.
+        `began` is called when the request goes to the pipeline, and gives its arrival. Raises as Pipeline.answer does.
         """
         step = run.graph.steps[id]
         own = StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
-        asked = await self._asked(run, step, streams=False)
+        asked = replace(await self._asked(run, step, streams=False), arrival=began())
         run.step(id, request_id=asked.arrival.id)
         finished = await self._answer(asked, Both(send, own, run.id))
         self._note(run, step, asked, own, finished)
@@ -195,11 +199,9 @@ class Both:
 
         async def both(chunk: bytes) -> None:
             if not self._run.too_large:
-                try:
+                # Too large for a variable: the client gets its answer all the same.
+                with suppress(ClientGone):
                     await read(chunk)
-                except ClientGone:
-                    # Too large for a variable: the client gets its answer all the same.
-                    pass
             await write(chunk)
 
         return both
@@ -221,8 +223,4 @@ def _refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, st
 
 
 def _replica(finished: Finished) -> str:
-    answered: Mapping[str, Any] | None = None
-    for tried in finished.trail:
-        if tried.kind is None:
-            answered = {"replica": getattr(tried, "replica", "")}
-    return str(answered["replica"]) if answered else ""
+    return next((tried.replica for tried in finished.trail if tried.kind is None), "")

@@ -30,7 +30,7 @@ class Caller:
     anonymous: bool = False
     headers: CIMultiDict[str] = field(default_factory=CIMultiDict)
     """End-to-end headers, as `Asked.headers`."""
-    controls: Controls = Controls()
+    controls: Controls = field(default_factory=Controls)
     contributor: str = ""
     end_user: str = ""
     target: str = _PATH

@@ -1,4 +1,4 @@
-"""Follows what other processes do to variables and runs: one look at the store however many wait, and none where nobody does."""
+"""Follows what other processes do to variables and runs: one look at the store however many wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class Elsewhere:
-    """`told` takes each change that is about a run: extended, got or to be cancelled. `ended` takes a watched cell that ended."""
+    """`told` takes each change that is about a run: got, or to be cancelled. `ended` takes a watched cell that ended."""
 
     def __init__(
         self,

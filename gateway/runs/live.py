@@ -52,7 +52,7 @@ class LiveRun:
     keep_values_s: float
     no_store: bool = False
     background: bool = True
-    budget: RunBudget = RunBudget()
+    budget: RunBudget = field(default_factory=RunBudget)
     callers: dict[StepId, Caller] = field(default_factory=dict)
     steps: dict[StepId, StepProgress] = field(default_factory=dict)
     cells: dict[VariableId, Cell] = field(default_factory=dict)

@@ -33,7 +33,7 @@ from gateway.runs.live import (
 from gateway.runs.pieces import Pieces
 from gateway.runs.saving import Saving, done
 from gateway.send import Send
-from router.asked import Asked
+from router.asked import Arrival, Asked
 from router.finished import Finished
 from store.workflows.records import (
     Begun,
@@ -47,6 +47,7 @@ from store.workflows.records import (
     RunChange,
     RunEnd,
     VariableEnd,
+    VariableState,
 )
 from store.workflows.run_store import RunStore
 from workflows.criteria import Criteria
@@ -69,7 +70,7 @@ class NewGraph:
     steps: tuple[Step, ...]
     app: str = ""
     gets: Mapping[VariableId | StepId, Criteria] = field(default_factory=dict)
-    budget: RunBudget = RunBudget()
+    budget: RunBudget = field(default_factory=RunBudget)
     background: bool = True
     """It goes on when its client leaves."""
     attached: StepId | None = None
@@ -167,8 +168,8 @@ class Runs:
     async def begin(self, new: NewGraph) -> LiveRun | Begun:
         """Keep a run and carry it out; what was begun before, where its idempotency key was used before.
 
-        Raises what RunStore.begin and Graph.add do. Once it was handed over it goes on where the caller is cancelled, unless it
-        is no background run.
+        Raises what RunStore.begin and Graph.add do, and KeyError for a variable that is not there. A background run goes on
+        where the caller is cancelled.
         """
         task = self.spawn(self._begin(new), "begin a run")
         try:
@@ -287,7 +288,7 @@ class Runs:
                 run.progress.got(id, criteria)
             run.objectives = None
             self.apply(run, run.progress.added())
-            for id, cell in outside.items():
+            for cell in outside.values():
                 if cell.ended:
                     self._give(run, cell)
             return True
@@ -478,7 +479,7 @@ class Runs:
                 run.cells[id].become(changes.ready[id])
             else:
                 failure = changes.failed[id]
-                state = "cancelled" if failure.code == CANCELLED else "failed"
+                state: VariableState = "cancelled" if failure.code == CANCELLED else "failed"
                 run.variable(VariableEnd(id, state, failure=stored_failure(failure)))
                 run.cells[id].fail(failure, state)
         for step, step_state in changes.steps.items():
@@ -501,7 +502,10 @@ class Runs:
         if state is StepState.QUEUED:
             run.step(step, state="queued", ready_at_s=now)
         elif state in (StepState.DONE, StepState.FAILED, StepState.CANCELLED):
-            run.step(step, state=str(state), ended_at_s=now)
+            failures = (run.progress.failures.get(id) for id in run.graph.steps[step].writes.values())
+            failure = None if state is StepState.DONE else next(filter(None, failures), None)
+            why = None if failure is None else stored_failure(failure)
+            run.step(step, state=str(state), ended_at_s=now, failure=why)
             run.objectives = None
             if (future := run.attached.get(step)) is not None and not future.done():
                 future.set_result(None)
@@ -562,15 +566,20 @@ class Runs:
         finally:
             run.tasks.pop(step, None)
 
-    async def call(self, run: LiveRun, step: StepId, send: Send) -> Finished | None:
-        """Carry out the attached step of a client's own request; None, and nothing is sent, where it may not be asked."""
+    async def call(
+        self, run: LiveRun, step: StepId, send: Send, began: Callable[[], Arrival]
+    ) -> Finished | None:
+        """Carry out the attached step of a client's own request; None, and nothing is sent, where it may not be asked.
+
+        `began` is called when it goes to the pipeline.
+        """
         try:
             await run.attached[step]
             if run.lost or run.progress.steps[step] is not StepState.QUEUED:
                 return None
             run.step(step, state="running", attempts=1, queued_at_s=self.now())
             self._saving.note(run)
-            changes, finished = await self._asker.call(run, step, send, partial(self._said, run, step))
+            changes, finished = await self._asker.call(run, step, send, partial(self._said, run, step), began)
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
             return finished
@@ -614,14 +623,14 @@ class Runs:
             RunEnd(str(state), run.ended_at_s, run.failure, graph.critical_path(took_s), stages)  # type: ignore[arg-type]
         )
 
-    def _kept(self, run: LiveRun, change: RunChange) -> None:
-        """A change is committed."""
+    def _kept(self, run: LiveRun, change: RunChange, committed: bool) -> None:
+        """A change is committed; or a store that fails has not taken it, and whoever waits is told all the same."""
         for end in change.variables:
             cell = run.cells[end.id]
             if change.end is not None:
                 cell.expires_at_s = change.end.at_s + run.keep_values_s
             cell.keep()
-        if change.end is None:
+        if change.end is None or not committed:
             return
         for watcher in run.watchers:
             watcher(Changes(ended=run.ended))

@@ -30,7 +30,8 @@ async def _result(future: Future[T]) -> T:
 
 
 class Saving:
-    """`kept` is told of each change that is committed, `lost` of a run that another process carries out."""
+    """`kept` is told of each change that is committed, or could not be (False) and will be tried again; `lost` of a run that
+    another process carries out."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Saving:
         now: Callable[[], float],
         spawn: Callable[[Awaitable[None], str], object],
         *,
-        kept: Callable[[LiveRun, RunChange], None],
+        kept: Callable[[LiveRun, RunChange, bool], None],
         lost: Callable[[LiveRun], None],
         failed: Callable[[], object] = lambda: None,
     ) -> None:
@@ -101,7 +102,7 @@ class Saving:
         error = future.exception()
         if error is None:
             for run, change in zip(runs, changes, strict=True):
-                self._kept(run, change)
+                self._kept(run, change, True)
         elif isinstance(error, LeaseLost):
             if len(runs) == 1:
                 self._lost(runs[0])
@@ -124,7 +125,7 @@ class Saving:
                 except Exception as error:
                     self._not_kept([run], [change], error)
                 else:
-                    self._kept(run, change)
+                    self._kept(run, change, True)
         finally:
             _resolve(flushing)
 
@@ -133,6 +134,7 @@ class Saving:
         log.error("runs_not_saved", runs=len(runs), error=type(error).__name__)
         for run, change in zip(runs, changes, strict=True):
             run.give_back(change)
+            self._kept(run, change, False)
         asyncio.get_running_loop().call_later(_AGAIN_S, self._again, runs)
 
     def _again(self, runs: Sequence[LiveRun]) -> None:
