@@ -1,7 +1,7 @@
 """How long each replica of an engine lately took to answer, for the choice among them.
 
 Exponentially weighted means. A failed try counts as one that took twice as long as answers do, so that who fails fast does
-not look fast. A figure that nobody added to for a while fades to the mean of all: a replica that was slow once is tried again.
+not look fast. A figure that nobody added to for a while fades to the mean of all, so that who was slow once is tried again.
 """
 
 from __future__ import annotations

@@ -60,6 +60,11 @@ class EngineRequest:
     not_at: frozenset[str] = frozenset()
     """Replicas that it must not be asked of (engines.replicas)."""
 
+    @property
+    def is_step(self) -> bool:
+        """Whether it belongs to a run, and is no plain call."""
+        return self.placement is not None and self.placement.run != ""
+
 
 @dataclass(slots=True)
 class EngineReply:
@@ -128,6 +133,8 @@ class EngineLoad:
     """Requests it serves at once before they queue; None when unknown."""
     kv_use: float | None = None
     """Share of its key-value cache in use, 0 to 1, where the engine tells."""
+    kv_tokens: int | None = None
+    """How many tokens that cache holds, where the engine tells."""
     first_chunk_s: float | None = None
     """Recent mean time to the first chunk of streams (engines.pace); None before the first stream."""
     idle_first_chunk_s: float | None = None

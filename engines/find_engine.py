@@ -16,7 +16,7 @@ STEP = 200.0
 """One decoding step: the operations a GPU does while it reads a byte (100 to 300, H100 and A100 data sheets) by the two
 operations and two bytes of a parameter."""
 KV_TOKEN = 0.002
-"""One token of keys and values in a step: by the same sheets 0.0013 (Llama 3.1 8B, grouped queries) to 0.0034 (LLaMA 13B)."""
+"""One token of keys and values in a step: by the same sheets 0.0013 (Llama 3.1 8B) to 0.0034 (LLaMA 13B)."""
 _OWN = (1.0, 0.5, 0.1)
 """What its own delay matters to a step, by class: in a group to all if it is the last to end, in bulk work to nobody."""
 _OTHERS = (1.0, 0.05, 0.01)

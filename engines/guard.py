@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from engines.answer_check import holds_data
 from engines.answer_times import AnswerTime
 from engines.breaker import Breaker
+from engines.caps import Caps, Held
 from engines.engine import (
     ADMITTED,
     Admission,
@@ -35,7 +36,7 @@ from engines.engine import (
 from engines.errors import ConnectFailed, EngineError, Kind, RateLimited, StreamBroken, Unavailable
 from engines.gate import Gate, Pass
 from engines.limits import Credentials, RateLimit, with_jitter
-from engines.line import Line
+from engines.line import Line, Seat
 from engines.pace import Pace
 from engines.refusals import LEFT_ALONE, kind_of
 from engines.retry_after import retry_after_s
@@ -55,6 +56,13 @@ class Limits:
 
     max_in_flight: int
     max_queued: int
+    tokens_in_flight: int | None
+    latency_tokens_in_flight: int | None
+
+    @property
+    def caps(self) -> Caps:
+        """How many tokens it holds at once."""
+        return Caps(self.tokens_in_flight, self.latency_tokens_in_flight)
 
 
 class Failure(NamedTuple):
@@ -98,8 +106,10 @@ class Guard:
         self.breaker = breaker
         self.engine_limit = RateLimit(breaker.gate)
         self._credentials = credentials
-        self.line = line or Line(limits.max_queued)
+        self.line = line or Line(limits.max_queued, limits.caps)
         self.line.serves(self)
+        self.held = Held(self.line.caps)
+        """The tokens under way here, where the line counts them."""
         self.in_flight = 0
         """Requests that have a place here."""
         self.answer_time: AnswerTime | None = None
@@ -131,7 +141,7 @@ class Guard:
 
     def admits(self, request: EngineRequest) -> Admission:
         """See engines.engine.Admits."""
-        if (refusal := self._no_place()) is not None:
+        if (refusal := self._no_place(request)) is not None:
             return Admission(refusal)
         return self.lets(request)
 
@@ -237,26 +247,56 @@ class Guard:
 
     # ---- admitting: for GuardedStream
 
-    async def take_slot(self) -> bool:
-        """Wait for a place; whether it had to. Raises Unavailable at once when the queue is full, or it is drained."""
-        if (refusal := self._no_place()) is not None:
-            raise refusal
-        if self.took_slot():
-            return False
-        await self.line.wait(self.line.order(), self.took_slot, self.give_slot)
-        return True
+    def seat(self, request: EngineRequest) -> Seat:
+        """What a request takes of a place here."""
+        return self.line.seat(request, self._pace.answer_tokens)
 
-    def took_slot(self) -> bool:
-        """Take a place, where there is one."""
-        if not self.has_place:
+    async def take_slot(self, request: EngineRequest) -> tuple[Seat | None, bool]:
+        """Wait for a place. Returns what it takes, where that is counted, and whether it had to wait.
+
+        Raises Unavailable at once when the queue is full, or it is drained.
+        """
+        if (refusal := self._no_place(request)) is not None:
+            raise refusal
+        line = self.line
+        seat = self.seat(request) if line.counts else None
+        if not line.holds_back and self.took_slot(seat):
+            return seat, False
+        await line.wait(
+            seat or self.seat(request), lambda: self.took_slot(seat), lambda: self.give_slot(seat)
+        )
+        return seat, True
+
+    def took_slot(self, seat: Seat | None) -> bool:
+        """Take a place, where there is one. None: its tokens are not counted."""
+        if self.in_flight >= self._limits.max_in_flight:
             return False
+        if seat is not None:
+            if not self.held.fits(seat.placement.rank, seat.tokens):
+                self.line.keep(self)
+                return False
+            self.held.enters(seat.placement.rank, seat.tokens, seat.to_compute_tokens)
         self.in_flight += 1
         return True
 
-    def give_slot(self) -> None:
-        """Give a place back."""
+    def give_slot(self, seat: Seat | None) -> None:
+        """Give a place back; the argument is what it was taken with."""
         self.in_flight -= 1
-        self.line.look()
+        if seat is not None:
+            self.prompt_computed(seat)
+            self.held.leaves(seat.placement.rank, seat.tokens)
+        if self.line.waiting:
+            self.line.look()
+
+    def prompt_computed(self, seat: Seat) -> None:
+        """The answer to a prompt has begun."""
+        self.held.computed(seat.to_compute_tokens)
+        seat.to_compute_tokens = 0
+
+    @property
+    def inside(self) -> EngineLoad:
+        """What the engine says of itself."""
+        return self._engine.load()
 
     async def pass_through(self, gate: Gate, wait_s: float) -> Pass | None:
         """Enter a gate that does not let everybody through, after `wait_s` at most. Raises Unavailable."""
@@ -287,10 +327,12 @@ class Guard:
         text = f"The engine '{name}' {why} and is being left alone for {wait_s:.0f} s."
         return Unavailable(text, engine=name, kind=gate.kind, retry_after_s=wait_s)
 
-    def _no_place(self) -> Unavailable | None:
+    def _no_place(self, request: EngineRequest) -> Unavailable | None:
         if self.drained:
             return self._drained()
-        return None if self.has_place or not self.line.full else self.full()
+        if not self.line.full or request.is_step or (self.has_place and not self.line.holds_back):
+            return None
+        return self.full()
 
     def _drained(self) -> Unavailable:
         return Unavailable(
@@ -340,19 +382,21 @@ class GuardedStream:
         "_entered",
         "_first_chunk_s",
         "_guard",
-        "_has_slot",
         "_limit",
         "_reply",
         "_request",
+        "_seat",
         "_sent",
         "_slot_at",
     )
 
-    def __init__(self, guard: Guard, request: EngineRequest, began: float | None = None) -> None:
-        """`began`: a place was taken for it, and it has waited for one since (time.monotonic)."""
+    def __init__(
+        self, guard: Guard, request: EngineRequest, began: float | None = None, seat: Seat | None = None
+    ) -> None:
+        """`began`: a place was taken for it with `seat`, and it has waited for one since (time.monotonic)."""
         self._guard = guard
         self._request = request
-        self._has_slot = began is not None
+        self._seat = seat
         self._context: AbstractAsyncContextManager[EngineReply] | None = None
         self._reply: EngineReply | None = None
         self._began = self._slot_at = began or 0.0
@@ -382,8 +426,10 @@ class GuardedStream:
         try:
             reply = self._reply = await self._begun()
         except BaseException:
-            guard.give_slot()
+            guard.give_slot(self._seat)
             raise
+        if self._seat is not None:
+            guard.prompt_computed(self._seat)
         now = time.monotonic()
         self._first_chunk_s = now - self._began
         if reply.status < 500:
@@ -408,13 +454,14 @@ class GuardedStream:
                 self._ended(reply)
             await self._leave()
         finally:
-            self._guard.give_slot()
+            self._guard.give_slot(self._seat)
 
     async def _take_place(self) -> None:
         guard = self._guard
-        if not self._has_slot:
+        if self._seat is None:
             await self._pass_gates(self._request.wait_s)
-            if not await guard.take_slot():
+            self._seat, waited = await guard.take_slot(self._request)
+            if not waited:
                 return
             self._slot_at = time.monotonic()
         if not self._entered:
@@ -422,7 +469,7 @@ class GuardedStream:
                 # The engine may have failed meanwhile.
                 await self._pass_gates(0.0)
             except BaseException:
-                guard.give_slot()
+                guard.give_slot(self._seat)
                 raise
 
     async def _pass_gates(self, wait_s: float) -> None:

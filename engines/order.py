@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
@@ -50,8 +50,12 @@ class Waiting(Generic[What]):
     """That it will hold in an engine: what its tenant is charged, and what the caps count."""
     since_s: float
     """When it came, by the clock that `take` is told."""
+    to_compute_tokens: int = 0
+    """Of its prompt, what is believed not to be cached where it starts."""
     number: int = field(default=-1, init=False)
-    """In order of arrival; -1 while it is not in a line."""
+    """In order of arrival, which it keeps where it has to wait again; -1 before it waited."""
+    ticket: int = field(default=-1, init=False)
+    """Of this time in the line; -1 while it does not wait."""
 
     @property
     def work_left(self) -> float:
@@ -69,13 +73,13 @@ class Order(Generic[What]):
     PROMOTED_EVERY = 8
 
     def __init__(self, promote_s: float = 30.0) -> None:
-        self._promote_s = promote_s
+        self.promote_s = promote_s
         self._lanes: dict[Rank, dict[str, _Lane[What]]] = {rank: {} for rank in Rank}
         self._oldest: deque[tuple[int, Waiting[What]]] = deque()
         self._served: dict[str, float] = {}
         self._floor = 0.0
         """What the tenant that was last taken from had been served before: who comes anew begins there."""
-        self._numbers = 0
+        self._tickets = 0
         self._gone = 0
         """Those that left the line, and may still be found in it."""
         self._since_promoted = 0
@@ -86,14 +90,23 @@ class Order(Generic[What]):
     def __len__(self) -> int:
         return sum(self.waiting.values())
 
+    def __iter__(self) -> Iterator[Waiting[What]]:
+        """Those that wait, in the order in which they came."""
+        return iter([one for ticket, one in self._oldest if one.ticket == ticket])
+
     def put(self, waiting: Waiting[What]) -> None:
         """Let it wait."""
         if self._gone > len(self) + _GONE:
             self._tidy()
-        waiting.number = self._numbers
-        self._numbers += 1
+        waiting.ticket = self._tickets
+        self._tickets += 1
+        if waiting.number < 0:
+            waiting.number = waiting.ticket
         self.waiting[waiting.placement.rank] += 1
-        self._oldest.append((waiting.number, waiting))
+        if self._oldest and waiting.number < self._oldest[0][1].number:
+            self._oldest.appendleft((waiting.ticket, waiting))
+        else:
+            self._oldest.append((waiting.ticket, waiting))
         self._served[waiting.tenant] = max(self._served.get(waiting.tenant, 0.0), self._floor)
         if len(self._served) > _TENANTS:
             self._forget_tenants()
@@ -101,10 +114,10 @@ class Order(Generic[What]):
 
     def remove(self, waiting: Waiting[What]) -> bool:
         """It waits no longer; whether it did."""
-        if waiting.number < 0:
+        if waiting.ticket < 0:
             return False
         # Where it stood is found empty when its turn comes.
-        waiting.number = -1
+        waiting.ticket = -1
         self.waiting[waiting.placement.rank] -= 1
         self._gone += 1
         if not len(self):
@@ -113,7 +126,7 @@ class Order(Generic[What]):
 
     def change(self, waiting: Waiting[What], placement: Placement) -> None:
         """What is known of its run has changed; since when it waits has not."""
-        if waiting.number < 0 or waiting.placement == placement:
+        if waiting.ticket < 0 or waiting.placement == placement:
             return
         self.waiting[waiting.placement.rank] -= 1
         self.waiting[placement.rank] += 1
@@ -140,17 +153,17 @@ class Order(Generic[What]):
             return None
         finally:
             for one in passed:
-                if one.number >= 0:
+                if one.ticket >= 0:
                     self._enqueue(one, told=False)
 
     def _promoted(self, now_s: float) -> Waiting[What] | None:
         """Who has waited longest, where that is long and it is their turn."""
-        while self._oldest and self._oldest[0][1].number != self._oldest[0][0]:
+        while self._oldest and self._oldest[0][1].ticket != self._oldest[0][0]:
             self._oldest.popleft()
         if self._since_promoted < self.PROMOTED_EVERY - 1 or not self._oldest:
             return None
         oldest = self._oldest[0][1]
-        return oldest if now_s - oldest.since_s >= self._promote_s else None
+        return oldest if now_s - oldest.since_s >= self.promote_s else None
 
     def _started(self, one: Waiting[What], *, promoted: bool = False) -> Waiting[What]:
         self._since_promoted = 0 if promoted else self._since_promoted + 1
@@ -179,7 +192,7 @@ class Order(Generic[What]):
         """Drop what is still kept of those that have left the line, as clients that did not wait do."""
         for lanes in self._lanes.values():
             lanes.clear()
-        self._oldest = deque((number, one) for number, one in self._oldest if one.number == number)
+        self._oldest = deque((ticket, one) for ticket, one in self._oldest if one.ticket == ticket)
         for _, one in self._oldest:
             self._enqueue(one, told=True)
         self._gone = 0
@@ -215,13 +228,13 @@ class _Run(Generic[What]):
         self.work_left = 0.0
         self.queued: float | None = None
         """The work left that its place in the lane's heap was made for; None while it has none."""
-        self.steps: list[tuple[int, int, int, Placement, Waiting[What]]] = []
+        self.steps: list[tuple[int, int, int, int, Placement, Waiting[What]]] = []
 
     def next(self) -> Waiting[What] | None:
         """The first step, taken out; what has left the line or was given another placement is skipped."""
         while self.steps:
-            _, number, _, placement, one = heapq.heappop(self.steps)
-            if one.number == number and one.placement is placement:
+            *_, ticket, placement, one = heapq.heappop(self.steps)
+            if one.ticket == ticket and one.placement is placement:
                 return one
         return None
 
@@ -245,7 +258,7 @@ class _Lane(Generic[What]):
             if placement.run:
                 self._runs[placement.run] = run
         self._pushes += 1
-        heapq.heappush(run.steps, (placement.depth, one.number, self._pushes, placement, one))
+        heapq.heappush(run.steps, (placement.depth, one.number, self._pushes, one.ticket, placement, one))
         if told:
             run.work_left = one.work_left
         if run.queued != run.work_left:

@@ -15,14 +15,18 @@ from typing import Any
 
 from engines.answer_times import AnswerTime, AnswerTimes
 from engines.engine import Admission, EngineInfo, EngineLoad, EngineReply, EngineRequest
-from engines.errors import EngineError, Unavailable
+from engines.errors import EngineError, Kind, Unavailable
 from engines.guard import Guard, GuardedStream
-from engines.line import Line
+from engines.line import Line, Seat
 from engines.pace import Pace
+from engines.placing import Placing
+from engines.prefixes import Prefix
 from engines.sessions import Places, home, named_key, unnamed_key
 
 _GIVES_WAY = 4
 """In flight above its share: then a session goes elsewhere."""
+_UNREACHED = frozenset({Kind.DNS, Kind.CONNECT, Kind.TIMEOUT_CONNECT})
+"""After these a server has been down."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +56,7 @@ class Replicas:
         self._pace = Pace()
         self._sessions = Places()
         self._stored = Places()
+        self.placing = Placing([one.name for one in self._replicas], line)
         names = tuple(one.name for one in self._replicas)
         holds_key = all(guard.info.holds_key for guard in self.guards)
         self._info = replace(self.guards[0].info, replica="", replicas=names, holds_key=holds_key)
@@ -75,7 +80,8 @@ class Replicas:
         if not admitted:
             return min(refused, key=_soonest) if refused else Admission(self._nobody())
         best = _best(admitted)
-        if self.line.full and not any(one.guard.has_place for one in best):
+        has_place = not self.line.holds_back and any(one.guard.has_place for one in best)
+        if self.line.full and not has_place and not request.is_step:
             return Admission(best[0].guard.full())
         return Admission(spared=all(spared for _, spared in admitted), others=len(admitted) - 1)
 
@@ -142,16 +148,27 @@ class Replicas:
 
     # ---- choosing: for ReplicaStream
 
-    def place(self, request: EngineRequest) -> Guard | None:
+    async def seat(self, request: EngineRequest) -> tuple[Seat, tuple[Prefix, ...]]:
+        """What a request takes of a place, and of a step the prefixes of its prompt."""
+        seat = self.line.seat(request, self._pace.answer_tokens)
+        return seat, await self.placing.prefixes(request) if request.is_step else ()
+
+    def place(self, request: EngineRequest, seat: Seat, prefixes: Sequence[Prefix]) -> Guard | None:
         """A replica that has a place, which is taken; None where one must be waited for. Raises Unavailable."""
         eligible = self._eligible(request)
         if not eligible:
             raise self.refusal(request)
-        with_place = [one for one in eligible if one.guard.has_place]
+        if request.is_step:
+            placed = self.placing.place(seat, prefixes, eligible)
+            return placed.guard if placed is not None else None
+        free = [one for one in eligible if one.guard.has_place and not self.line.keeps(one.guard)]
+        with_place = [one for one in free if one.guard.held.fits(seat.placement.rank, seat.tokens)]
         if not with_place:
+            if free:
+                self.line.keep(min(free, key=_held_tokens).guard)
             return None
         chosen = self._chosen(request, eligible, with_place).guard
-        chosen.took_slot()
+        chosen.took_slot(seat)
         return chosen
 
     def opens_soon(self, request: EngineRequest) -> Guard | None:
@@ -232,7 +249,7 @@ class Replicas:
 class ReplicaStream:
     """One request to one of the replicas: the context manager that Replicas.stream returns."""
 
-    __slots__ = ("_inner", "_replicas", "_request", "_taken")
+    __slots__ = ("_inner", "_prefixes", "_replicas", "_request", "_seat", "_taken")
 
     def __init__(self, replicas: Replicas, request: EngineRequest) -> None:
         self._replicas = replicas
@@ -240,16 +257,19 @@ class ReplicaStream:
         self._inner: GuardedStream | None = None
         self._taken: Guard | None = None
         """Where a place was taken for it."""
+        self._seat: Seat
+        self._prefixes: tuple[Prefix, ...] = ()
 
     async def __aenter__(self) -> EngineReply:
         """Ask one of them, once it may be asked; return when its answer has begun. Raises EngineError."""
         replicas, request = self._replicas, self._request
-        replicas.line.look()
         inner = self._inner = await self._placed()
         try:
             reply = await inner.__aenter__()
         except EngineError as error:
             error.replica = inner.replica
+            if error.kind in _UNREACHED:
+                replicas.placing.lost(inner.replica)
             raise
         reply.replica = inner.replica
         if reply.status < 400:
@@ -265,18 +285,20 @@ class ReplicaStream:
     async def _placed(self) -> GuardedStream:
         """The asking of one that has a place for it. Raises Unavailable."""
         replicas, request, line = self._replicas, self._request, self._replicas.line
-        began, order = time.monotonic(), line.order()
+        began = time.monotonic()
+        self._seat, self._prefixes = await replicas.seat(request)
+        line.look()
         try:
-            placed = self._take()
+            placed = not line.holds_back and self._take()
         except Unavailable:
             soon = replicas.opens_soon(request)
             if soon is None:
                 raise
             return soon.stream(request)
-        if not placed and line.full:
+        if not placed and line.full and not request.is_step:
             raise replicas.refusal(request)
         while not placed:
-            await line.wait(order, self._take, self._give_back)
+            await line.wait(self._seat, self._take, self._give_back)
             assert self._taken is not None
             placed = self._taken.lets(request).admitted
             if not placed:
@@ -284,15 +306,15 @@ class ReplicaStream:
                 self._give_back()
                 placed = self._take()
         assert self._taken is not None
-        return GuardedStream(self._taken, request, began)
+        return GuardedStream(self._taken, request, began, self._seat)
 
     def _take(self) -> bool:
-        self._taken = self._replicas.place(self._request)
+        self._taken = self._replicas.place(self._request, self._seat, self._prefixes)
         return self._taken is not None
 
     def _give_back(self) -> None:
         assert self._taken is not None
-        self._taken.give_slot()
+        self._taken.give_slot(self._seat)
 
 
 def _best(admitted: Sequence[tuple[Replica, bool]]) -> list[Replica]:
@@ -307,6 +329,10 @@ def _crowded(one: Replica, eligible: Sequence[Replica]) -> bool:
     weights = sum(other.weight for other in eligible)
     share = one.weight / weights if weights else 1 / len(eligible)
     return one.guard.in_flight >= in_flight * share + _GIVES_WAY
+
+
+def _held_tokens(one: Replica) -> int:
+    return one.guard.held.tokens
 
 
 def _soonest(refused: Admission) -> float:

@@ -274,3 +274,11 @@ def test_one_that_is_refused_when_its_turn_comes_leaves_the_line() -> None:
     one = order.take(0.0, judge)
     assert one is not None and one.what == "starts"
     assert len(order) == 0 and order.take(0.0, starts) is None
+
+
+def test_who_has_to_wait_again_has_kept_the_place() -> None:
+    order = line(*(waiting(f"{n}", since_s=float(n)) for n in range(4)), promote_s=5)
+    first = order.take(0.0, starts)
+    assert first is not None and first.what == "0"
+    order.put(first)
+    assert taken(order) == ["0", "1", "2", "3"]

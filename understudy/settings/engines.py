@@ -47,6 +47,18 @@ class GuardAdvanced(Settings):
     """The queue, the retries and the circuit breaker in front of an engine."""
 
     max_queued: int = Field(256, ge=0, description="Requests that may wait for the engine; more get 503.")
+    tokens_in_flight: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens, prompts and expected answers, that it computes at once, about what its key-value cache holds; "
+        "more wait. Of several base URLs each. null: no limit.",
+    )
+    latency_tokens_in_flight: int | None = Field(
+        None,
+        ge=1,
+        description="The same while it answers somebody who waits (class latency): the fewer, the faster each. null: "
+        "no limit.",
+    )
     attempts: int = Field(
         2,
         ge=1,
@@ -123,7 +135,9 @@ class EngineSettings(Settings):
     model: str | None = Field(None, description="Model name the engine expects; null sends the client's.")
     price: PriceSettings = Field(PriceSettings(), description="For cost reports and routing.")
     context_tokens: int | None = Field(None, ge=1, description="Context window in tokens; null when unknown.")
-    max_in_flight: int = Field(256, ge=1, description="Requests asked of it at once; more wait in the queue.")
+    max_in_flight: int = Field(
+        256, ge=1, description="Requests asked of it, or of each replica, at once; more wait in the queue."
+    )
     advanced: GuardAdvanced = Field(GuardAdvanced(), description="Less common settings.")
 
 

@@ -100,7 +100,7 @@ def tells_tenants_apart(config: Config) -> bool:
 def _guarded(name: str, settings: AnyEngine, tenants: Tenants, config: Config) -> Engine:
     if not isinstance(settings, HTTPEngine) or settings.base_urls is None:
         return _guard(name, _engine(name, settings, tenants, config), settings, config)
-    line = Line(settings.advanced.max_queued)
+    line = Line(settings.advanced.max_queued, knobs_of(Limits, settings, settings.advanced).caps)
     servers: Mapping[str, OpenAIEngine | VLLMEngine] = settings.servers
     found = []
     for (replica, server), given in zip(servers.items(), settings.base_urls, strict=True):
