@@ -66,6 +66,7 @@ class BatchingEngine:
         served: Callable[[Served, EngineRequest], None] = lambda served, request: None,
     ) -> None:
         self._info = info
+        self._speed = speed
         self._rules = rules
         self._batch = Batch(speed, rules)
         self._served = served
@@ -93,6 +94,7 @@ class BatchingEngine:
             self._batch.waiting,
             self._rules.max_running,
             kv_use=self._batch.kv_use,
+            kv_tokens=self._speed.kv_tokens,
         )
 
     async def health(self) -> None:

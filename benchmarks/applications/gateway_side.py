@@ -37,6 +37,7 @@ from workflows.submitted import Limits as AskedLimits
 from workflows.submitted import read_run
 
 _ANY = 10_000
+_MAX_IN_FLIGHT = 256
 _KNOBS = RunKnobs(
     keep_values_s=3_600.0,
     max_steps=1_000,
@@ -103,19 +104,17 @@ async def gateway_side(site: Site) -> AsyncIterator[Service]:
     """A service with us."""
     log = Log()
     engines = engines_of(site.count, site.speed, site.rules, log.note)
-    service = GatewaySide(site, log, engines, before(engines))
+    service = GatewaySide(site, log, engines, before(site, engines))
     try:
         yield service
     finally:
         await service.aclose()
 
 
-def before(engines: list[BatchingEngine]) -> Engine:
+def before(site: Site, engines: list[BatchingEngine]) -> Engine:
     """What the gateway builds of an engine's settings."""
-    line = Line(_ANY)
     clock = asyncio.get_running_loop().time
-    guards = [
-        Guard(one, Limits(256, _ANY), Breaker(failures=5, open_s=30.0, clock=clock), line=line)
-        for one in engines
-    ]
+    limits = Limits(_MAX_IN_FLIGHT, _ANY, site.tokens, site.latency_tokens)
+    line = Line(_ANY, limits.caps, clock)
+    guards = [Guard(one, limits, Breaker(failures=5, open_s=30.0, clock=clock), line=line) for one in engines]
     return Replicas([Replica(guard) for guard in guards], line) if len(guards) > 1 else guards[0]

@@ -69,6 +69,8 @@ class Site:
     rules: Rules = CAPPED
     count: int = 1
     seed: int = 1
+    tokens: int | None = None
+    """The gateway's own cap (`tokens_in_flight`)."""
     latency_tokens: int | None = CAP_TOKENS
     """The gateway's own cap while somebody waits for one answer (`latency_tokens_in_flight`)."""
 
