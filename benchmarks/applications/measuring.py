@@ -100,7 +100,8 @@ def popular_prompts(make: Make, site: Site, applications: int, rate: float, requ
     async def asked(service: Service, number: int) -> None:
         at_s, call = calls[number]
         await asyncio.sleep(at_s)
-        took_s = await _called(service, call, "popular")
+        # A step of its own: its template tells where the shared prompt ends.
+        took_s = await _timed(service, Application("popular", (call,)))
         if number >= requests // 4:
             per_token_s.append(took_s / call.answer_tokens)
 

@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 _NAME = re.compile(r"\{\{(\w+)\}\}")
@@ -68,6 +69,7 @@ def filled(call: Call, answers: Mapping[str, str], model: str) -> dict[str, Any]
     return fields
 
 
+@lru_cache(maxsize=4096)
 def words(key: str, tokens: int) -> str:
     """So many tokens of text, as estimated by four characters a token: words of three letters and a blank."""
     chance = random.Random(key)
