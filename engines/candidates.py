@@ -96,6 +96,7 @@ class Candidates:
     def __init__(self, tries: Sequence[Try], larger: Try | None = None) -> None:
         self._order = [Candidate(index, one.engine, one.request) for index, one in enumerate(tries)]
         self._larger = Candidate(len(tries), larger.engine, larger.request) if larger is not None else None
+        self._replicated = any(one.engine.info.replicas for one in self._order)
         self._tries: dict[str, int] = {}
         """By each engine's name."""
         self._asked = 0
@@ -119,7 +120,7 @@ class Candidates:
     @property
     def several(self) -> bool:
         """Whether another engine, or another replica, could do better than one."""
-        return len(self._order) > 1 or len(self._order[0].engine.info.replicas) > 1
+        return self._replicated or len(self._order) > 1
 
     def next(self) -> Candidate | None:
         """Who is asked now; None where nobody can be."""
@@ -129,9 +130,9 @@ class Candidates:
         if found is not None and self._may_be_asked(found):
             found.not_at = frozenset(found.left_alone)
             return found
+        if not self.several:
+            return next(filter(self._may_be_asked, self._order), None)
         left = self._left()
-        if len(left) == 1 and not self.several:
-            return left[0][0]
         spared: tuple[Candidate, frozenset[str]] | None = None
         waiting: list[tuple[float, Candidate, frozenset[str]]] = []
         for candidate, not_at in left:

@@ -151,7 +151,7 @@ class Guard:
             return Admission(self._drained())
         limit = self.rate_limit(request)
         for gate in _gates(self.breaker.gate, limit.gate):
-            if not gate.lets_through:
+            if gate.kind is not None and not gate.lets_through:
                 self.turned_away += 1
                 return Admission(self.refusal(gate), opens_in_s=_opens_in_s(gate))
         return Admission(spared=True) if limit.spares(request) else ADMITTED
@@ -251,35 +251,39 @@ class Guard:
         """What a request takes of a place here."""
         return self.line.seat(request, self._pace.answer_tokens)
 
-    async def take_slot(self, request: EngineRequest) -> tuple[Seat | None, bool]:
-        """Wait for a place. Returns what it takes, where that is counted, and whether it had to wait.
+    async def take_slot(self, request: EngineRequest, seat: Seat | None = None) -> bool:
+        """Wait for a place; whether it had to. `seat`: what it takes, where that is counted.
 
         Raises Unavailable at once when the queue is full, or it is drained.
         """
-        if (refusal := self._no_place(request)) is not None:
-            raise refusal
+        if self.drained:
+            raise self._drained()
         line = self.line
-        seat = self.seat(request) if line.counts else None
         if not line.holds_back and self.took_slot(seat):
-            return seat, False
-        await line.wait(
-            seat or self.seat(request), lambda: self.took_slot(seat), lambda: self.give_slot(seat)
-        )
-        return seat, True
+            return False
+        if line.full and not request.is_step:
+            raise self.full()
+        waits = seat or self.seat(request)
+        await line.wait(waits, lambda: self.took_slot(seat), lambda: self.give_slot(seat))
+        return True
 
-    def took_slot(self, seat: Seat | None) -> bool:
+    def took_slot(self, seat: Seat | None = None) -> bool:
         """Take a place, where there is one. None: its tokens are not counted."""
         if self.in_flight >= self._limits.max_in_flight:
             return False
         if seat is not None:
-            if not self.held.fits(seat.placement.rank, seat.tokens):
+            if not self.fits(seat):
                 self.line.keep(self)
                 return False
             self.held.enters(seat.placement.rank, seat.tokens, seat.to_compute_tokens)
         self.in_flight += 1
         return True
 
-    def give_slot(self, seat: Seat | None) -> None:
+    def fits(self, seat: Seat | None) -> bool:
+        """Whether its caps leave room for a request."""
+        return seat is None or self.held.fits(seat.placement.rank, seat.tokens)
+
+    def give_slot(self, seat: Seat | None = None) -> None:
         """Give a place back; the argument is what it was taken with."""
         self.in_flight -= 1
         if seat is not None:
@@ -365,7 +369,7 @@ class Guard:
         if left is not None:
             self._limit_left, self._limit_told = left, time.monotonic()
 
-    def count(self, kind: Kind, status: int, text: str, after_s: float) -> None:
+    def count(self, kind: Kind, status: int = 0, text: str = "", after_s: float = 0.0) -> None:
         """Note a failure, for people to read; and that it was no fast answer."""
         if self.answer_time is not None:
             self.answer_time.failed(after_s)
@@ -388,6 +392,7 @@ class GuardedStream:
         "_seat",
         "_sent",
         "_slot_at",
+        "_waited",
     )
 
     def __init__(
@@ -397,6 +402,7 @@ class GuardedStream:
         self._guard = guard
         self._request = request
         self._seat = seat
+        self._waited = began is not None
         self._context: AbstractAsyncContextManager[EngineReply] | None = None
         self._reply: EngineReply | None = None
         self._began = self._slot_at = began or 0.0
@@ -417,7 +423,14 @@ class GuardedStream:
         now = time.monotonic()
         self._began, self._slot_at = self._began or now, now
         try:
-            await self._take_place()
+            if not self._waited:
+                await self._pass_gates(self._request.wait_s)
+                self._seat = guard.seat(self._request) if guard.line.counts else None
+                self._waited = await guard.take_slot(self._request, self._seat)
+                if self._waited:
+                    self._slot_at = time.monotonic()
+            if self._waited and not self._entered:
+                await self._pass_again()
         except BaseException as error:
             if isinstance(error, Unavailable):
                 guard.failures[error.kind] += 1
@@ -456,21 +469,13 @@ class GuardedStream:
         finally:
             self._guard.give_slot(self._seat)
 
-    async def _take_place(self) -> None:
-        guard = self._guard
-        if self._seat is None:
-            await self._pass_gates(self._request.wait_s)
-            self._seat, waited = await guard.take_slot(self._request)
-            if not waited:
-                return
-            self._slot_at = time.monotonic()
-        if not self._entered:
-            try:
-                # The engine may have failed meanwhile.
-                await self._pass_gates(0.0)
-            except BaseException:
-                guard.give_slot(self._seat)
-                raise
+    async def _pass_again(self) -> None:
+        """It has waited for its place, and the engine may have failed meanwhile."""
+        try:
+            await self._pass_gates(0.0)
+        except BaseException:
+            self._guard.give_slot(self._seat)
+            raise
 
     async def _pass_gates(self, wait_s: float) -> None:
         for gate in _gates(self._guard.breaker.gate, self._limit.gate):

@@ -165,6 +165,10 @@ class Line:
         if not any(place.has_place and place not in self._reserved for place in self._places):
             return Verdict.FULL
         turn = one.what
+        if turn.place.done():
+            # Its client has left, and its task is about to notice.
+            self._order.remove(one)
+            return Verdict.WAITS
         try:
             if not turn.take():
                 return Verdict.WAITS

@@ -80,6 +80,7 @@ class Order(Generic[What]):
         self._floor = 0.0
         """What the tenant that was last taken from had been served before: who comes anew begins there."""
         self._tickets = 0
+        self._count = 0
         self._gone = 0
         """Those that left the line, and may still be found in it."""
         self._since_promoted = 0
@@ -88,7 +89,7 @@ class Order(Generic[What]):
         """How many wait, by class."""
 
     def __len__(self) -> int:
-        return sum(self.waiting.values())
+        return self._count
 
     def __iter__(self) -> Iterator[Waiting[What]]:
         """Those that wait, in the order in which they came."""
@@ -103,6 +104,7 @@ class Order(Generic[What]):
         if waiting.number < 0:
             waiting.number = waiting.ticket
         self.waiting[waiting.placement.rank] += 1
+        self._count += 1
         if self._oldest and waiting.number < self._oldest[0][1].number:
             self._oldest.appendleft((waiting.ticket, waiting))
         else:
@@ -119,6 +121,7 @@ class Order(Generic[What]):
         # Where it stood is found empty when its turn comes.
         waiting.ticket = -1
         self.waiting[waiting.placement.rank] -= 1
+        self._count -= 1
         self._gone += 1
         if not len(self):
             self._clear()

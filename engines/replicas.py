@@ -8,7 +8,7 @@ fails: engines.candidates says where not to ask.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -45,11 +45,13 @@ class Replica:
 class Replicas:
     """An engine with several replicas; itself an Engine. Their guards share `line`, and are named apart."""
 
-    def __init__(self, replicas: Sequence[Replica], line: Line) -> None:
+    def __init__(
+        self, replicas: Sequence[Replica], line: Line, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._replicas = tuple(replicas)
         self.guards = tuple(one.guard for one in self._replicas)
         self.line = line
-        self._times = AnswerTimes()
+        self._times = AnswerTimes(clock)
         self._answer_times: dict[str, AnswerTime] = {}
         for one in self._replicas:
             one.guard.answer_time = self._answer_times[one.name] = self._times.another()
@@ -63,15 +65,14 @@ class Replicas:
 
     @property
     def info(self) -> EngineInfo:
-        """See engines.engine.Engine. Its context window is the largest of theirs that is known."""
-        windows = [tokens for guard in self.guards if (tokens := guard.info.context_tokens) is not None]
-        window = max(windows, default=None)
-        if window != self._info.context_tokens:
-            self._info = replace(self._info, context_tokens=window)
+        """See engines.engine.Engine. Its context window is the largest of theirs that was known when it was last asked."""
         return self._info
 
     def stream(self, request: EngineRequest) -> ReplicaStream:
         """See engines.engine.Engine.stream. Raises Unavailable when none of them is to be asked now."""
+        windows = [tokens for guard in self.guards if (tokens := guard.info.context_tokens) is not None]
+        if windows and max(windows) != self._info.context_tokens:
+            self._info = replace(self._info, context_tokens=max(windows))
         return ReplicaStream(self, request)
 
     def admits(self, request: EngineRequest) -> Admission:
@@ -153,16 +154,21 @@ class Replicas:
         seat = self.line.seat(request, self._pace.answer_tokens)
         return seat, await self.placing.prefixes(request) if request.is_step else ()
 
-    def place(self, request: EngineRequest, seat: Seat, prefixes: Sequence[Prefix]) -> Guard | None:
-        """A replica that has a place, which is taken; None where one must be waited for. Raises Unavailable."""
+    def place(
+        self, request: EngineRequest, seat: Seat | None = None, prefixes: Sequence[Prefix] = ()
+    ) -> Guard | None:
+        """A replica that has a place, which is taken; None where one must be waited for. Raises Unavailable.
+
+        Without a `seat` its tokens are not counted.
+        """
         eligible = self._eligible(request)
         if not eligible:
             raise self.refusal(request)
-        if request.is_step:
+        if seat is not None and request.is_step:
             placed = self.placing.place(seat, prefixes, eligible)
             return placed.guard if placed is not None else None
         free = [one for one in eligible if one.guard.has_place and not self.line.keeps(one.guard)]
-        with_place = [one for one in free if one.guard.held.fits(seat.placement.rank, seat.tokens)]
+        with_place = [one for one in free if one.guard.fits(seat)]
         if not with_place:
             if free:
                 self.line.keep(min(free, key=_held_tokens).guard)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
@@ -267,6 +268,8 @@ async def test_metrics_readiness_and_drains_are_by_replica(tmp_path: Path) -> No
 
         series = 'understudy_engine_state{engine="pool",replica="%s",state="%s"} 1.0'
         await until(lambda: series % (first, "drained") in told(), "the drain shows")
+        rows = states.now(time.time())
+        assert {row.replica for row in rows} == {first, second} and {row.engine for row in rows} == {"pool"}
         before = here.shares()
         for number in range(4):
             assert (await here.gate.chat(f"Further question {number}?")).status == 200
