@@ -59,6 +59,7 @@ from store.sqlite.database import Database
 from store.sqlite.power_cut import sync_log
 from store.tasks.answers import TaskAnswers
 from store.tasks.tasks import KnownTasks
+from store.workflows.run_store import RunStore
 from store.workflows.runs import WorkflowRuns
 
 _MIB = 1024 * 1024
@@ -164,7 +165,7 @@ class Store:
         self.audit = AuditLog(db)
         self.jobs = Jobs(ReplayJobs(db), KvPlans(db), EngineStates(db), OperatorAsks(db))
         self.tasks = Tasks(KnownTasks(db), TaskAnswers(db))
-        self.runs = WorkflowRuns(db)
+        self.runs: RunStore = WorkflowRuns(db)
         self.indexes: TenantIndexes | None = index[0] if index else None
         """Nearest examples; None without an embedder."""
         self.follower: IndexFollower | None = index[1] if index else None
@@ -253,7 +254,7 @@ class Store:
         return f"the store cannot be written: {self._db.problem}" if self._db.problem else None
 
     def tenants(self) -> list[str]:
-        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task or a text, in order."""
+        """Every tenant of whom there is an example, an exact answer, a choice, feedback, a task, a run or a text."""
         return self.examples.contributors.tenants()
 
     def version(self) -> bytes | int:
@@ -287,6 +288,7 @@ class Store:
         self.jobs.operator_asks.forget_tenant(tenant).result(timeout_s)
         self.tasks.answers.forget_tenant(tenant).result(timeout_s)
         self.tasks.known.forget_tenant(tenant).result(timeout_s)
+        self.runs.forget_tenant(tenant).result(timeout_s)
         self.outcomes.feedback.forget_tenant(tenant).result(timeout_s)
         self.outcomes.forget_tenant(tenant).result(timeout_s)
         choices = self.decisions.choices.forget_tenant(tenant).result(timeout_s)
@@ -316,6 +318,7 @@ class Store:
         self.outcomes.forget_contributor(tenant, contributor).result(timeout_s)
         choices = self.decisions.choices.forget_contributor(tenant, contributor).result(timeout_s)
         labelled = self.tasks.answers.forget_contributor(tenant, contributor).result(timeout_s)
+        self.runs.forget_contributor(tenant, contributor).result(timeout_s)
         if (choices or labelled) and tenant:
             # A bandit keeps the vector of every outcome, a student the words. What is left is learnt from anew.
             self.artifacts.forget_tenant(tenant)

@@ -332,6 +332,7 @@ class Gateway:
         end_users = self._end_users()
         if self.memory is None or self.pipeline is None or end_users is None:
             return None
+        from gateway.runs.metrics import RunMetrics
         from understudy.setup.runs import run_parts
 
         made = run_parts(
@@ -343,6 +344,8 @@ class Gateway:
             end_users,
             max_json_bytes=self._max_json_bytes(),
             max_kept_bytes=self._kept_bytes(),
+            began=self._began,
+            metrics=RunMetrics(self.metrics.registry),
         )
         self.parts.add(made.runs, start=made.runs.start, aclose=made.runs.aclose)
         return made

@@ -40,18 +40,62 @@ class Objective:
     """Tokens expected of the run's unfinished steps of this rank or a stricter one, this step's included."""
 
 
+class Objectives:
+    """The objectives of a run's steps, worked out once, when steps or gets came, and kept right as steps end.
+
+    Making one is linear in the graph's edges, times the latency gets whose ways do not meet; asking and telling are not.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        gets: Mapping[VariableId | StepId, Criteria],
+        done: AbstractSet[StepId],
+        expected: Mapping[StepId, float],
+    ) -> None:
+        """`gets` has what was asked for, by variable; a call that waits for its own answer may stand there by its step's id.
+
+        `expected` has the tokens expected of a step, prompt and answer; 1 where it is missing. `done` has whatever ended.
+        """
+        self._graph = graph
+        self._ranks = _ranks(graph, gets, done)
+        self._left = {step: expected.get(step, 1.0) for step in graph.steps if step not in done}
+        self._by_rank = dict.fromkeys(Rank, 0.0)
+        for step, tokens in self._left.items():
+            self._by_rank[self._rank(step)[0]] += tokens
+
+    def of(self, step: StepId) -> Objective:
+        """The objective of a step that has not ended."""
+        rank, group = self._rank(step)
+        left = sum(self._by_rank[each] for each in Rank if each <= rank)
+        return Objective(rank, group, self._graph.depth(step), max(left, 0.0))
+
+    def ended(self, step: StepId) -> None:
+        """A step ended, however: what is left is less by its tokens."""
+        self._by_rank[self._rank(step)[0]] -= self._left.pop(step, 0.0)
+
+    def _rank(self, step: StepId) -> tuple[Rank, str]:
+        return self._ranks.get(step, _UNASKED)
+
+
 def objectives(
     graph: Graph,
     gets: Mapping[VariableId | StepId, Criteria],
     done: AbstractSet[StepId],
     expected: Mapping[StepId, float],
 ) -> Mapping[StepId, Objective]:
-    """The objective of every step that is not in `done`.
+    """The objective of every step that is not in `done`; see Objectives."""
+    found = Objectives(graph, gets, done, expected)
+    return {step: found.of(step) for step in graph.steps if step not in done}
 
-    `gets` has what was asked for, by variable; a call that waits for its own answer may stand there by its step's id.
-    `expected` has the tokens expected of a step, prompt and answer; 1 where it is missing. `done` has whatever ended, however.
-    Linear in the graph's edges, times the latency gets whose ways do not meet.
-    """
+
+_UNASKED = (Rank.THROUGHPUT, "")
+
+
+def _ranks(
+    graph: Graph, gets: Mapping[VariableId | StepId, Criteria], done: AbstractSet[StepId]
+) -> Mapping[StepId, tuple[Rank, str]]:
+    """Class and task group of each step that leads to a latency get."""
     ranks: dict[StepId, tuple[Rank, str]] = {}
     seen: set[frozenset[StepId]] = set()
     for wanted, criteria in gets.items():
@@ -62,21 +106,7 @@ def objectives(
             found = (Rank.LATENCY, "") if len(stage) == 1 else (Rank.GROUP, f"{producer}.{number}")
             for step in stage:
                 ranks[step] = min(ranks.get(step, found), found)
-    left = [step for step in graph.order() if step not in done]
-    by_rank = dict.fromkeys(Rank, 0.0)
-    for step in left:
-        by_rank[ranks.get(step, _UNASKED)[0]] += expected.get(step, 1.0)
-    return {step: _objective(graph, step, ranks.get(step, _UNASKED), by_rank) for step in left}
-
-
-_UNASKED = (Rank.THROUGHPUT, "")
-
-
-def _objective(
-    graph: Graph, step: StepId, found: tuple[Rank, str], by_rank: Mapping[Rank, float]
-) -> Objective:
-    rank, group = found
-    return Objective(rank, group, graph.depth(step), sum(by_rank[each] for each in Rank if each <= rank))
+    return ranks
 
 
 def _stages(

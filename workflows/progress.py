@@ -15,6 +15,7 @@ from workflows.criteria import Criteria
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId
 from workflows.transform import TransformFailed, Value, apply, as_text, bounded
+from workflows.transform import effort as transforms_effort
 
 
 class VariableState(StrEnum):
@@ -362,10 +363,15 @@ def _inherited(cause: Failure) -> Failure:
     return cause if cause.code == CANCELLED else replace(cause, code="producer_failed")
 
 
+def effort(step: Step, text: str) -> int:
+    """What `outcomes` costs at worst, in characters read."""
+    return sum(transforms_effort(output.transforms, text) for output in step.outputs)
+
+
 def outcomes(step: Step, text: str, max_value_bytes: int) -> Mapping[VariableId, Value | TransformFailed]:
     """What a step's answer makes of each of its variables; a value longer than `max_value_bytes` in UTF-8 fails.
 
-    Proportional to the text: off the event loop for a long one.
+    Costs `effort`: much of it belongs off the event loop.
     """
     made: dict[VariableId, Value | TransformFailed] = {}
     for output in step.outputs:

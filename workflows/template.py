@@ -1,8 +1,8 @@
 """Texts with `{{name}}` in them: which names they hold, and what they say once those have values.
 
 Substitution happens once, from left to right: a value is never scanned. `{{{{` is a literal `{{`; single braces mean
-nothing, so `{{{name}}}` is the value between braces. A `{{` that opens neither is an error, not text: a name misspelt must show.
-Time and memory are linear in the result.
+nothing, so `{{{name}}}` is the value between braces. A `{{` that opens neither is an error, not text: a misspelt name must
+show. Time and memory are linear in the result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Rendered:
 
     text: str
     boundaries: tuple[int, ...]
-    """Offsets in characters at which a value starts or ends: rising, each once, without the text's own start and end."""
+    """Offsets in characters at which a value starts or ends: rising, each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Template:
             boundaries += (at, at + len(value))
             at += len(value) + len(literal)
             pieces += (value, literal)
-        return Rendered("".join(pieces), tuple(b for b in dict.fromkeys(boundaries) if 0 < b < at))
+        return Rendered("".join(pieces), tuple(dict.fromkeys(boundaries)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ class Filled:
 
     messages: tuple[Mapping[str, Any], ...]
     boundaries: tuple[tuple[int, int], ...]
-    """(message's index, offset in characters in its `engines.chat.message_text`) of each start and end of a value."""
+    """(message's index, offset in characters in its `engines.chat.message_text`) of each start and end of a value, rising;
+    without the starts and ends of messages."""
 
 
 def names_in(messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -144,16 +145,19 @@ def _templates(index: int, message: Mapping[str, Any]) -> Iterator[tuple[int | N
 def _filled(
     message: Mapping[str, Any], templates: Sequence[tuple[int | None, Template]], values: Mapping[str, str]
 ) -> tuple[Mapping[str, Any], list[int]]:
-    if not templates:
-        return message, []
+    """One message, and the boundaries within its text."""
+    rendered = [template.render(values) for _, template in templates]
+    offsets, at = [], 0
+    for each in rendered:
+        offsets += [at + offset for offset in each.boundaries]
+        at += len(each.text) + 1  # Parts are joined by a newline.
+    within = [offset for offset in dict.fromkeys(offsets) if 0 < offset < at - 1]
+    if not rendered:
+        return message, within
     if templates[0][0] is None:
-        rendered = templates[0][1].render(values)
-        return {**message, "content": rendered.text}, list(rendered.boundaries)
-    parts, offsets, before = list(message["content"]), [], 0
-    for part, template in templates:
-        rendered = template.render(values)
-        assert part is not None
-        parts[part] = {**parts[part], "text": rendered.text}
-        offsets += [before + offset for offset in rendered.boundaries]
-        before += len(rendered.text) + 1  # Parts are joined by a newline.
-    return {**message, "content": parts}, offsets
+        return {**message, "content": rendered[0].text}, within
+    parts = list(message["content"])
+    for (index, _), each in zip(templates, rendered, strict=True):
+        assert index is not None
+        parts[index] = {**parts[index], "text": each.text}
+    return {**message, "content": parts}, within

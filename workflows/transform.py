@@ -32,6 +32,10 @@ MAX_TRANSFORMS = 16
 _MAX_PATTERN_CHARACTERS = 2000
 _MAX_PROGRAM_INSTRUCTIONS = 1000
 """RE2 is linear in the text, times its program's size where its automaton outgrows its memory."""
+_MAX_AUTOMATON_BYTES = 2 * 2**20
+_KEPT_PATTERNS = 64
+_INSTRUCTIONS_PER_CHARACTER = 8
+"""At worst, of what reading one character costs elsewhere: 1 MiB at 1,000 instructions takes a second or two."""
 _LINE_END = re.compile(r"\r?\n")
 _OF_LISTS = ("join",)
 _TO_LISTS = ("lines", "split")
@@ -83,6 +87,13 @@ def apply(transforms: Sequence[Transform], text: str) -> Value:
         except TransformFailed as failure:
             raise TransformFailed(f"transform[{index}] ({transform.kind}): {failure.message}") from None
     return value
+
+
+def effort(transforms: Sequence[Transform], text: str) -> int:
+    """What applying the transforms costs at worst, in characters read."""
+    patterns = (str(each.argument) for each in transforms if each.kind == "regex")
+    instructions: int = sum(_compiled(pattern).programsize for pattern in patterns)
+    return len(text) * (len(transforms) + 1 + instructions // _INSTRUCTIONS_PER_CHARACTER)
 
 
 def as_text(value: Value) -> str:
@@ -246,13 +257,14 @@ def _matched(pattern: str, text: str) -> str:
     return str(matched)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT_PATTERNS)
 def _compiled(pattern: str) -> Any:
     """RE2's program of an expression. Imported on first use: most gateways never need it."""
     import re2  # type: ignore[import-untyped, unused-ignore]
 
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _MAX_AUTOMATON_BYTES
     try:
         compiled = re2.compile(pattern, options)
     except re2.error as error:

@@ -12,6 +12,7 @@ from multidict import CIMultiDict
 from engines.chat_json import read_chat_request
 from engines.engine import EngineRequest
 from engines.errors import RequestError
+from engines.placement import PLAIN, Placement, Rank
 from gateway.controls import read_controls, refuse_unsuited
 from gateway.journey import Journey
 from gateway.keys import Authenticator, outgoing_headers
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from learning.bank.contributor import EndUsers
 
 PATH = "/chat/completions"
+_FLEX = Placement(Rank.THROUGHPUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class ChatCompletions:
             self._limits.max_kept_bytes,
             contributor,
             end_user,
+            _placement(fields.get("service_tier")),
         )
         send = Relay(request)
         journey.in_pipeline = True
@@ -134,6 +137,13 @@ def _unsupported(request: web.BaseRequest) -> RequestError:
         status=415,
         code="unsupported_media_type",
     )
+
+
+def _placement(tier: object) -> Placement | None:
+    """The class of a plain call that names its service tier (OpenAI's field, which is passed on); None: it waits."""
+    if tier == "flex":
+        return _FLEX
+    return PLAIN if tier == "priority" else None
 
 
 def _no_memory() -> RequestError:

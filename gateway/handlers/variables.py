@@ -22,8 +22,8 @@ from gateway.paths import canonical
 from gateway.query import only, query_of
 from gateway.runs.cell import Cell
 from gateway.runs.events import Events, deltas
-from gateway.runs.intake import Intake, absent, no_value, refusals
-from gateway.runs.shown import variable
+from gateway.runs.intake import Intake, absent, refusals
+from gateway.runs.shown import no_value_told, variable
 from gateway.wire import read_body, read_json
 from workflows.criteria import Criteria
 from workflows.names import is_id, valid_app, valid_name
@@ -96,7 +96,8 @@ class Variables:
             journey.answered(202)
             return json_response(variable(cell) | {"value": None, "status": _open(cell)}, status=202)
         if cell.state != "ready":
-            raise no_value(cell.name or cell.id, cell.failure)
+            journey.answered(424)
+            return json_response(no_value_told(cell.name or cell.id, cell.failure), status=424)
         if cell.value is None:
             raise elsewhere()
         journey.answered(200)

@@ -25,14 +25,13 @@ from router.finished import Finished, Outcome
 from workflows.errors import WorkflowError
 from workflows.graph import Step
 from workflows.names import StepId
-from workflows.objective import objectives
-from workflows.progress import Changes, outcomes
+from workflows.objective import Objectives
+from workflows.progress import Changes, effort, outcomes
 from workflows.template import Filled, fill
 
 log = structlog.get_logger(__name__)
 
 Said = Callable[[str], object]
-_FULL = Rank.THROUGHPUT
 
 
 class StepAsker:
@@ -43,7 +42,9 @@ class StepAsker:
         answer: Callable[[Asked, Send], Awaitable[Finished]],
         knobs: RunKnobs,
         now: Callable[[], float],
+        began: Callable[[], object] = lambda: None,
     ) -> None:
+        self._began = began
         self._answer = answer
         self._knobs = knobs
         self._now = now
@@ -53,14 +54,13 @@ class StepAsker:
         """Ask a step whose start was noted, once that is committed; gives what follows from its answer. Raises nothing but
         CancelledError."""
         step, send = run.graph.steps[id], StepSend(said, max_text_bytes=self._knobs.max_value_bytes)
-        for cell in (run.cells[variable] for variable in step.writes.values()):
-            cell.attempt = run.steps[id].attempts
         try:
             asked = await self._asked(run, step, streams=True)
             run.step(id, request_id=asked.arrival.id)
             await kept()
             if run.ended is not None or run.lost:
                 return Changes()
+            self._began()
             finished = await self._answer(asked, send)
             self._note(run, step, asked, send, finished)
             return await self._answered(run, step, send)
@@ -107,13 +107,11 @@ class StepAsker:
 
     def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
         if run.objectives is None:
-            run.objectives = objectives(
+            run.objectives = Objectives(
                 run.graph, run.progress.gets, run.progress.ended, self._expected.of_run(run)
             )
-        objective = run.objectives.get(step.id)
+        objective = run.objectives.of(step.id)
         expected = prompt_tokens(filled.messages) + int(self._expected.answer(step.chat))
-        if objective is None:
-            return Placement(_FULL, run.id, expected_tokens=expected, boundaries=filled.boundaries)
         run.step(step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth)
         return Placement(
             Rank(objective.rank),
@@ -163,7 +161,7 @@ class StepAsker:
             return run.progress.refused(step.id, "no_text", "The answer calls tools and holds no text.", None)
         text = send.text
         return run.progress.answered(
-            step.id, await off_loop(len(text), outcomes, step, text, self._knobs.max_value_bytes)
+            step.id, await off_loop(effort(step, text), outcomes, step, text, self._knobs.max_value_bytes)
         )
 
     def _too_large(self) -> tuple[str, str, int]:

@@ -14,7 +14,7 @@ ENDED = frozenset({READY, FAILED, CANCELLED, "skipped"})
 class Cell:
     """One variable, written once. For the event loop's thread only.
 
-    `attempt` counts how often its step was asked: the text begins anew with each.
+    `attempt` counts how often its text began anew because a process died.
     """
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Cell:
         self.app = app
         self.run = run
         self.state = PENDING
-        self.attempt = 1
+        self.attempt = 0
         self.value: Value | None = None
         self.failure: Failure | None = None
         self.kept = False

@@ -14,10 +14,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from gateway.errors import error_body
 from gateway.runs.cell import Cell
-from gateway.runs.intake import no_value
-from gateway.runs.shown import variable
+from gateway.runs.shown import no_value_told, variable
 from gateway.send import SERVER
 
 _ATTEMPT = 2**32
@@ -57,7 +55,7 @@ class Events:
 
 async def deltas(cell: Cell, after: int = -1) -> AsyncIterator[dict[str, Any] | None]:
     """The events of a variable whose number is above `after`, as they come."""
-    base = (cell.attempt - 1) * _ATTEMPT
+    base = cell.attempt * _ATTEMPT
     told = 0
     if after < base:
         yield {"type": "variable.created", "sequence_number": base, "variable": _head(cell)}
@@ -66,8 +64,8 @@ async def deltas(cell: Cell, after: int = -1) -> AsyncIterator[dict[str, Any] | 
     cell.readers += 1
     try:
         while True:
-            if (cell.attempt - 1) * _ATTEMPT != base:
-                base, told = (cell.attempt - 1) * _ATTEMPT, 0
+            if cell.attempt * _ATTEMPT != base:
+                base, told = cell.attempt * _ATTEMPT, 0
                 yield {"type": "variable.restarted", "sequence_number": base, "variable": _head(cell)}
             text = cell.text
             if len(text) > told:
@@ -95,11 +93,9 @@ def _head(cell: Cell) -> dict[str, Any]:
 def _last(cell: Cell, number: int) -> dict[str, Any]:
     if cell.state == "ready":
         return {"type": "variable.done", "sequence_number": number, "variable": variable(cell)}
-    refusal = no_value(cell.name or cell.id, cell.failure)
-    told = orjson.loads(error_body(refusal.status, refusal.message, code=refusal.code, param=refusal.param))
     return {
         "type": "variable.failed",
         "sequence_number": number,
         "variable": variable(cell),
-        "error": told["error"],
+        **no_value_told(cell.name or cell.id, cell.failure),
     }

@@ -7,9 +7,9 @@ whose client waited for it ended with its connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import orjson
 import structlog
@@ -17,22 +17,41 @@ import structlog
 from gateway.runs.caller import Caller
 from gateway.runs.cell import Cell
 from gateway.runs.elsewhere import end_as
+from gateway.runs.knobs import RunKnobs
 from gateway.runs.live import LiveRun, cells_of, value_of, why
 from gateway.runs.saving import done
 from store.errors import StoreError
 from store.workflows.records import Failure, RunChange, RunEnd, Step, Variable, VariableEnd, WholeRun
+from store.workflows.run_store import RunStore
 from workflows.criteria import Criteria
 from workflows.graph import Graph
 from workflows.graph import Step as GraphStep
 from workflows.progress import Progress, StepState
 
-if TYPE_CHECKING:
-    from gateway.runs.runs import Runs
-
 log = structlog.get_logger(__name__)
 
 _PER_LEASE = 4
 """How often a lease is renewed while it lasts, so that one late write loses no run."""
+
+
+class Runs(Protocol):
+    """What carries them out: gateway.runs.runs."""
+
+    owner: str
+    store: RunStore
+    knobs: RunKnobs
+    now: Callable[[], float]
+
+    @property
+    def live(self) -> Mapping[str, LiveRun]: ...
+
+    def find(self, tenant: str, id: str) -> Cell | None: ...
+
+    def adopt(self, run: LiveRun) -> None: ...
+
+    def cancel(self, run: LiveRun) -> None: ...
+
+    def drop(self, run: LiveRun) -> None: ...
 
 
 class Leases:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from store.workflows.records import (
 )
 from workflows.graph import Graph, Step
 from workflows.names import StepId, VariableId
-from workflows.objective import Objective
+from workflows.objective import Objectives
 from workflows.progress import Changes, Progress, RunState
 from workflows.progress import Failure as WhyFailed
 from workflows.transform import Value
@@ -69,7 +69,7 @@ class LiveRun:
     """Ends it when its time is over."""
     template_tokens: dict[StepId, float] = field(default_factory=dict)
     """Of a step's messages without its variables, roughly; filled as it is asked for."""
-    objectives: Mapping[StepId, Objective] | None = None
+    objectives: Objectives | None = None
     """None where they have to be worked out anew."""
     growing: int = 0
     """Calls that are about to add steps: it does not end before."""

@@ -8,6 +8,7 @@ State is in the store: any process answers a get; when a process dies, another a
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
@@ -22,6 +23,7 @@ from gateway.runs.caller import Caller
 from gateway.runs.cell import ENDED, Cell
 from gateway.runs.elsewhere import Elsewhere
 from gateway.runs.knobs import RunKnobs
+from gateway.runs.leases import Leases
 from gateway.runs.live import (
     MAX_ATTEMPTS,
     LiveRun,
@@ -30,6 +32,7 @@ from gateway.runs.live import (
     stored_failure,
     stored_value,
 )
+from gateway.runs.metrics import UNCOUNTED, Uncounted
 from gateway.runs.pieces import Pieces
 from gateway.runs.saving import Saving, done
 from gateway.send import Send
@@ -95,12 +98,14 @@ class Runs:
         now: Callable[[], float] = time.time,
         shared: bool = True,
         may_ask: Callable[[str], bool] = lambda model: True,
-        failed_to_save: Callable[[], object] = lambda: None,
+        began: Callable[[], object] = lambda: None,
+        metrics: Uncounted = UNCOUNTED,
     ) -> None:
-        """`may_ask`: whether a model can be asked without the client's own credential."""
+        """`may_ask`: whether a model can be asked without the client's own credential. `began` is called for each step that
+        goes to the pipeline by itself."""
         self.store = store
         self.knobs = knobs
-        self.owner = owner or secrets.token_hex(8)
+        self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
         self.now = now
         self._shared = shared
         self._may_ask = may_ask
@@ -111,9 +116,10 @@ class Runs:
         self._readers: dict[VariableId, dict[str, LiveRun]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
-        self._asker = StepAsker(answer, knobs, now)
+        self._metrics = metrics
+        self._asker = StepAsker(answer, knobs, now, began)
         self._saving = Saving(
-            store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=failed_to_save
+            store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=metrics.not_saved
         )
         self._elsewhere = Elsewhere(
             store, now, every_s=knobs.poll_s, told=self._told, ended=self._outside_ended
@@ -125,8 +131,6 @@ class Runs:
     def start(self) -> None:
         """Begin to follow other processes, and to hold on to runs. Inside the running loop."""
         if self._shared:
-            from gateway.runs.leases import Leases
-
             self.spawn(Leases(self).keep(), "leases of runs")
             self.spawn(self._elsewhere.follow(lambda: bool(self._live)), "runs elsewhere")
 
@@ -146,11 +150,11 @@ class Runs:
         if self._live and self._shared:
             await done(self.store.renew(self.owner, list(self._live), self.now()))
 
-    def spawn(self, work: Coroutine[Any, Any, Any] | Awaitable[Any], name: str) -> asyncio.Task[Any]:
-        """A task that ends with this executor, at the latest."""
-        task = asyncio.get_running_loop().create_task(_coroutine(work), name=name)
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str, *, awaited: bool = False) -> asyncio.Task[Any]:
+        """A task that ends with this executor, at the latest. `awaited`: somebody is told what it raises."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._spawned_ended)
+        task.add_done_callback(self._tasks.discard if awaited else self._spawned_ended)
         return task
 
     def _spawned_ended(self, task: asyncio.Task[Any]) -> None:
@@ -171,7 +175,7 @@ class Runs:
         Raises what RunStore.begin and Graph.add do, and KeyError for a variable that is not there. A background run goes on
         where the caller is cancelled.
         """
-        task = self.spawn(self._begin(new), "begin a run")
+        task = self.spawn(self._begin(new), "begin a run", awaited=True)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -228,6 +232,7 @@ class Runs:
             return begun
         self._elsewhere_wake()
         self._live[run.id] = run
+        self._metrics.live(1)
         if run.app:
             self._open[run.tenant, run.app] = run
         self._take_up(run, new.steps, caller, outside, new.attached)
@@ -252,7 +257,7 @@ class Runs:
         run = self.open_run(new.caller.tenant, new.app)
         if run is None or new.idempotency_key or run.no_store != new.caller.controls.no_store:
             return await self.begin(new)
-        task = self.spawn(self._extend(run, new), "extend a run")
+        task = self.spawn(self._extend(run, new), "extend a run", awaited=True)
         try:
             extended = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -457,6 +462,8 @@ class Runs:
         run = self._live.pop(id, None)
         if run is None:
             return
+        if run.ended is None:
+            self._metrics.live(-1)
         if self._open.get((run.tenant, run.app)) is run:
             del self._open[run.tenant, run.app]
         for variable in run.outside:
@@ -506,7 +513,9 @@ class Runs:
             failure = None if state is StepState.DONE else next(filter(None, failures), None)
             why = None if failure is None else stored_failure(failure)
             run.step(step, state=str(state), ended_at_s=now, failure=why)
-            run.objectives = None
+            self._metrics.step(run.steps[step].rank, str(state))
+            if run.objectives is not None:
+                run.objectives.ended(step)
             if (future := run.attached.get(step)) is not None and not future.done():
                 future.set_result(None)
 
@@ -608,6 +617,7 @@ class Runs:
 
     def _end(self, run: LiveRun, state: RunState) -> None:
         run.ended, run.ended_at_s = state, self.now()
+        self._metrics.live(-1)
         if run.over is not None:
             run.over.cancel()
         steps, graph = run.steps, run.graph
@@ -679,6 +689,8 @@ class Runs:
         """Carry on a run that another process began; see gateway.runs.leases."""
         self._elsewhere_wake()
         self._live[run.id] = run
+        self._metrics.live(1)
+        self._metrics.adopted()
         self._cells |= run.cells
         for id, cell in run.outside.items():
             if not cell.ended:
@@ -719,7 +731,3 @@ def _criteria(text: str) -> Criteria:
         return Criteria(text)
     except ValueError:
         return Criteria.LATENCY
-
-
-async def _coroutine(work: Awaitable[Any]) -> Any:
-    return await work

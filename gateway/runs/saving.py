@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -38,7 +38,7 @@ class Saving:
         store: RunStore,
         owner: str,
         now: Callable[[], float],
-        spawn: Callable[[Awaitable[None], str], object],
+        spawn: Callable[[Coroutine[Any, Any, None], str], object],
         *,
         kept: Callable[[LiveRun, RunChange, bool], None],
         lost: Callable[[LiveRun], None],

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from engines.chat import ChatRequest
+from gateway.errors import error_body
 from gateway.runs.cell import Cell
-from gateway.runs.intake import Taken
+from gateway.runs.intake import Taken, no_value
 from store.workflows.records import Failure, Variable, WholeRun
 from workflows.progress import Failure as WhyFailed
 
@@ -101,3 +104,13 @@ def _step(one: Any) -> dict[str, Any]:
         "cost_usd": progress.cost_usd,
         "error": failure(progress.failure),
     }
+
+
+def no_value_told(name: str, why: WhyFailed | None) -> dict[str, Any]:
+    """The error of a variable that will never have a value, with the names from it to where the failure began."""
+    refusal = no_value(name, why)
+    told: dict[str, Any] = orjson.loads(
+        error_body(refusal.status, refusal.message, code=refusal.code, param=refusal.param)
+    )
+    told["error"]["chain"] = list(why.chain) if why is not None else [name]
+    return told

@@ -23,6 +23,7 @@ class StepSend:
 
     __slots__ = (
         "_body",
+        "_body_bytes",
         "_cutter",
         "_encoded",
         "_kind",
@@ -46,7 +47,7 @@ class StepSend:
         self._said = said
         self._max_text_bytes = max_text_bytes
         self._pieces: list[str] = []
-        self._size_bytes = 0
+        self._size_bytes = self._body_bytes = 0
         self._cutter = EventCutter()
         self._body: list[bytes] = []
         self._streamed = self._encoded = False
@@ -80,6 +81,7 @@ class StepSend:
         """See Send."""
         self._head(status, headers)
         self._body.append(body or b"")
+        self._body_bytes = len(body or b"")
         self._read_whole()
 
     async def begin(self, status: int, headers: CIMultiDict[str], reason: str | None = None) -> Write:
@@ -107,8 +109,8 @@ class StepSend:
 
     async def _keep(self, chunk: bytes) -> None:
         self._check_wanted()
-        self._size_bytes += len(chunk)
-        if self._size_bytes > 4 * self._max_text_bytes + 65_536:
+        self._body_bytes += len(chunk)
+        if self._body_bytes > 4 * self._max_text_bytes + 65_536:
             self._refuse_size()
         self._body.append(chunk)
 
@@ -155,7 +157,7 @@ class StepSend:
                     self.calls_tools = True
 
     def _read_whole(self) -> None:
-        body = Body(self._body, sum(map(len, self._body)), self._kind, self._encoded)
+        body = Body(self._body, self._body_bytes, self._kind, self._encoded)
         if self.status >= 400:
             self.refusal = _error_text(body)
             return

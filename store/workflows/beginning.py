@@ -188,6 +188,11 @@ def _add(
             for place, step in enumerate(steps)
         ],
     )
+    behind = {owned.contributor, *(step.contributor for step in steps)} - {""}
+    connection.executemany(
+        "INSERT OR IGNORE INTO workflow_contributors (tenant, contributor, run_id) VALUES (?, ?, ?)",
+        [(owned.tenant, contributor, run_id) for contributor in sorted(behind)],
+    )
     _insert_variables(connection, owned, variables)
     _note_readers(connection, run_id, steps)
 

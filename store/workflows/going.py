@@ -12,15 +12,17 @@ _CHANGES_KEPT_S = 600.0
 """Whoever looks less often reads anew what it waits for."""
 
 
-def forget(connection: sqlite3.Connection, which: str, values: Sequence[str], now_s: float) -> int:
-    """Delete the runs and the variables set by themselves of which `which` (a condition on both tables) is true."""
+def forget(
+    connection: sqlite3.Connection, of_runs: str, of_variables: str, values: Sequence[str], now_s: float
+) -> int:
+    """Delete runs, and variables set by themselves, by a condition on each table."""
     runs = connection.execute(
-        f"SELECT id, state FROM workflow_runs WHERE {which}",  # noqa: S608 - our own conditions
+        f"SELECT id, state FROM workflow_runs WHERE {of_runs}",  # noqa: S608 - our own conditions
         values,
     ).fetchall()
     ids = ids_json(id for id, _ in runs)
     alone = connection.execute(
-        f"SELECT id FROM variables WHERE {which} AND run_id IS NULL",  # noqa: S608 - our own conditions
+        f"SELECT id FROM variables WHERE {of_variables} AND run_id IS NULL",  # noqa: S608 - our own conditions
         values,
     ).fetchall()
     _delete_runs(connection, ids, now_s)

@@ -17,20 +17,20 @@ _UPDATE_STEP = (
 )
 _END_VARIABLE = (
     "UPDATE variables SET state = ?, value = ?, is_list = ?, size_bytes = ?, failure = ?, ended_at_s = ?"
-    " WHERE id = ? AND run_id = ? AND state IN ('pending', 'streaming') RETURNING id"
+    " WHERE id = ? AND run_id = ? AND state IN ('pending', 'streaming') RETURNING run_id, id"
 )
 
 
 def save(connection: sqlite3.Connection, owner: str, changes: Sequence[RunChange]) -> None:
     """`RunStore.save`."""
-    found = {
-        id: (no_store, keep_s)
-        for id, no_store, keep_s in connection.execute(
-            "SELECT id, no_store, keep_values_s FROM workflow_runs"
-            " WHERE owner = ? AND id IN (SELECT value FROM json_each(?))",
-            (owner, ids_json(change.run_id for change in changes)),
-        ).fetchall()
-    }
+    found = dict[str, tuple[int, float]]()
+    for change in changes:
+        row = connection.execute(
+            "SELECT no_store, keep_values_s FROM workflow_runs WHERE id = ? AND owner = ?",
+            (change.run_id, owner),
+        ).fetchone()
+        if row is not None:
+            found[change.run_id] = row
     lost = [change.run_id for change in changes if change.run_id not in found]
     if lost:
         raise LeaseLost(lost)
@@ -48,22 +48,23 @@ def _save_one(connection: sqlite3.Connection, change: RunChange, *, no_store: bo
             for step, progress in change.steps.items()
         ],
     )
-    touched = [
-        *connection.execute(
+    touched: list[tuple[str, str]] = []
+    if change.streaming:
+        touched += connection.execute(
             "UPDATE variables SET state = 'streaming' WHERE id IN (SELECT value FROM json_each(?)) AND run_id = ?"
-            " AND state = 'pending' RETURNING id",
+            " AND state = 'pending' RETURNING run_id, id",
             (ids_json(change.streaming), run_id),
         ).fetchall()
-    ]
     for ended in change.variables:
         touched += connection.execute(
             _END_VARIABLE, _ended_row(ended, run_id, at_s, no_store=no_store)
         ).fetchall()
-    connection.execute(
-        "DELETE FROM variable_pieces WHERE variable_id IN (SELECT value FROM json_each(?))",
-        (ids_json(ended.id for ended in change.variables),),
-    )
-    note(connection, at_s, "variable", [(run_id, id) for (id,) in touched])
+    if change.variables:
+        connection.executemany(
+            "DELETE FROM variable_pieces WHERE variable_id = ?", [(ended.id,) for ended in change.variables]
+        )
+    if touched:
+        note(connection, at_s, "variable", touched)
     if change.end is not None:
         _end(connection, run_id, change.end, keep_s, no_store=no_store)
 

@@ -57,6 +57,10 @@ class _Held:
     """Variables of others that its steps read."""
     expired: bool = False
 
+    def behind(self) -> set[str]:
+        """Who asked for any of it."""
+        return {self.run.contributor, *(step.plan.contributor for step in self.steps.values())}
+
 
 @dataclass(slots=True)
 class _Kept:
@@ -411,20 +415,22 @@ class MemoryRuns:
     def forget_app(self, tenant: str, app: str, *, now_s: float) -> Future[int]:
         """Cancel and delete an app's runs, and its variables."""
         return self._forget(
-            lambda run: bool(app) and (run.tenant, run.app) == (tenant, app),
+            lambda held: bool(app) and (held.run.tenant, held.run.app) == (tenant, app),
             lambda kept: bool(app) and (kept.variable.tenant, kept.variable.app) == (tenant, app),
         )
 
     def forget_tenant(self, tenant: str) -> Future[int]:
         """Cancel and delete everything of a tenant."""
-        return self._forget(lambda run: run.tenant == tenant, lambda kept: kept.variable.tenant == tenant)
+        return self._forget(
+            lambda held: held.run.tenant == tenant, lambda kept: kept.variable.tenant == tenant
+        )
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
         """Cancel and delete everything of one contributor."""
         if not contributor:
             raise ValueError("an empty contributor is nobody: name one, or forget the tenant")
         return self._forget(
-            lambda run: (run.tenant, run.contributor) == (tenant, contributor),
+            lambda held: held.run.tenant == tenant and contributor in held.behind(),
             lambda kept: (kept.variable.tenant, kept.contributor) == (tenant, contributor),
         )
 
@@ -567,9 +573,9 @@ class MemoryRuns:
             progress = replace(step.progress, failure=without_texts(step.progress.failure))
             held.steps[id] = replace(step, plan=replace(step.plan, body=b""), progress=progress)
 
-    def _forget(self, of_runs: Callable[[Run], bool], alone: Callable[[_Kept], bool]) -> Future[int]:
+    def _forget(self, of_runs: Callable[[_Held], bool], alone: Callable[[_Kept], bool]) -> Future[int]:
         def forget() -> int:
-            runs = [held for held in self._runs.values() if of_runs(held.run)]
+            runs = [held for held in self._runs.values() if of_runs(held)]
             kept = [kept for kept in self._variables.values() if not kept.variable.run_id and alone(kept)]
             for held in runs:
                 self._delete(held)

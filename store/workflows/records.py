@@ -132,6 +132,8 @@ class NewStep:
     """Template name to variable id."""
     writes: Mapping[str, str] = field(default_factory=dict)
     """Output name to variable id."""
+    contributor: str = ""
+    """Who asked for it, where that is another than the run's: the whole run is forgotten with them."""
 
 
 @dataclass(frozen=True, slots=True)

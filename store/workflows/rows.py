@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import Any
+
+import orjson
 
 from store.workflows.records import (
     Change,
@@ -32,6 +35,7 @@ PROGRESS = (
     " first_at_s, ended_at_s, prompt_tokens, cached_tokens, completion_tokens, cost_usd, failure"
 )
 """The columns of a step's progress, in the order of StepProgress."""
+_plain_progress = attrgetter(*(field.name for field in fields(StepProgress) if field.name != "failure"))
 STEP = (
     f"SELECT s.run_id, s.position, s.step, s.name, s.model, t.text, s.reads, s.writes, {PROGRESS}"  # noqa: S608 - constants
     " FROM workflow_steps s LEFT JOIN workflow_texts t ON t.run_id = s.run_id AND t.step = s.step"
@@ -51,22 +55,22 @@ def as_run(row: Sequence[Any]) -> Run:
     """A row of `RUN`."""
     *asked, no_store, background, gets, usd, tokens, seconds, keep_s, cancel_asked, adoptions = row[:17]
     created_at_s, ended_at_s, expires_at_s, failure, critical_path, saved, context = row[17:]
-    fields: list[Any] = [
+    columns: list[Any] = [
         *asked,
         *(bool(no_store), bool(background), json.loads(gets), RunBudget(usd, tokens, seconds), keep_s),
         *(json.loads(context) if context else {}, bool(cancel_asked), adoptions),
         *(created_at_s, ended_at_s, expires_at_s, as_failure(failure)),
         *(tuple(json.loads(critical_path)), saved),
     ]
-    return Run(*fields)
+    return Run(*columns)
 
 
 def as_step(row: Sequence[Any]) -> Step:
     """A row of `STEP`."""
     run_id, position, step, name, model, text, reads, writes, *progress, failure = row
     plan = NewStep(step, name, model, text or b"", json.loads(reads), json.loads(writes))
-    fields: list[Any] = [*progress, as_failure(failure)]
-    return Step(run_id, position, plan, StepProgress(*fields))
+    columns: list[Any] = [*progress, as_failure(failure)]
+    return Step(run_id, position, plan, StepProgress(*columns))
 
 
 def as_variable(row: Sequence[Any]) -> Variable:
@@ -82,8 +86,7 @@ def as_variable(row: Sequence[Any]) -> Variable:
 
 def progress_row(progress: StepProgress, *, no_store: bool) -> tuple[Any, ...]:
     """The values of `PROGRESS`."""
-    *fields, _ = (getattr(progress, name) for name in StepProgress.__dataclass_fields__)
-    return (*fields, failure_json(progress.failure, no_store=no_store))
+    return (*_plain_progress(progress), failure_json(progress.failure, no_store=no_store))
 
 
 def failure_json(failure: Failure | None, *, no_store: bool) -> str | None:
@@ -96,13 +99,9 @@ def as_failure(text: str | None) -> Failure | None:
     """What `failure_json` was given; what has expired of it is empty."""
     if text is None:
         return None
-    fields = json.loads(text)
+    told = json.loads(text)
     return Failure(
-        fields["code"],
-        fields.get("message", ""),
-        fields["status"],
-        tuple(fields["chain"]),
-        fields.get("body"),
+        told["code"], told.get("message", ""), told["status"], tuple(told["chain"]), told.get("body")
     )
 
 
@@ -130,9 +129,9 @@ def note(
 
 def ids_json(ids: Iterable[str]) -> str:
     """For `IN (SELECT value FROM json_each(?))`."""
-    return json.dumps(list(ids))
+    return orjson.dumps(list(ids)).decode()
 
 
 def mapping_json(mapping: Mapping[str, str]) -> str:
     """Names and ids as a JSON object."""
-    return json.dumps(dict(mapping))
+    return orjson.dumps(dict(mapping)).decode()

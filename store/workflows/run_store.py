@@ -192,7 +192,7 @@ class RunStore(Protocol):
         ...
 
     def forget_contributor(self, tenant: str, contributor: str) -> Future[int]:
-        """As `forget_tenant`, of one contributor. Raises ValueError for an empty one."""
+        """As `forget_tenant`, of every run with a step of one contributor. Raises ValueError for an empty one."""
         ...
 
     def expire(self, now_s: float, limit: int = 500) -> Future[int]:

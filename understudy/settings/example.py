@@ -1,6 +1,6 @@
 """Writes `config.example.yaml`: `python -m understudy.settings.example`.
 
-It shows the settings an operator meets. Those under `advanced` and `health`, and the simulated engines, are in
+It shows the settings an operator meets. Those under `advanced`, `health` and `workflows`, and the simulated engines, are in
 docs/reference/settings.md.
 """
 
@@ -33,7 +33,7 @@ _GROUPS: dict[str, tuple[type[BaseModel], Mapping[str, Any]]] = {
     "judging": (JudgingSettings, {"engine": "large"}),
 }
 """Groups that are off by default, or need a value, and what the example says in them."""
-_LEFT_OUT = {"health"}
+_LEFT_OUT = {"health", "workflows"}
 """Groups of less common settings only."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engines.engine import Engine
@@ -14,6 +14,7 @@ from gateway.keys import Authenticator
 from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake
 from gateway.runs.knobs import RunKnobs
+from gateway.runs.metrics import RunMetrics
 from gateway.runs.runs import Runs
 from learning.bank.contributor import EndUsers
 from store.store import Store
@@ -41,14 +42,16 @@ def run_parts(
     *,
     max_json_bytes: int,
     max_kept_bytes: int,
+    began: Callable[[], None],
+    metrics: RunMetrics,
 ) -> RunParts:
-    """The executor over this gateway's pipeline and store, and its handlers."""
+    """The executor over this gateway's pipeline and store, and its handlers. `began`: a request came in."""
 
     def may_ask(name: str) -> bool:
         model = pipeline.model(name)
         return model is not None and all(engines[each].info.holds_key for each in model.engines)
 
-    runs = Runs(pipeline.answer, store.runs, knobs(config, max_json_bytes), may_ask=may_ask)
+    runs = Runs(pipeline.answer, store.runs, knobs(config), may_ask=may_ask, began=began, metrics=metrics)
     intake = Intake(runs)
     callers = RunCallers(keys, end_users, max_kept_bytes=max_kept_bytes)
     variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
@@ -60,15 +63,16 @@ def run_parts(
     return RunParts(runs, Steps(intake, callers, pipeline), handlers)
 
 
-def knobs(config: Config, max_json_bytes: int) -> RunKnobs:
+def knobs(config: Config) -> RunKnobs:
     """The settings of the group `workflows`."""
+    settings = config.workflows
     return RunKnobs(
-        keep_values_s=3600.0,
-        max_steps=1000,
-        max_value_bytes=1024 * 1024,
-        max_runs=1000,
-        max_total_bytes=256 * 2**20,
-        lease_s=10.0,
-        poll_s=0.02,
-        max_prompt_characters=max_json_bytes,
+        keep_values_s=settings.keep_values_s,
+        max_steps=settings.max_steps,
+        max_value_bytes=int(settings.max_value_kib * 1024),
+        max_runs=settings.max_runs,
+        max_total_bytes=int(settings.max_total_mib * 2**20),
+        lease_s=settings.advanced.lease_s,
+        poll_s=settings.advanced.poll_s,
+        max_prompt_characters=settings.advanced.max_prompt_characters,
     )

@@ -35,13 +35,22 @@ CREATE TABLE workflow_runs (
 );
 CREATE INDEX workflow_runs_by_time ON workflow_runs (created_at_s, id);
 CREATE INDEX workflow_runs_by_tenant ON workflow_runs (tenant, created_at_s, id);
-CREATE INDEX workflow_runs_by_app ON workflow_runs (tenant, app, created_at_s) WHERE app <> '';
-CREATE INDEX workflow_runs_by_contributor ON workflow_runs (tenant, contributor) WHERE contributor <> '';
+CREATE INDEX workflow_runs_by_app ON workflow_runs (app, created_at_s, id) WHERE app <> '';
+CREATE INDEX workflow_runs_by_state ON workflow_runs (state, created_at_s, id);
 CREATE INDEX workflow_runs_live ON workflow_runs (tenant) WHERE state = 'running';
 CREATE INDEX workflow_runs_by_lease ON workflow_runs (lease_until_s) WHERE state = 'running';
 CREATE INDEX workflow_runs_by_expiry ON workflow_runs (expires_at_s) WHERE expired = 0 AND expires_at_s IS NOT NULL;
 CREATE INDEX workflow_runs_by_end ON workflow_runs (ended_at_s) WHERE ended_at_s IS NOT NULL;
 CREATE UNIQUE INDEX workflow_runs_by_key ON workflow_runs (tenant, idempotency_key) WHERE idempotency_key <> '';
+
+-- Who is behind a run or one of its steps: calls of several users may join one run.
+CREATE TABLE workflow_contributors (
+    tenant TEXT NOT NULL,
+    contributor TEXT NOT NULL,
+    run_id TEXT NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
+    PRIMARY KEY (tenant, contributor, run_id)
+) WITHOUT ROWID;
+CREATE INDEX workflow_contributors_by_run ON workflow_contributors (run_id);
 
 CREATE TABLE workflow_steps (
     run_id TEXT NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
@@ -73,7 +82,8 @@ CREATE TABLE workflow_steps (
     PRIMARY KEY (run_id, step)
 ) WITHOUT ROWID;
 
--- What a step asks; of the empty step: what whoever adopts the run needs. A step's row is written anew with each change, these once.
+-- What a step asks; of the empty step: what whoever adopts the run needs. A step's row is written anew with each change, these
+-- once.
 CREATE TABLE workflow_texts (
     run_id TEXT NOT NULL REFERENCES workflow_runs (id) ON DELETE CASCADE,
     step TEXT NOT NULL,

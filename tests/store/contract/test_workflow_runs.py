@@ -606,8 +606,11 @@ def test_a_contributor_and_a_tenant_are_forgotten(runs: RunStore) -> None:
         runs.put("a1", put, now_s=NOW, keep_s=9, contributor=contributor).result()
     with pytest.raises(ValueError, match="nobody"):
         runs.forget_contributor("a1", "")
+    runs.extend("a1", "run_2", [NewStep("more", contributor="k3/v")], [], now_s=NOW).result()
+    runs.begin(new_run("run_4", contributor="k2/"), [], []).result()
     assert runs.forget_contributor("a1", "k1/u").result() == 2
-    assert {each.run.id for each in runs.runs()} == {"run_2", "run_3"}
+    assert {each.run.id for each in runs.runs()} == {"run_2", "run_3", "run_4"}
+    assert runs.forget_contributor("a1", "k3/v").result() == 1, "with the run that it joined"
     assert set(runs.variables("a1", ["var_0", "var_1"], now_s=NOW)) == {"var_1"}
     assert runs.forget_tenant("a1").result() == 2
     assert {each.run.id for each in runs.runs()} == {"run_3"}
