@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 from engines.engine import EngineRequest
 
 _MOST = 10_000
-_LOOKED_AT = 16 * 1024
-"""Characters of a text that tell a conversation from another."""
+_LOOKED_AT = 32 * 1024
+"""Characters, at most, that tell a conversation from another."""
 _PARTS = 16
 
 
 class Places:
-    """Where something is, by a key: the latest 10,000."""
+    """Where something is, by a key: the latest 10,000. May be asked from any thread."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -32,15 +33,15 @@ class Places:
 
     def get(self, key: bytes) -> str | None:
         """The replica; None where it is not known."""
-        replica = self._by_key.get(key)
+        replica = self._by_key.pop(key, None)
         if replica is not None:
-            self._by_key.move_to_end(key)
+            self._by_key[key] = replica
         return replica
 
     def put(self, key: bytes, replica: str) -> None:
         """It is there now."""
+        self._by_key.pop(key, None)
         self._by_key[key] = replica
-        self._by_key.move_to_end(key)
         if len(self._by_key) > self._most:
             self._by_key.popitem(last=False)
 
@@ -58,11 +59,12 @@ def unnamed_key(request: EngineRequest) -> tuple[bytes | None, bool]:
     chat = request.as_asked or request.chat
     if chat is None:
         return None, False
-    digest = blake2b(request.tenant.encode("utf-8", "surrogateescape"), digest_size=16)
+    digest, left = blake2b(request.tenant.encode("utf-8", "surrogateescape"), digest_size=16), _LOOKED_AT
     for at, message in enumerate(chat.messages):
         role = message.get("role")
-        _feed(digest, str(role))
-        _feed_content(digest, message.get("content"))
+        for text in (str(role), *_texts(message.get("content"))):
+            digest.update(f"{len(text)}\0{text[:left]}".encode("utf-8", "surrogatepass"))
+            left = max(0, left - len(text))
         if role == "user":
             later = any(further.get("role") == "assistant" for further in chat.messages[at + 1 :])
             return digest.digest(), later
@@ -80,22 +82,18 @@ def _uniform(key: bytes, replica: str) -> float:
     return (number + 0.5) / 2**64 if number < 2**64 - 2**11 else 1 - 2**-53
 
 
-def _feed_content(digest: blake2b, content: Any) -> None:
+def _texts(content: Any) -> Iterator[str]:
+    """What a message says, and of other parts what tells them apart: a URL, the beginning of a picture."""
     if isinstance(content, str):
-        _feed(digest, content)
+        yield content
     elif isinstance(content, Sequence):
         for part in content[:_PARTS]:
-            _feed_part(digest, part.values() if isinstance(part, Mapping) else (part,))
+            yield from _values(part)
 
 
-def _feed_part(digest: blake2b, values: Iterable[Any]) -> None:
-    for value in values:
+def _values(part: Any) -> Iterator[str]:
+    for value in islice(part.values(), _PARTS) if isinstance(part, Mapping) else ():
         if isinstance(value, str):
-            _feed(digest, value)
+            yield value
         elif isinstance(value, Mapping):
-            for inner in value.values():
-                _feed(digest, inner if isinstance(inner, str) else "")
-
-
-def _feed(digest: blake2b, text: str) -> None:
-    digest.update(f"{len(text)}\0{text[:_LOOKED_AT]}".encode("utf-8", "surrogatepass"))
+            yield from (inner for inner in islice(value.values(), _PARTS) if isinstance(inner, str))

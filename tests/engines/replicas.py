@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from engines.breaker import Breaker
+from engines.caps import Caps
 from engines.line import Line
 from engines.replicas import Replica, Replicas
 from tests.engines.asking import PATIENT, engine
@@ -23,10 +25,12 @@ async def replicas(
     max_in_flight: int = 256,
     max_queued: int = 256,
     breaker: Callable[[], Breaker] = usual_breaker,
+    caps: Caps | None = None,
+    clock: Callable[[], float] = time.monotonic,
     **info: Any,
 ) -> AsyncIterator[Replicas]:
     """One replica per port, called `r0`, `r1` and so on. Ends with no place taken."""
-    line = Line(max_queued)
+    line = Line(max_queued, caps, clock)
     async with AsyncExitStack() as stack:
         made = []
         for place, port in enumerate(ports):
