@@ -17,8 +17,8 @@ STEP = 200.0
 operations and two bytes of a parameter."""
 KV_TOKEN = 0.002
 """One token of keys and values in a step: by the same sheets 0.0013 (Llama 3.1 8B) to 0.0034 (LLaMA 13B)."""
-_OWN = (1.0, 0.5, 0.1)
-"""What its own delay matters to a step, by class: in a group to all if it is the last to end, in bulk work to nobody."""
+_OWN = (1.0, 0.2, 0.1)
+"""What its own delay matters to a step, by class: of a group only the last to end matters, in bulk work hardly any."""
 _OTHERS = (1.0, 0.05, 0.01)
 """What the same delay of another request matters: the many of a group that are delayed together are delayed once."""
 _BOUND = 1.25
@@ -106,13 +106,14 @@ def _harm(step: Step, held: Held, to_compute: int) -> float:
 
 
 def _keeps_out(step: Step, held: Held) -> float:
-    """As the first of class latency among others it brings the lower cap: that share of the place is lost to them."""
-    caps = held.caps
-    if step.rank is not Rank.LATENCY or held.latency or not held.requests or caps.latency_tokens is None:
+    """Under the lower cap that it brings, a place is hardly of use to groups for as long as it decodes.
+
+    Beside others of class latency it may be the last of them to end, and is so the less often the more they are: so they
+    gather at few places, and the places with few become free of them.
+    """
+    if step.rank is not Rank.LATENCY or held.caps.latency_tokens is None:
         return 0.0
-    room = held.tokens if caps.tokens is None else caps.tokens
-    lost = max(0.0, 1.0 - caps.latency_tokens / max(1, room))
-    return _OWN[Rank.GROUP] * lost * step.answer_tokens * _step_cost(held.tokens)
+    return step.answer_tokens * STEP / (1 + held.latency)
 
 
 def _bounded_home(

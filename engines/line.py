@@ -189,10 +189,10 @@ def expected_tokens(request: EngineRequest, answer_tokens: float | None = None) 
     limit = chat.fields.get("max_completion_tokens") or chat.fields.get("max_tokens")
     if isinstance(limit, int) and limit > 0:
         answer = min(answer, limit)
-    return 1 + _prompt_tokens(chat) + answer * chat.choices
+    return 1 + prompt_tokens(chat) + answer * chat.choices
 
 
-def _prompt_tokens(chat: ChatRequest) -> int:
+def prompt_tokens(chat: ChatRequest) -> int:
     """Looks at no character: its time grows with the number of messages alone."""
     characters = others = 0
     for message in chat.messages:

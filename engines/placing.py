@@ -1,6 +1,7 @@
 """Which replica a step of a run goes to: engines.find_engine over what is known of each, and what each has cached.
 
-Plain calls are placed by their sessions and the load alone (engines.replicas): nothing is hashed for them.
+Plain calls are placed by their sessions and the load alone (engines.replicas): nothing is hashed for them. Where a lower
+cap holds beside them, they gather as steps of class latency do.
 """
 
 from __future__ import annotations
@@ -62,10 +63,12 @@ class Placing:
         candidates = [self._candidate(one, prefixes) for one in eligible]
         home_of = partial(home, prefixes[0].digest) if prefixes else None
         by_name = {one.name: one for one in eligible}
-        best = find_engine(step, candidates, home_of)
+        # How long others hold tokens under a cap is not known: a place now is better than one later.
+        under_caps = [one for one in candidates if one.held.fits(step.rank, step.tokens)]
+        best = find_engine(step, under_caps or candidates, home_of)
         if self._line.is_overdue(seat):
             # Any place now is better than this one later; and where none is free, who holds least is drained for it.
-            fitting = [one for one in candidates if not one.full and one.held.fits(step.rank, step.tokens)]
+            fitting = [one for one in under_caps if not one.full]
             best = find_engine(step, fitting) if fitting else min(candidates, key=_held_tokens)
         chosen = by_name[best.name]
         if self._line.keeps(chosen.guard):
@@ -76,6 +79,12 @@ class Placing:
             return None
         self.tables[chosen.name].sent(prefixes, seat.tokens)
         return chosen
+
+    def least(self, seat: Seat, prompt_tokens: int, fitting: Sequence[One]) -> One:
+        """Where a plain call goes, of those that it fits: what is cached is not looked at."""
+        step = Step(seat.placement.rank, prompt_tokens, max(1, seat.tokens - prompt_tokens))
+        best = find_engine(step, [self._candidate(one, ()) for one in fitting])
+        return next(one for one in fitting if one.name == best.name)
 
     def lost(self, name: str) -> None:
         """A replica could not be reached: when it comes back, its cache is empty."""

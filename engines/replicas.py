@@ -17,7 +17,7 @@ from engines.answer_times import AnswerTime, AnswerTimes
 from engines.engine import Admission, EngineInfo, EngineLoad, EngineReply, EngineRequest
 from engines.errors import EngineError, Kind, Unavailable
 from engines.guard import Guard, GuardedStream
-from engines.line import Line, Seat
+from engines.line import Line, Seat, prompt_tokens
 from engines.pace import Pace
 from engines.placing import Placing
 from engines.prefixes import Prefix
@@ -173,7 +173,7 @@ class Replicas:
             if free:
                 self.line.keep(min(free, key=_held_tokens).guard)
             return None
-        chosen = self._chosen(request, eligible, with_place).guard
+        chosen = self._chosen(request, seat, eligible, with_place).guard
         chosen.took_slot(seat)
         return chosen
 
@@ -218,7 +218,11 @@ class Replicas:
         return _best(admitted) if admitted else []
 
     def _chosen(
-        self, request: EngineRequest, eligible: Sequence[Replica], with_place: Sequence[Replica]
+        self,
+        request: EngineRequest,
+        seat: Seat | None,
+        eligible: Sequence[Replica],
+        with_place: Sequence[Replica],
     ) -> Replica:
         if len(with_place) == 1:
             return with_place[0]
@@ -226,6 +230,8 @@ class Replicas:
         for one in with_place:
             if one.name == wanted and not _crowded(one, eligible):
                 return one
+        if seat is not None and request.chat is not None and self.line.caps.latency_tokens is not None:
+            return self.placing.least(seat, prompt_tokens(request.chat), with_place)
         return min(with_place, key=self._weighed)
 
     def _home(self, request: EngineRequest, eligible: Sequence[Replica]) -> str | None:
