@@ -116,13 +116,15 @@ def popular_prompts(make: Make, site: Site, applications: int, rate: float, requ
     return Popular(fmean(per_token_s), cached)
 
 
-def knee(make: Make, site: Site, applications: int, bound_s: float, highest: float) -> float:
+def knee(
+    make: Make, site: Site, applications: int, bound_s: float, highest: float, requests: int = 400
+) -> float:
     """The highest rate per second, to 5 %, at which the mean time per token stays within `bound_s`."""
     rates = [highest * 1.05**-step for step in range(80)]
     low, high = 0, len(rates) - 1
     while low < high:
         middle = (low + high) // 2
-        if popular_prompts(make, site, applications, rates[middle]).per_token_s <= bound_s:
+        if popular_prompts(make, site, applications, rates[middle], requests).per_token_s <= bound_s:
             high = middle
         else:
             low = middle + 1

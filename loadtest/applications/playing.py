@@ -21,6 +21,7 @@ from loadtest.errors import EndpointError
 from loadtest.plan import Target
 
 _T = TypeVar("_T")
+_JSON = {"Content-Type": "application/json"}
 _VARIES = 0.2
 """A round trip is up to this share shorter or longer."""
 
@@ -125,7 +126,7 @@ class Player:
     async def _post(self, path: str, body: dict[str, Any], played: Played) -> dict[str, Any]:
         played.requests += 1
         url = f"{'https' if self.target.tls else 'http'}://{self.target.host_header}{self.target.root}{path}"
-        async with self.session.post(url, data=orjson.dumps(body)) as response:
+        async with self.session.post(url, data=orjson.dumps(body), headers=_JSON) as response:
             raw = await response.read()
         try:
             answer = orjson.loads(raw)
