@@ -17,7 +17,7 @@ from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest
 from engines.engine import EngineRequest
 from engines.errors import EngineError
 from engines.order import Order, Verdict, Waiting
-from engines.placement import PLAIN, Placement
+from engines.placement import PLAIN, Placement, Rank
 
 _ANSWER_TOKENS = 512
 """Of an answer before any was seen."""
@@ -52,7 +52,7 @@ class Line:
     Steps of runs are not counted: what a run may hold is bounded where it is accepted, and what was accepted is not refused.
     """
 
-    __slots__ = ("_clock", "_order", "_places", "_plain", "_reserved", "caps", "counts", "most")
+    __slots__ = ("_clock", "_order", "_places", "_plain", "_reserved", "caps", "counts", "most", "on_change")
 
     def __init__(
         self, most: int, caps: Caps | None = None, clock: Callable[[], float] = time.monotonic
@@ -62,6 +62,8 @@ class Line:
         """Of each place."""
         self.counts = self.caps.any
         """Whether requests take tokens of a place, and not only the place: then each needs a seat."""
+        self.on_change: Callable[[Rank, int], None] = _nobody
+        """Told by how many more or fewer of a class wait."""
         self._clock = clock
         self._order: Order[_Turn] = Order()
         self._plain = 0
@@ -134,6 +136,7 @@ class Line:
         plain = not seat.placement.run
         self._order.put(seat)
         self._plain += plain
+        self.on_change(seat.placement.rank, 1)
         try:
             self.look()
             await turn.place
@@ -146,6 +149,7 @@ class Line:
             raise
         finally:
             self._plain -= plain
+            self.on_change(seat.placement.rank, -1)
 
     def look(self) -> None:
         """A place may be free: whoever can take one is given it."""
@@ -159,7 +163,12 @@ class Line:
     def move(self, placement_of: Callable[[Placement], Placement]) -> None:
         """What is known of runs has changed: each that waits is given the placement that this makes of its own."""
         for one in self._order:
+            before = one.placement.rank
             self._order.change(one, placement_of(one.placement))
+            if one.placement.rank is not before:
+                self.on_change(before, -1)
+                self.on_change(one.placement.rank, 1)
+        self.look()
 
     def _judge(self, one: Waiting[_Turn]) -> Verdict:
         if not any(place.has_place and place not in self._reserved for place in self._places):
@@ -178,6 +187,10 @@ class Line:
             return Verdict.WAITS
         turn.place.set_result(None)
         return Verdict.STARTS
+
+
+def _nobody(rank: Rank, more: int) -> None:
+    pass
 
 
 def expected_tokens(request: EngineRequest, answer_tokens: float | None = None) -> int:

@@ -7,7 +7,7 @@ cap holds beside them, they gather as steps of class latency do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -45,6 +45,8 @@ class Placing:
 
     def __init__(self, names: Sequence[str], line: Line) -> None:
         self._line = line
+        self.on_placed: Callable[[str, int, int], None] = _nobody
+        """Told of each step: its replica, the tokens of its prompt, and those that were believed to be cached there."""
         self.tables: Mapping[str, PrefixTable] = {name: PrefixTable(_KV_TOKENS) for name in names}
 
     async def prefixes(self, request: EngineRequest) -> tuple[Prefix, ...]:
@@ -78,6 +80,7 @@ class Placing:
             self._line.keep(chosen.guard)
             return None
         self.tables[chosen.name].sent(prefixes, seat.tokens)
+        self.on_placed(chosen.name, step.prompt_tokens, best.cached_tokens)
         return chosen
 
     def least(self, seat: Seat, prompt_tokens: int, fitting: Sequence[One]) -> One:
@@ -98,6 +101,10 @@ class Placing:
         return Candidate(
             one.name, guard.held, table.cached_tokens(prefixes), full, load.queued, one.weight or 1.0
         )
+
+
+def _nobody(replica: str, prompt_tokens: int, cached_tokens: int) -> None:
+    pass
 
 
 def _step(seat: Seat, prefixes: Sequence[Prefix]) -> Step:

@@ -114,6 +114,7 @@ class Gateway:
         self._too_dear: Callable[[str, str, Proof | None], bool] = lambda model, tenant, proof: False
         prober = Prober(self._engines.guards, knobs_of(Pace, config.health), self._stands)
         self.parts.add(prober, start=prober.start, aclose=prober.aclose)
+        self._count_lines()
         self._add_judging()
         self._embeddings_kept: EmbeddingKeeper | None = None
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
@@ -267,6 +268,12 @@ class Gateway:
                 engine.said(ended.usage.completion_tokens)
         if self._log is not None:
             self._log.write(ended)
+
+    def _count_lines(self) -> None:
+        for name, line in self._engines.lines.items():
+            line.on_change = partial(self.metrics.waits, name)
+        for name, placing in self._engines.placings.items():
+            placing.on_placed = partial(self.metrics.placed, name)
 
     def _stands(self, guard: Guard, since: Since, was: Since | None) -> None:
         """The state of an engine has changed."""

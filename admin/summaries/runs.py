@@ -13,11 +13,13 @@ ROWS = 50
 STATES: tuple[RunState, ...] = get_args(RunState)
 _FILTERS = ("state", "tenant", "app")
 _DAY_S = 86_400.0
+_LONGEST = 128
+"""An end user's app is stored with the digest of the user before its name."""
 
 
 def runs(sources: Sources, asked: Asked) -> Summary:
     """Filters: `state`, `tenant` (an id), `app`. `before` continues after a page."""
-    tenant, app = asked.text("tenant", longest=64), asked.text("app", longest=64)
+    tenant, app = asked.text("tenant", longest=64), asked.text("app", longest=_LONGEST)
     state = _state(asked)
     before = _before(asked.text("before", longest=100))
     store = sources.store.runs
@@ -86,5 +88,5 @@ def _next(found: list[RunSummary], asked: Asked) -> str | None:
     if len(found) <= ROWS:
         return None
     last = found[ROWS - 1].run
-    kept = {name: value for name in _FILTERS if (value := asked.text(name, longest=64))}
+    kept = {name: value for name in _FILTERS if (value := asked.text(name, longest=_LONGEST))}
     return urlencode(kept | {"before": f"{last.created_at_s!r}-{last.id}"})

@@ -76,7 +76,7 @@ class RunsHandler:
         if asked.app is not None and caller.end_user:
             asked = replace(asked, app=scoped(caller.end_user, asked.app))
         repeat = idempotency(request.headers.get("Idempotency-Key"), body)
-        taken = await self._intake.run(caller, asked, repeat)
+        taken = await self._intake.run(caller, asked, repeat, len(body))
         if taken.live is None:
             return await self._repeated(journey, taken)
         if asked.background and not asked.stream:

@@ -106,7 +106,7 @@ class Steps:
             app = scoped(caller.end_user, asked.submitted.app)
             asked = replace(asked, submitted=replace(asked.submitted, app=app))
         repeat = idempotency(request.headers.get("Idempotency-Key"), body)
-        taken = await self._intake.call(caller, asked, repeat)
+        taken = await self._intake.call(caller, asked, repeat, len(body))
         if asked.submitted.submit:
             journey.answered(202)
             response = json_response(submitted(taken, chat, self._intake.runs.now()), status=202)

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from multidict import CIMultiDict
 
-from engines.chat import Usage, estimated_tokens
+from engines.chat import CHARACTERS_PER_TOKEN, Usage, estimated_tokens
 from engines.errors import EngineError, RequestError
 from engines.placement import Placement, Rank
 from gateway.off_loop import off_loop
@@ -65,7 +65,7 @@ class StepAsker:
             self._note(run, step, asked, send, finished)
             return await self._answered(run, step, send)
         except (RequestError, EngineError, WorkflowError) as error:
-            return run.progress.refused(id, *_refused(error))
+            return run.progress.refused(id, *refused(error))
         except ClientGone:
             return run.progress.refused(id, *self._too_large())
         except LookupError:
@@ -96,7 +96,9 @@ class StepAsker:
     async def _asked(self, run: LiveRun, step: Step, *, streams: bool) -> Asked:
         values = run.progress.inputs(step.id)
         messages: Any = step.chat["messages"]
-        size = sum(map(len, values.values()))
+        size = (
+            sum(map(len, values.values())) + int(run.template_tokens.get(step.id, 0)) * CHARACTERS_PER_TOKEN
+        )
         filled = await off_loop(
             size, fill, messages, values, max_characters=self._knobs.max_prompt_characters
         )
@@ -215,7 +217,8 @@ class Both:
         await self._client.break_off(error)
 
 
-def _refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:
+def refused(error: RequestError | EngineError | WorkflowError) -> tuple[str, str, int]:
+    """Code, message and status of a step that was not asked, or not answered."""
     code = error.code if isinstance(error.code, str) else "step_failed"
     return code, error.message, error.status
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.errors import RequestError
+from gateway.off_loop import off_loop
 from gateway.runs.caller import Caller
 from gateway.runs.live import LiveRun
 from gateway.runs.runs import NewGraph, Runs
@@ -90,7 +91,9 @@ class Intake:
         with refusals():
             return read_run(body, self._limits)
 
-    async def call(self, caller: Caller, asked: StepAsked, repeat: Idempotency = NEVER_REPEATED) -> Taken:
+    async def call(
+        self, caller: Caller, asked: StepAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
+    ) -> Taken:
         """One call: submitted, to be carried out by itself, or to be carried out with `Runs.call`."""
         said = asked.submitted
         outputs = {output.name: new_id("var") for output in said.outputs}
@@ -112,16 +115,19 @@ class Intake:
             attached=id if waits else None,
             idempotency_key="" if waits else repeat.key,
             idempotency_hash=b"" if waits else repeat.hash,
+            size_bytes=size_bytes,
         )
         with refusals():
             begun = await self.runs.submit(new)
         return self._taken(caller, begun, outputs, id)
 
-    async def run(self, caller: Caller, asked: RunAsked, repeat: Idempotency = NEVER_REPEATED) -> Taken:
+    async def run(
+        self, caller: Caller, asked: RunAsked, repeat: Idempotency = NEVER_REPEATED, size_bytes: int = 0
+    ) -> Taken:
         """A whole run."""
         names = self._names(caller.tenant, asked.app, asked.from_app, "steps")
         with refusals():
-            built = build(asked, names)
+            built = await off_loop(size_bytes, build, asked, names)
             budget = RunBudget(asked.budget.usd, asked.budget.tokens, asked.budget.seconds)
             new = NewGraph(
                 caller,
@@ -132,6 +138,7 @@ class Intake:
                 background=asked.background,
                 idempotency_key=repeat.key,
                 idempotency_hash=repeat.hash,
+                size_bytes=size_bytes,
             )
             begun = await self.runs.begin(new)
         return self._taken(caller, begun, dict(built.variables), "")

@@ -25,7 +25,7 @@ from workflows.names import StepId, VariableId
 from workflows.objective import Objectives
 from workflows.progress import Changes, Progress, RunState
 from workflows.progress import Failure as WhyFailed
-from workflows.transform import Value
+from workflows.transform import Value, size_bytes
 
 MAX_ATTEMPTS = 2
 """How often one step is asked at most: once more where the process died that had asked."""
@@ -132,6 +132,11 @@ class LiveRun:
 
     # ---- what it looks like
 
+    @property
+    def held_bytes(self) -> int:
+        """Of its values, about."""
+        return sum(size_bytes(cell.value) for cell in self.cells.values() if cell.value is not None)
+
     def name_of(self, id: StepId) -> str:
         """A step's name, for people."""
         return self.graph.steps[id].name or id
@@ -153,7 +158,13 @@ def kept_step(step: Step, caller: Caller, *, attached: bool = False, no_store: b
     """A step as it is stored: its templates, and who asked."""
     dumped = b"" if no_store else body_of(step, caller, attached)
     return NewStep(
-        step.id, step.name, str(step.chat.get("model") or ""), dumped, dict(step.reads), dict(step.writes)
+        step.id,
+        step.name,
+        str(step.chat.get("model") or ""),
+        dumped,
+        dict(step.reads),
+        dict(step.writes),
+        caller.contributor,
     )
 
 

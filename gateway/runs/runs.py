@@ -11,6 +11,7 @@ import asyncio
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +19,9 @@ from typing import Any
 
 import structlog
 
-from gateway.runs.asking import StepAsker
+from engines.errors import EngineError, RequestError
+from gateway.off_loop import off_loop
+from gateway.runs.asking import StepAsker, refused
 from gateway.runs.caller import Caller
 from gateway.runs.cell import ENDED, Cell
 from gateway.runs.elsewhere import Elsewhere
@@ -44,6 +47,7 @@ from store.workflows.records import (
     Failure,
     Limits,
     NewRun,
+    NewStep,
     NewVariable,
     NoSuchRun,
     RunBudget,
@@ -80,6 +84,8 @@ class NewGraph:
     """The step that the client's own request carries out."""
     idempotency_key: str = ""
     idempotency_hash: bytes = b""
+    size_bytes: int = 0
+    """Of the request that it came with."""
 
 
 class Runs:
@@ -114,6 +120,9 @@ class Runs:
         self._open: dict[tuple[str, str], LiveRun] = {}
         self._cells: dict[VariableId, Cell] = {}
         self._readers: dict[VariableId, dict[str, LiveRun]] = {}
+        self._held: dict[str, dict[str, int]] = {}
+        """Ended runs whose values are in memory only, by tenant, with their size."""
+        self._held_bytes: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._metrics = metrics
@@ -223,10 +232,7 @@ class Runs:
             idempotency_key=new.idempotency_key,
             idempotency_hash=new.idempotency_hash,
         )
-        rows = [
-            kept_step(step, caller, attached=step.id == new.attached, no_store=run.no_store)
-            for step in new.steps
-        ]
+        rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
         begun = await done(self.store.begin(row, rows, _variables(run.app, new.steps), self._limits))
         if begun.repeated:
             return begun
@@ -238,6 +244,8 @@ class Runs:
         self._take_up(run, new.steps, caller, outside, new.attached)
         if run.budget.seconds is not None:
             self.limit_time(run, run.budget.seconds)
+        for criteria in set(new.gets.values()):
+            self._got_outside(run, criteria)
         self.apply(run, run.progress.begin())
         for id, cell in outside.items():
             if cell.ended and id not in run.progress.values and id not in run.progress.failures:
@@ -274,8 +282,7 @@ class Runs:
             return False
         run.growing += 1
         try:
-            rows = [kept_step(step, caller, attached=step.id == new.attached, no_store=run.no_store)
-                    for step in new.steps]  # fmt: skip
+            rows = await off_loop(new.size_bytes, _rows, new, caller, run.no_store)
             variables = _variables(run.app, new.steps)
             try:
                 await done(
@@ -291,6 +298,7 @@ class Runs:
             self._take_up(run, new.steps, caller, outside, new.attached)
             for id, criteria in new.gets.items():
                 run.progress.got(id, criteria)
+                self._got_outside(run, criteria)
             run.objectives = None
             self.apply(run, run.progress.added())
             for cell in outside.values():
@@ -335,8 +343,6 @@ class Runs:
                 if cell is None:
                     raise KeyError(id)
                 found[id] = cell
-                if not cell.ended and id not in self._cells:
-                    self.store.note_get(tenant, id, "latency", stream=False, now_s=self.now())
         return found
 
     # ---- variables
@@ -361,8 +367,14 @@ class Runs:
         if run is not None and cell.id in run.cells:
             if run.progress.got(cell.id, criteria):
                 run.objectives = None
+                self._got_outside(run, criteria)
         elif self._shared:
             self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
+
+    def _got_outside(self, run: LiveRun, criteria: Criteria) -> None:
+        """Somebody asks for what a run makes, and so for what it reads of other runs."""
+        for cell in list(run.outside.values()):
+            self.got(cell, criteria)
 
     async def put(
         self, tenant: str, app: str, name: str, value: Value | None, contributor: str
@@ -464,6 +476,9 @@ class Runs:
             return
         if run.ended is None:
             self._metrics.live(-1)
+        self._held_bytes[run.tenant] -= self._held.get(run.tenant, {}).pop(id, 0)
+        if not self._held_bytes[run.tenant]:
+            del self._held_bytes[run.tenant]
         if self._open.get((run.tenant, run.app)) is run:
             del self._open[run.tenant, run.app]
         for variable in run.outside:
@@ -592,6 +607,10 @@ class Runs:
             if run.ended is None and not run.lost:
                 self.apply(run, changes)
             return finished
+        except (RequestError, EngineError) as error:
+            if run.ended is None and not run.lost:
+                self.apply(run, run.progress.refused(step, *refused(error)))
+            raise
         except BaseException:
             self.cancel_step(run, step)
             raise
@@ -647,8 +666,18 @@ class Runs:
         if run.no_store and self._live.get(run.id) is run:
             # Nobody else has its values.
             asyncio.get_running_loop().call_later(run.keep_values_s, self._release, run.id)
+            self._hold(run)
         else:
             self._release(run.id)
+
+    def _hold(self, run: LiveRun) -> None:
+        """Keep values that are in memory only; let go of the tenant's oldest where they are more than it may have stored."""
+        held = self._held.setdefault(run.tenant, {})
+        held[run.id] = run.held_bytes
+        self._held_bytes[run.tenant] += held[run.id]
+        most = self.knobs.max_total_bytes
+        while most is not None and self._held_bytes[run.tenant] > most:
+            self._release(next(iter(held)))
 
     def _give(self, run: LiveRun, cell: Cell) -> None:
         """An outside variable that a run reads has ended."""
@@ -673,9 +702,13 @@ class Runs:
 
     def _told(self, change: Change) -> None:
         run = self._live.get(change.run_id)
-        if run is None or run.ended is not None:
+        if run is None:
             return
-        if change.kind == "cancel":
+        if run.ended is not None:
+            if change.kind == "cancel" and self.store.run(run.id) is None:
+                # It was forgotten, and its values are in memory only.
+                self._release(run.id)
+        elif change.kind == "cancel":
             self.cancel(run)
         elif change.kind == "get" and change.variable_id in run.cells:
             cell = run.cells[change.variable_id]
@@ -720,6 +753,12 @@ def _not_here(cell: Cell) -> WhyFailed:
         "Its value is in the memory of another process (no-store), or is gone.",
         (cell.name or cell.id,),
     )
+
+
+def _rows(new: NewGraph, caller: Caller, no_store: bool) -> list[NewStep]:
+    return [
+        kept_step(step, caller, attached=step.id == new.attached, no_store=no_store) for step in new.steps
+    ]
 
 
 def _variables(app: str, steps: tuple[Step, ...]) -> list[NewVariable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -252,6 +253,22 @@ async def test_a_step_that_waits_becomes_urgent_when_somebody_asks_for_it() -> N
         assert line.inside == ["late"]
         await line.ends("late")
         await line.ends("early")
+
+
+async def test_how_many_wait_is_told_by_class() -> None:
+    async with capped(max_in_flight=1) as guard:
+        waiting = Counter[str]()
+        guard.line.on_change = lambda rank, more: waiting.update({rank.label: more})
+        line = Asking(guard)
+        await line.asks(first=plain(1), a=step("a"), b=step("b", Rank.THROUGHPUT))
+        assert waiting == {"group": 1, "throughput": 1}
+        guard.line.move(lambda now: replace(now, rank=Rank.LATENCY) if now.run == "b" else now)
+        assert waiting == {"group": 1, "throughput": 0, "latency": 1} == dict(guard.line.queued)
+        line.tasks["a"].cancel()
+        await line.settle()
+        await line.ends("first")
+        await line.ends("b")
+        assert not any(waiting.values())
 
 
 async def test_a_stream_takes_its_tokens_and_gives_them_back_when_it_fails() -> None:

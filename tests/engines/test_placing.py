@@ -151,6 +151,16 @@ async def test_where_none_is_free_for_one_that_waited_long_the_emptiest_is_kept_
         engine.line.look()
 
 
+async def test_what_was_found_is_told(three: list[Upstream]) -> None:
+    async with replicas(*(upstream.port for upstream in three)) as engine:
+        told: list[tuple[str, int, int]] = []
+        engine.placing.on_placed = lambda *what: told.append(what)
+        at = await where(engine, step("a"))
+        assert await where(engine, step("b")) == at
+        (_, prompt, none), (replica, _, found) = told
+        assert (replica, none) == (at, 0) and 0 < found < prompt
+
+
 async def test_what_was_cached_is_gone_when_a_server_was_down(three: list[Upstream]) -> None:
     async with replicas(closed_port(), closed_port()) as engine:
         for _ in range(2):

@@ -444,3 +444,36 @@ async def test_nothing_is_stored_of_a_run_that_asks_for_it(gate: Line, tmp_path:
     for file in (tmp_path / "data").rglob("*"):
         if file.is_file():
             assert b"canary-4711" not in file.read_bytes(), file
+
+
+# ---- limits, what is never told, and how urgent calls are
+
+
+async def test_values_steps_and_runs_have_their_limits(behind: Upstream, tmp_path: Path) -> None:
+    limits = {"max_steps": 2, "max_value_kib": 0.1, "max_runs": 1, "max_total_mib": 0.002}
+    async with line(config(behind, tmp_path, workflows=limits)) as gate:
+        got = await gate.post("/runs", run_of(("A", "a"), ("B", "b"), ("C", "c")), KEY)
+        assert (got.status, got.json["error"]["code"]) == (400, "too_many_steps")
+        got = await gate.post("/runs", run_of(("{{x}}", "a"), inputs={"x": "y" * 200}), KEY)
+        assert (got.status, got.json["error"]["code"]) == (413, "value_too_large")
+        got = await gate.post("/runs", run_of(("A" * 3000, "a")), KEY)
+        assert (got.status, got.json["error"]["code"]) == (413, "total_too_large")
+        long = (await gate.post("/runs", run_of(("A" * 150, "a")), KEY)).json
+        assert long["variables"]["a"]["error"]["code"] == "value_too_large"
+        slow = Slow("x")
+        behind.script = slow.script
+        assert (await gate.post("/runs", run_of(("A", "a"), background=True), KEY)).status == 202
+        got = await gate.post("/runs", run_of(("B", "b")), KEY)
+        assert (got.status, got.json["error"]["code"]) == (429, "too_many_runs") and got.headers[
+            "Retry-After"
+        ]
+
+
+async def test_a_plain_call_says_how_urgent_it_is(gate: Line, behind: Upstream) -> None:
+    for tier in ("flex", "priority", "default"):
+        got = await gate.chat("Q", KEY, model="m", service_tier=tier)
+        assert got.status == 200 and behind.asked[-1].json["service_tier"] == tier
+    steps = run_of(("A", "a"))
+    steps["steps"][0]["service_tier"] = "flex"
+    await gate.post("/runs", steps, KEY)
+    assert behind.asked[-1].json["service_tier"] == "flex"

@@ -26,7 +26,7 @@ from tests.patience import PATIENCE_S
 
 CONFIG = """
 listen: {{port: 0, workers: {workers}, grace_s: 2}}
-log: {{requests: false}}
+log: {{requests: {log}}}
 engines:
   big: {{kind: openai, base_url: "{url}", api_key: sk-up}}
 models: {{m: {{engines: [big]}}}}
@@ -69,10 +69,14 @@ class Site:
     data: Path
     upstream: Counting
 
-    async def ask(self, method: str, path: str, content: Any = None) -> tuple[int, dict[str, Any]]:
+    async def ask(
+        self, method: str, path: str, content: Any = None, headers: dict[str, str] = KEY
+    ) -> tuple[int, dict[str, Any]]:
         """Over a connection of its own, so that any worker may take it."""
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
-            async with session.request(method, self.run.url + path, json=content, headers=KEY) as response:
+            async with session.request(
+                method, self.run.url + path, json=content, headers=headers
+            ) as response:
                 return response.status, await response.json()
 
     async def until(self, path: str) -> dict[str, Any]:
@@ -97,10 +101,14 @@ class Site:
 
 
 @asynccontextmanager
-async def site(tmp_path: Path, *, workers: int = 2, pause_s: float = 0.0) -> AsyncIterator[Site]:
+async def site(
+    tmp_path: Path, *, workers: int = 2, pause_s: float = 0.0, log: bool = False
+) -> AsyncIterator[Site]:
     upstream = Counting(pause_s)
     async with aiohttp_server(upstream.handle) as origin:
-        config = CONFIG.format(url=f"{origin}/v1", data=tmp_path / "data", workers=workers)
+        config = CONFIG.format(
+            url=f"{origin}/v1", data=tmp_path / "data", workers=workers, log=str(log).lower()
+        )
         tmp_path.mkdir(exist_ok=True)
         (tmp_path / "config.yaml").write_text(config)
         starting = running("--config", str(tmp_path / "config.yaml"), workers=workers)
@@ -152,6 +160,42 @@ async def streamed(session: aiohttp.ClientSession, behind: Site, id: str) -> lis
                 if told["type"] == "variable.delta":
                     deltas.append(told["delta"])
     return deltas
+
+
+async def test_a_secret_in_a_value_is_in_no_log_metric_or_other_tenants_row(tmp_path: Path) -> None:
+    secret, bob = "canary-8086-secret", {"Authorization": "Bearer sk-bob"}
+    async with site(tmp_path, log=True) as behind:
+        calls = [
+            body(f"A {secret}", app="s", submit=True, output={"name": "a"}),
+            body("B {{a}}", app="s", submit=True, output={"name": "b", "transform": [{"json": "/none"}]}),
+        ]
+        for call in calls:
+            assert (await behind.ask("POST", "/chat/completions", call))[0] == 202
+        assert (await behind.ask("GET", "/apps/s/variables/b?wait_s=60"))[0] == 424
+        status, refused = await behind.ask("POST", "/chat/completions", calls[0])
+        assert status == 409 and secret not in str(refused)
+        for _ in range(4):
+            for path in ("/apps/s/variables/a", "/apps/s/variables/b"):
+                status, theirs = await behind.ask("GET", path, headers=bob)
+                assert status == 404 and secret not in str(theirs)
+        await behind.ask("POST", "/runs", run_of(("theirs", "a")), headers=bob)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{behind.run.origin}/metrics") as response,
+        ):
+            metrics = await response.text()
+        assert "understudy_run_steps_total" in metrics and secret not in metrics
+        assert secret not in behind.run.log() and behind.run.events("request")
+        (tenant,) = {row[0] for row in behind.rows("SELECT tenant FROM variables WHERE app = 's'")}
+        tables = [
+            row[0]
+            for row in behind.rows(
+                "SELECT name FROM sqlite_master WHERE sql LIKE '%tenant%' AND type = 'table'"
+            )
+        ]
+        for table in tables:
+            rows = behind.rows(f"SELECT * FROM {table} WHERE tenant != ?", tenant)
+            assert secret not in str(rows), table
 
 
 async def test_a_run_is_cancelled_and_shown_by_whichever_worker(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from workflows.transform import Transform
 ID = new_id("var")
 
 
-def test_the_issues_example() -> None:
+def test_a_whole_submit() -> None:
     asked = read_step(
         call(
             "Test {{task}}. Code: {{code}}",

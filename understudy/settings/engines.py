@@ -107,6 +107,11 @@ class PriorityAdvanced(Settings):
     background_priority: int | None = Field(
         None, description="Priority of the gateway's own requests (judging, replay), such as 10."
     )
+    sends_order: bool = Field(
+        False,
+        description="Whether requests of one priority are told apart by class and by the work left in their run; what is "
+        "sent is then 1000 times the priority (null: 0), and up to 999.",
+    )
 
 
 class VLLMAdvanced(PriorityAdvanced, OpenAIAdvanced):

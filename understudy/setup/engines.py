@@ -209,7 +209,10 @@ def _dialect(settings: VLLMEngine | VLLMLocalEngine, tenants: Tenants) -> Dialec
     return Dialect(
         tenants.secret if settings.salted else None,
         Priorities(
-            advanced.priority, tenants.priorities(advanced.tenant_priorities), advanced.background_priority
+            advanced.priority,
+            tenants.priorities(advanced.tenant_priorities),
+            advanced.background_priority,
+            advanced.sends_order,
         ),
     )
 

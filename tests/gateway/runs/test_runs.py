@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.placement import Rank
+from gateway.runs.caller import Caller
 from gateway.runs.leases import Leases
-from gateway.runs.runs import Runs
+from gateway.runs.live import LiveRun
+from gateway.runs.runs import NewGraph, Runs
+from router.asked import Controls
 from store.workflows.memory import MemoryRuns
 from tests.gateway.runs.carried_out import KNOBS, TENANT, Engine, begun, body, runs_over, values
+from workflows.graph import build
+from workflows.submitted import Limits, read_run
 
 
 async def test_each_step_is_asked_once_and_not_before_its_inputs() -> None:
@@ -202,3 +208,18 @@ def ancestors(steps: list[tuple[str, list[int]]], of: int) -> set[int]:
             found.add(step)
             left += steps[step][1]
     return found
+
+
+async def test_values_that_are_in_memory_only_have_their_bound() -> None:
+    engine = Engine()
+    async with runs_over(engine) as runs:
+        runs.knobs = replace(KNOBS, max_total_bytes=30)
+        made = []
+        for i in range(4):
+            built = build(read_run(body((f"ten bytes {i}", "a")), Limits(1000, 1000)), {})
+            caller = Caller(TENANT, controls=Controls(no_store=True))
+            run = await runs.begin(NewGraph(caller, tuple(built.graph.steps.values())))
+            assert isinstance(run, LiveRun)
+            await values(run)
+            made.append(run.id)
+        assert [id in runs.live for id in made] == [False, False, True, True]
