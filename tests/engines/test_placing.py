@@ -124,6 +124,22 @@ async def test_a_step_waits_for_the_replica_that_has_its_prompt_and_the_next_doe
         assert await waits == at
 
 
+async def test_plain_calls_gather_where_they_bring_a_lower_cap_and_spread_where_they_do_not() -> None:
+    plain = [chat(max_tokens=200) for _ in range(4)]
+    async with replicas(1, 2, 3, caps=Caps(10_000, 4_000)) as engine:
+        async with taken(engine, *plain) as went:
+            assert len(set(went)) == 1
+    async with replicas(1, 2, 3) as engine:
+        async with taken(engine, *plain) as went:
+            assert len(set(went)) == 3
+
+
+async def test_a_step_goes_where_the_caps_let_it_in() -> None:
+    async with replicas(1, 2, caps=Caps(3_000)) as engine:
+        async with taken(engine, step("a"), step("b")) as went:
+            assert len(set(went)) == 2
+
+
 async def test_one_that_has_waited_long_takes_any_place() -> None:
     now = [0.0]
     async with replicas(1, 2, max_in_flight=1, clock=lambda: now[0]) as engine:
@@ -158,7 +174,7 @@ async def test_what_was_found_is_told(three: list[Upstream]) -> None:
         at = await where(engine, step("a"))
         assert await where(engine, step("b")) == at
         (_, prompt, none), (replica, _, found) = told
-        assert (replica, none) == (at, 0) and 0 < found < prompt
+        assert (replica, none) == (at, 0) and 0 < found <= prompt
 
 
 async def test_what_was_cached_is_gone_when_a_server_was_down(three: list[Upstream]) -> None:
