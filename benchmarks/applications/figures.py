@@ -53,10 +53,12 @@ class Era:
         """Whether anything was promised of them."""
         return self.name == "2024"
 
-    def site(
-        self, rules: Rules, count: int = 1, latency_tokens: int | None = CAP_TOKENS, tokens: int | None = None
-    ) -> Site:
-        """So many engines with these rules, and the gateway's caps."""
+    def site(self, rules: Rules, count: int = 1, caps: tuple[int | None, int | None] | None = None) -> Site:
+        """So many engines with these rules, and the gateway's caps: of all tokens, and of those beside a latency request.
+
+        Without `caps` the gateway holds in 2024 what the capped baseline holds, and as much as there is today.
+        """
+        tokens, latency_tokens = caps or (None, CAP_TOKENS if self.promised else None)
         return Site(SPEEDS[self.name], rules, count, self.seed, tokens, latency_tokens)
 
     def usual(self, rules: Rules) -> Rules:
@@ -114,7 +116,7 @@ def of_mixed(era: Era) -> Iterator[Figure]:
     def found(make: measuring.Make, rules: Rules) -> measuring.Mixed:
         return measuring.mixed(
             make,
-            era.site(rules, 4, CHAT_CAP_TOKENS, GROUP_CAP_TOKENS),
+            era.site(rules, 4, (GROUP_CAP_TOKENS, CHAT_CAP_TOKENS)),
             chat_rate=faster,
             map_reduce_rate=MAP_REDUCE_RATE * faster,
             for_s=240 / faster,
@@ -137,7 +139,7 @@ def of_mixed(era: Era) -> Iterator[Figure]:
 def of_popular_prompts(era: Era) -> Iterator[Figure]:
     """Four applications: the rate that four engines sustain. 32: the time per token where today's balancer is at its
     end."""
-    unshared, shared = era.site(UNCAPPED, 4), era.site(TODAY, 4, None)
+    unshared, shared = era.site(UNCAPPED, 4), era.site(TODAY, 4, (None, None))
     faster = _FASTER[era.name]
     highest = 6.0 * faster
     bound_s = _BOUND_S / faster
