@@ -46,6 +46,8 @@ class Placement:
     boundaries: tuple[tuple[int, int], ...] = ()
     """Where a variable's value begins or ends: (index of the message, offset in characters of its text), ascending, as
     in the step's own messages."""
+    step: str = ""
+    """The step's id, unique within its run: for who changes what is known of it while it waits."""
 
     def among(self, sent: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any]]) -> Placement:
         """The same for messages that hold the step's own with others (examples) put between them in one place.

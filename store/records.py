@@ -402,12 +402,14 @@ class ArtifactRecord:
     state: Literal["active", "retired", "rejected"]
 
 
-AnsweredBy = Literal["teacher", "student", "person"]
+AnsweredBy = Literal["teacher", "student", "other", "sample", "person"]
+"""Who gave a task's answer, or said what is right: `other` is an engine that teaches nothing, `sample` the teacher, asked in
+the background about a request that another engine answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAnswer:
-    """What was learnt of one request of a task. A person's label of a request is a later row of the same request."""
+    """What was learnt of one request of a task. A label by a person or a sample is a later row of the same request."""
 
     tenant: str
     slot: str
@@ -422,7 +424,7 @@ class TaskAnswer:
     unread: str = ""
     """Why the teacher's answer is no label: a short code; empty where it is one."""
     answer: str = ""
-    """The teacher's text as it came; empty where it is no label."""
+    """The teacher's text as it came, or another engine's; empty where it is no label."""
     soft: Mapping[str, float] | None = None
     """The teacher's probabilities by label, where it told them."""
     weight: float = 1.0

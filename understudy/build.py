@@ -32,6 +32,7 @@ from gateway.pipeline import Pipeline, ServedModel
 from gateway.recorder import Recorder
 from gateway.request_log import RequestLog
 from gateway.routes import RouteTable
+from gateway.server import ServerLimits
 from gateway.websocket import with_upgrades
 from router.finished import Ended, Finished
 from router.plan import Policy
@@ -120,6 +121,7 @@ class Gateway:
         self.pipeline = self._make_pipeline() if self._has_pipeline() else None
         self._runs = self._make_runs()
         self.handle = EntryHandler(self._routes(), self._keys, began=self._began, ended=self._ended)
+        self._add_peers()
 
     def start(self) -> None:
         """Start what works in the background. Inside the running loop."""
@@ -356,6 +358,12 @@ class Gateway:
         )
         self.parts.add(made.runs, start=made.runs.start, aclose=made.runs.aclose)
         return made
+
+    def _add_peers(self) -> None:
+        peers = self._runs.peers if self._runs is not None else None
+        if peers is not None:
+            limits = knobs_of(ServerLimits, self._config.listen, self._config.listen.advanced)
+            self.parts.add(peers, start=lambda: peers.listen(self.handle, limits), aclose=peers.aclose)
 
     def _make_pipeline(self) -> Pipeline:
         settings = self._config.memory

@@ -21,7 +21,7 @@ from learning.bank.sharing import lenders
 from learning.outcomes.feedback import read_feedback
 from learning.outcomes.feedback_intake import FeedbackIntake
 from learning.outcomes.target import Targets
-from learning.tasks.labels import PersonsLabels
+from learning.tasks.labels import GivenLabels
 from router.dials import Dials
 from store import Store
 from store.errors import StoreError
@@ -126,7 +126,7 @@ class AdminActions:
             apart=memory.partition == "user",
             window_s=float("inf"),
             on_outcomes=known_quality(store, self._config),
-            labels=PersonsLabels(store.tasks),
+            labels=GivenLabels(store.tasks),
         )
 
     def _example_store(self) -> ExampleStore | None:

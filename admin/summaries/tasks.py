@@ -12,10 +12,11 @@ from admin.page import Asked, NotThere, Summary
 from admin.roles import Content
 from admin.sources import Sources
 from admin.summaries.learning import version
+from learning.tasks.distances import DistanceReader
 from learning.tasks.standings import TaskReader, TaskStanding
 from router.tasks.form import normalised
 from router.tasks.task import Task
-from store.records import TaskAnswer
+from store.records import ArtifactRecord, TaskAnswer
 from store.tasks.answers import TaskCount
 from store.tasks.tasks import TaskRow
 
@@ -65,6 +66,7 @@ def task(sources: Sources, asked: Asked) -> Summary:
     counts = answers.counts(row.tenant, row.slot, since_s=since_s, step_s=step_s)
     standings = _standings(sources, [row])
     labels = labels_of(sources, row)
+    active = sources.store.artifacts.active("student", row.tenant, row.slot)
     return {
         "span": span,
         "being_read": standings is None,
@@ -76,6 +78,7 @@ def task(sources: Sources, asked: Asked) -> Summary:
         "confusions": _confusions(counts),
         "answered": _answered(counts, since_s, asked.now_s, step_s),
         "agreement": _agreement(counts),
+        "distance": _distance(sources, active) if active is not None else None,
         "review": [
             _to_review(each)
             for each in answers.uncertain(row.tenant, row.slot, _REVIEWED_AT_ONCE)
@@ -144,7 +147,7 @@ def _listed(
     by: Counter[str] = Counter()
     for each in answers.counts(row.tenant, row.slot, since_s=since_s):
         by[each.answered_by] += each.count
-    requests = by["student"] + by["teacher"]
+    requests = by["student"] + by["teacher"] + by["other"]
     task = sources.gateway.task_of(row)
     standing = (standings or {}).get(task_id(row))
     active = sources.store.artifacts.active("student", row.tenant, row.slot)
@@ -300,7 +303,8 @@ def _answered(counts: Sequence[TaskCount], since_s: float, now_s: float, step_s:
     starts = sorted({start for start, _ in sums})
     series = [
         (who, [sums[start, who] for start in starts], colour)
-        for who, colour in (("student", "series-1"), ("teacher", "series-2"))
+        for who, colour in (("student", "series-1"), ("teacher", "series-2"), ("other", "series-3"))
+        if who != "other" or any(by == who for _, by in sums)
     ]
     chart = stacked(starts, series, unit="requests", times=True)
     for trace in chart["traces"]:
@@ -338,6 +342,29 @@ def _agreement(counts: Sequence[TaskCount]) -> dict[str, Any]:
             for start in starts
         ],
         "chart": chart,
+    }
+
+
+def _distance(sources: Sources, active: ArtifactRecord) -> Summary | None:
+    """How far inputs lie from those that the student in use was trained on: now, at its training, over time."""
+    store = sources.store
+    reader = sources.shared("task-distances", lambda: DistanceReader(store.artifacts, store.tasks.answers))
+    found = reader.of(active)
+    if found is None:
+        return None
+    times = [at_s for at_s, _ in found.blocks]
+    series: list[tuple[str, Sequence[float | None], str]] = [
+        ("inputs, median of 50", [median for _, median in found.blocks], "series-1"),
+        ("not the student's beyond", [found.farthest] * len(times), "series-2"),
+    ]
+    if found.at_training is not None:
+        series.append(("at its training", [found.at_training] * len(times), "series-3"))
+    return {
+        "now": found.now,
+        "at_training": found.at_training,
+        "farthest": found.farthest,
+        "beyond": found.beyond,
+        "chart": lines(times, series, unit="cosine distance", times=True),
     }
 
 

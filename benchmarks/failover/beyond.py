@@ -53,6 +53,16 @@ async def _asked_each(bench: Bench, models: Sequence[Model], **more: Any) -> lis
     return [await bench.ask(one.name, **more) for one in models]
 
 
+def _served(answer: Answer, was: str) -> Figure:
+    """Whether a single request was answered, and whether it was at commit fc0ad32."""
+    return Figure("served", whole(answer), 1, was, at_least=True)
+
+
+def _calls(bench: Bench, name: str) -> int:
+    """Calls to either engine of a model."""
+    return len(bench.primary(name)) + len(bench.fallback(name))
+
+
 # ---- E1: rate limits
 
 
@@ -76,7 +86,7 @@ async def _long_wait(bench: Bench) -> Found:
     answer = await bench.ask("e1b", stream=False)
     return judged(
         Figure("seconds", answer.seconds, 1.0, "4.94"),
-        Figure("served", whole(answer), 1, "1", at_least=True),
+        _served(answer, "1"),
     )
 
 
@@ -117,7 +127,7 @@ async def _overloaded(bench: Bench) -> Found:
     answer = await bench.ask("e1e", stream=False)
     return judged(
         Figure("seconds", answer.seconds, 1.0, "3.01"),
-        Figure("served", whole(answer), 1, "1", at_least=True),
+        _served(answer, "1"),
     )
 
 
@@ -163,14 +173,14 @@ async def _comments(bench: Bench) -> Found:
     answer = await bench.ask("e3a")
     return judged(
         Figure("s to the first word", answer.first_s, 3.5, "12.0"),
-        Figure("served", whole(answer), 1, "1", at_least=True),
+        _served(answer, "1"),
     )
 
 
 @_scenario("E3.b", "comments for 2 s, then cut", model("e3b", scripts.comments(2, then_cut=True), **_BRIEF))
 async def _comments_cut(bench: Bench) -> Found:
     answer = await bench.ask("e3b")
-    return judged(Figure("served", whole(answer), 1, "1", at_least=True))
+    return judged(_served(answer, "1"))
 
 
 @_scenario("E3.c", "the role, then silence; limit 3 s", model("e3c", scripts.slow(40), **_BRIEF))
@@ -178,7 +188,7 @@ async def _role_only(bench: Bench) -> Found:
     answer = await bench.ask("e3c")
     return judged(
         Figure("s to the first word", answer.first_s, 3.5, "3.0"),
-        Figure("served", whole(answer), 1, "1", at_least=True),
+        _served(answer, "1"),
     )
 
 
@@ -188,7 +198,7 @@ async def _role_only(bench: Bench) -> Found:
 async def _stalls(bench: Bench) -> Found:
     answer = await bench.ask("e3d")
     return judged(
-        Figure("served", whole(answer), 1, "0", at_least=True),
+        _served(answer, "0"),
         Figure("seconds", answer.seconds, 5.0, "3.1"),
         wrong=cut([answer]),
     )
@@ -202,8 +212,8 @@ async def _stalls(bench: Bench) -> Found:
 )
 async def _plain_and_slow(bench: Bench) -> Found:
     answer = await bench.ask("e3e", stream=False)
-    calls = len(bench.primary("e3e")) + len(bench.fallback("e3e"))
-    return judged(Figure("served", whole(answer), 1, "0", at_least=True), Figure("calls", calls, 1, "2"))
+    calls = _calls(bench, "e3e")
+    return judged(_served(answer, "0"), Figure("calls", calls, 1, "2"))
 
 
 # ---- E4: who else is asked
@@ -418,9 +428,9 @@ for _number, (_name, (_script, _calls, _was, _was_served)) in enumerate(_OPENS.i
 )
 async def _both_down(bench: Bench) -> Found:
     await bench.ask("e8a", stream=False)
-    before = len(bench.primary("e8a")) + len(bench.fallback("e8a"))
+    before = _calls(bench, "e8a")
     answers = await bench.at_rate("e8a", 10, 20, stream=False)
-    calls = len(bench.primary("e8a")) + len(bench.fallback("e8a")) - before
+    calls = _calls(bench, "e8a") - before
     refused = sum(answer.status == 503 for answer in answers)
     return judged(
         Figure("calls", calls, 8, "8"), Figure("told 503, of 200", refused, 200, "200", at_least=True)
@@ -434,7 +444,7 @@ async def _both_down(bench: Bench) -> Found:
 )
 async def _both_limited(bench: Bench) -> Found:
     answers = await bench.at_rate("e8b", 10, 10, stream=False)
-    calls = len(bench.primary("e8b")) + len(bench.fallback("e8b"))
+    calls = _calls(bench, "e8b")
     refused = sum(answer.status == 429 for answer in answers)
     return judged(
         Figure("calls", calls, 40, "400"), Figure("told 429, of 100", refused, 100, "100", at_least=True)

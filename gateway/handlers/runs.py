@@ -22,8 +22,9 @@ from gateway.runs import shown
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.events import Events
 from gateway.runs.follow import followed
-from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals
+from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, value_elsewhere
 from gateway.runs.live import LiveRun
+from gateway.runs.runs import KeptElsewhere
 from gateway.wire import read_body, read_json
 from workflows.names import is_id
 from workflows.submitted import RunAsked
@@ -49,6 +50,8 @@ class RunsHandler:
             case "POST", ["runs"]:
                 return await self._begin(request, target, journey)
             case "GET", ["runs", id]:
+                if (passed := await self._passed_on(request, journey, id)) is not None:
+                    return passed
                 journey.answered(200)
                 return json_response(self._shown(journey, id))
             case "POST", ["runs", id, "cancel"]:
@@ -76,7 +79,13 @@ class RunsHandler:
         if asked.app is not None and caller.end_user:
             asked = replace(asked, app=scoped(caller.end_user, asked.app))
         repeat = idempotency(request.headers.get("Idempotency-Key"), body)
-        taken = await self._intake.run(caller, asked, repeat, len(body))
+        try:
+            taken = await self._intake.run(caller, asked, repeat, len(body))
+        except KeptElsewhere as kept:
+            passed = await self._callers.pass_on(request, kept.owner, body, journey)
+            if passed is None:
+                raise value_elsewhere() from None
+            return passed
         if taken.live is None:
             return await self._repeated(journey, taken)
         if asked.background and not asked.stream:
@@ -151,6 +160,13 @@ class RunsHandler:
         }
 
     # ---- one run
+
+    async def _passed_on(
+        self, request: web.BaseRequest, journey: Journey, id: str
+    ) -> web.StreamResponse | None:
+        """The answer of the worker that has the run's values in memory only; None where none has."""
+        owner = self._runs.kept_by(journey.arrival.tenant, id) if is_id("run", id) else None
+        return None if owner is None else await self._callers.pass_on(request, owner, None, journey)
 
     def _shown(self, journey: Journey, id: str, live: LiveRun | None = None) -> dict[str, Any]:
         live = live or self._runs.live.get(id)

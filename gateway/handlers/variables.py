@@ -22,7 +22,7 @@ from gateway.paths import canonical
 from gateway.query import only, query_of
 from gateway.runs.cell import Cell
 from gateway.runs.events import Events, deltas
-from gateway.runs.intake import Intake, absent, refusals
+from gateway.runs.intake import Intake, absent, refusals, value_elsewhere
 from gateway.runs.shown import no_value_told, variable
 from gateway.wire import read_body, read_json
 from workflows.criteria import Criteria
@@ -84,6 +84,8 @@ class Variables:
         self, request: web.BaseRequest, journey: Journey, cell: Cell, query: dict[str, str]
     ) -> web.StreamResponse:
         only(query, "criteria", "wait_s", "stream", "starting_after")
+        if (passed := await self._callers.passed_on(self._runs, request, cell, journey)) is not None:
+            return passed
         stream = _flag(query.get("stream"))
         criteria = _criteria(query.get("criteria"), Criteria.TTFT if stream else Criteria.LATENCY)
         wait_s = _wait(query.get("wait_s", "0"))
@@ -99,7 +101,7 @@ class Variables:
             journey.answered(424)
             return json_response(no_value_told(cell.name or cell.id, cell.failure), status=424)
         if cell.value is None:
-            raise elsewhere()
+            raise value_elsewhere()
         journey.answered(200)
         return json_response(variable(cell))
 
@@ -204,15 +206,6 @@ def mounted(handlers: Mapping[str, Handler], otherwise: Handler | None) -> Handl
         )
 
     return handle
-
-
-def elsewhere() -> RequestError:
-    """A value that another process has in its memory only."""
-    return RequestError(
-        "This value is stored nowhere (no-store): only the process that made it has it in memory. Ask again.",
-        status=409,
-        code="value_elsewhere",
-    )
 
 
 def _open(cell: Cell) -> str:

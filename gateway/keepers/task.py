@@ -1,7 +1,8 @@
 """Keeps what a task's requests were answered: to train students on the teacher's labels, and to judge the students by them.
 
-A row per request of a task that the teacher or the student answered. A teacher's answer that is no label (a refusal, an
-explanation) is kept without it, so that its share can be told; an input with a secret in it is not kept at all.
+A row per answered request of a task. A teacher's answer that is no label (a refusal, an explanation) is kept without it, so
+that its share can be told, and so is what another engine said: students are to agree with the reference. An input with a
+secret in it is not kept at all.
 """
 
 from __future__ import annotations
@@ -67,16 +68,22 @@ class TaskKeeper:
         label, unread, soft, answer = None, "", None, ""
         if not finished.by_student:
             label, unread, soft, answer = _read(finished, posed)
-            if self._metrics is not None:
+            if not finished.from_reference:
+                # It teaches nothing by itself, but may be found right, or its request be labelled.
+                label, unread, soft = None, "", None
+            elif self._metrics is not None:
                 self._metrics.taught(posed, label, prediction.label if prediction is not None else None)
         verdict = self._admission.screened(posed.input, answer)
         if not verdict.admitted:
             yield "task", verdict.reason or "refused"
             return
         if verdict.answer != answer:
-            label, unread, soft, answer = None, "private_data", None, ""
+            label, soft, answer = None, None, ""
+            unread = "private_data" if finished.from_reference else ""
         self._note(posed)
-        by: AnsweredBy = "student" if finished.by_student else "teacher"
+        by: AnsweredBy = (
+            "student" if finished.by_student else "teacher" if finished.from_reference else "other"
+        )
         yield (
             "task",
             self._tasks.answers.record(
@@ -112,10 +119,7 @@ class TaskKeeper:
             return "opted_out_model"
         if not 200 <= finished.status < 300:
             return "error"
-        if not finished.complete:
-            return "incomplete"
-        # A smaller engine's answer teaches nothing: students are to agree with the reference.
-        return "" if finished.by_student or finished.from_reference else "not_the_teacher"
+        return "" if finished.complete else "incomplete"
 
     def _note(self, posed: Posed) -> None:
         """List a task that was met: the command line and the admin pages show what is listed."""

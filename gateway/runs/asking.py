@@ -107,12 +107,31 @@ class StepAsker:
             fields = streamed(fields)
         return await off_loop(size, run.callers[step.id].asked, fields, self._placement(run, step, filled))
 
-    def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
+    def placed_anew(self, run: LiveRun, now: Placement) -> Placement:
+        """What is known by now of a step that waits for its engine; the same where it is another run's."""
+        if now.run != run.id or now.step not in run.graph.steps or now.step in run.progress.ended:
+            return now
+        objective = self._objectives(run).of(now.step)
+        placed = replace(
+            now,
+            rank=Rank(objective.rank),
+            group=objective.group,
+            depth=objective.depth,
+            work_left=objective.work_left,
+        )
+        if placed.rank is not now.rank:
+            run.step(now.step, rank=placed.rank.label, group=placed.group, depth=placed.depth)
+        return placed
+
+    def _objectives(self, run: LiveRun) -> Objectives:
         if run.objectives is None:
             run.objectives = Objectives(
                 run.graph, run.progress.gets, run.progress.ended, self._expected.of_run(run)
             )
-        objective = run.objectives.of(step.id)
+        return run.objectives
+
+    def _placement(self, run: LiveRun, step: Step, filled: Filled) -> Placement:
+        objective = self._objectives(run).of(step.id)
         expected = prompt_tokens(filled.messages) + int(self._expected.answer(step.chat))
         run.step(step.id, rank=Rank(objective.rank).label, group=objective.group, depth=objective.depth)
         return Placement(
@@ -123,6 +142,7 @@ class StepAsker:
             objective.work_left,
             expected,
             filled.boundaries,
+            step.id,
         )
 
     # ---- after

@@ -241,3 +241,12 @@ def no_value(name: str, failure: Failure | None) -> RequestError:
         code="producer_failed",
         param=name,
     )
+
+
+def value_elsewhere() -> RequestError:
+    """A value that another process has in its memory only, and that process cannot be asked."""
+    return RequestError(
+        "This value is stored nowhere (no-store), and the process that has it in memory cannot be asked.",
+        status=409,
+        code="value_elsewhere",
+    )

@@ -18,8 +18,10 @@ from functools import partial
 from typing import Any
 
 import structlog
+from cachetools import LRUCache
 
 from engines.errors import EngineError, RequestError
+from engines.placement import Placement
 from gateway.off_loop import off_loop
 from gateway.runs.asking import StepAsker, refused
 from gateway.runs.caller import Caller
@@ -67,6 +69,15 @@ from workflows.transform import Value
 log = structlog.get_logger(__name__)
 
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
+_OWNERS = 4096
+
+
+class KeptElsewhere(Exception):
+    """A step reads a value that the process `owner` has in memory only."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(owner)
+        self.owner = owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +117,10 @@ class Runs:
         may_ask: Callable[[str], bool] = lambda model: True,
         began: Callable[[], object] = lambda: None,
         metrics: Uncounted = UNCOUNTED,
+        move: Callable[[Callable[[Placement], Placement]], None] = lambda placed_anew: None,
     ) -> None:
         """`may_ask`: whether a model can be asked without the client's own credential. `began` is called for each step that
-        goes to the pipeline by itself."""
+        goes to the pipeline by itself. `move` is engines.registry.Registry.move."""
         self.store = store
         self.knobs = knobs
         self.owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -123,10 +135,13 @@ class Runs:
         self._held: dict[str, dict[str, int]] = {}
         """Ended runs whose values are in memory only, by tenant, with their size."""
         self._held_bytes: Counter[str] = Counter()
+        self._owners: LRUCache[str, str | None] = LRUCache(_OWNERS)
+        """By run of another process: which one has its values in memory only; None: they are stored."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._metrics = metrics
         self._asker = StepAsker(answer, knobs, now, began)
+        self._move = move
         self._saving = Saving(
             store, self.owner, now, self.spawn, kept=self._kept, lost=self.drop, failed=metrics.not_saved
         )
@@ -299,7 +314,7 @@ class Runs:
             for id, criteria in new.gets.items():
                 run.progress.got(id, criteria)
                 self._got_outside(run, criteria)
-            run.objectives = None
+            self._objectives_changed(run)
             self.apply(run, run.progress.added())
             for cell in outside.values():
                 if cell.ended:
@@ -342,6 +357,8 @@ class Runs:
                 cell = self.find(tenant, id)
                 if cell is None:
                     raise KeyError(id)
+                if id not in self._cells and (owner := self.kept_by(tenant, cell.run)) is not None:
+                    raise KeptElsewhere(owner)
                 found[id] = cell
         return found
 
@@ -353,6 +370,16 @@ class Runs:
         if cell is not None:
             return cell if cell.tenant == tenant else None
         return self._elsewhere.watch(tenant, id)
+
+    def kept_by(self, tenant: str, run: str) -> str | None:
+        """Which other process has this run's values in memory only; None where they are stored, or here."""
+        if not run or run in self._live or not self._shared:
+            return None
+        if run not in self._owners:
+            whole = self.store.run(run, tenant)
+            private = whole is not None and whole.run.no_store and whole.run.owner != self.owner
+            self._owners[run] = whole.run.owner if whole is not None and private else None
+        return self._owners[run]
 
     def named(self, tenant: str, app: str, names: Collection[str]) -> dict[str, VariableId]:
         """Ids of an app's variables by name; those that are not there are left out."""
@@ -366,7 +393,7 @@ class Runs:
         run = self._live.get(cell.run)
         if run is not None and cell.id in run.cells:
             if run.progress.got(cell.id, criteria):
-                run.objectives = None
+                self._objectives_changed(run)
                 self._got_outside(run, criteria)
         elif self._shared:
             self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
@@ -694,6 +721,11 @@ class Runs:
         for run in list(self._readers.pop(cell.id, {}).values()):
             self._give(run, cell)
 
+    def _objectives_changed(self, run: LiveRun) -> None:
+        """Something was asked for: also what waits for its engine may be more urgent now."""
+        run.objectives = None
+        self._move(partial(self._asker.placed_anew, run))
+
     # ---- other processes
 
     def _elsewhere_wake(self) -> None:
@@ -713,8 +745,8 @@ class Runs:
         elif change.kind == "get" and change.variable_id in run.cells:
             cell = run.cells[change.variable_id]
             if run.progress.got(cell.id, _criteria(change.criteria)):
-                run.objectives = None
-            if change.stream and not cell.shared:
+                self._objectives_changed(run)
+            if change.stream and not cell.shared and not run.no_store:
                 cell.shared = True
                 self._pieces.note(cell)
 

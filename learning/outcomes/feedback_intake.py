@@ -20,7 +20,7 @@ from learning.outcomes.correction import correct
 from learning.outcomes.feedback import UserFeedback
 from learning.outcomes.known_quality import OnOutcomes
 from learning.outcomes.target import Target, Targets
-from learning.tasks.labels import PersonsLabels
+from learning.tasks.labels import GivenLabels
 from router.digest import user_scope
 from store.decisions.outcomes import EnoughFeedback, FeedbackLog, FeedbackRecord
 from store.examples.accounting import Ledger
@@ -55,7 +55,7 @@ class FeedbackIntake:
     """Whether what a tenant's key says of an answer counts for an example of it. Blocks."""
     on_outcomes: OnOutcomes | None = None
     """Called with the committed outcomes of an answer. Blocks."""
-    labels: PersonsLabels | None = None
+    labels: GivenLabels | None = None
     """What feedback on requests of tasks becomes; None where there are no tasks."""
     sync: Callable[[], None] | None = None
     """Makes committed data survive a power cut: Store.sync. Blocks."""

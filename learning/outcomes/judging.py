@@ -39,6 +39,7 @@ from store.examples.accounting import Ledger
 log = structlog.get_logger(__name__)
 
 _LOOK_AGAIN_S = 0.25
+_TOLD_TIMES = 8
 _MOST_SAID = 1000
 _RARE = 0.01
 """Most that is sampled where proof costs more than it can save."""
@@ -71,12 +72,14 @@ class Judging:
         *,
         qualities: Ledger | None = None,
         known: OnOutcomes | None = None,
+        teacher_said: Callable[[str, str, str], bool] | None = None,
         opted_out_keys: Collection[str] = (),
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`models`: served model to its engines, small to large. `judge`: the name of the engine that judges; None: each
-        model's reference."""
+        model's reference. `teacher_said` is told, on a thread, the tenant and id of a task's request that a small engine
+        answered, and what the reference says to it; it returns whether it knows the request."""
         self._engines = engines
         self._models = {name: tuple(names) for name, names in models.items()}
         self._outcomes = outcomes
@@ -89,6 +92,7 @@ class Judging:
         self._said: set[tuple[str, str]] = set()
         self._qualities = qualities
         self._known = known
+        self._teacher_said = teacher_said
         self._opted_out_keys = frozenset(opted_out_keys)
         self._clock = clock
         self._queue: asyncio.PriorityQueue[tuple[float, int, float, Sample]] = asyncio.PriorityQueue(
@@ -298,6 +302,8 @@ class Judging:
         afford: Callable[[float], Awaitable[bool]],
     ) -> _Came:
         standard, *others = await self._comparison.compare(taken, served, bill, afford)
+        if taken.of_task and not taken.by_reference:
+            await self._tell(taken, standard.text)
         found = [each for each in others if each.judgement is not None]
         unread = sum(each.judgement is None and not each.cut for each in others)
         if not found:
@@ -313,6 +319,19 @@ class Judging:
             await asyncio.wrap_future(written)
             await asyncio.to_thread(self._known, taken.tenant, taken.request_id, records)
         return _Came("judged", unread, sum(record.cost_usd for record in records))
+
+    async def _tell(self, taken: Sample, text: str) -> None:
+        """Say what the teacher says to a request of a task, which may not be written yet."""
+        if self._teacher_said is None:
+            return
+        try:
+            for _ in range(_TOLD_TIMES):
+                if await asyncio.to_thread(self._teacher_said, taken.tenant, taken.request_id, text):
+                    return
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        except Exception as error:
+            # The comparison stands without it.
+            log.error("judging_failed", request=taken.request_id, error=error)
 
     async def _quiet(self, taken: Sample, until: float) -> bool:
         """Wait until neither the judge nor an engine of the sample is pressed. False where that takes too long."""

@@ -48,6 +48,8 @@ class Sample:
     """What its cost is counted in."""
     scope: str = ""
     """That the proof which wished for it belongs to; empty where none did."""
+    of_task: bool = False
+    """Whether the request belongs to a task: what the reference says to it is a label."""
 
     @property
     def request_id(self) -> str:
@@ -169,6 +171,7 @@ def sample(
         tuple(candidate.example.answer for candidate in plan.neighbours) if plan is not None else (),
         unit,
         plan.proof.scope if plan is not None and plan.proof is not None else "",
+        plan is not None and plan.posed is not None,
     )
 
 

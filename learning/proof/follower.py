@@ -6,12 +6,11 @@ answers count, and what people said of an answer that they got from a small engi
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping
 
 import structlog
 
+from learning.poller import LOOK_EVERY_S, Poller
 from router.plan import Action
 from router.proving.gate import Gate, Opening
 from store.decisions.choices import Choices
@@ -20,14 +19,13 @@ from store.records import OutcomeRecord
 
 log = structlog.get_logger(__name__)
 
-_LOOK_EVERY_S = 0.25
 _AT_ONCE = 500
 _PAUSE_S = 0.005
 """Between batches, so that requests are answered while many outcomes of old are read."""
 _SOURCES = frozenset({"judge", "user"})
 
 
-class ProofFollower:
+class ProofFollower(Poller):
     """Polls on its own thread between `start` and `stop`; until the outcomes of old are told nothing is open."""
 
     def __init__(
@@ -36,43 +34,26 @@ class ProofFollower:
         choices: Choices,
         gates: Mapping[str, Gate],
         *,
-        look_every_s: float = _LOOK_EVERY_S,
+        look_every_s: float = LOOK_EVERY_S,
         says: bool = True,
     ) -> None:
         """`gates` by served model. `says`: whether what opens and closes is written to the log."""
+        super().__init__("proof", look_every_s)
         self._says = says
         self._outcomes = outcomes
         self._choices = choices
         self._gates = dict(gates)
-        self._look_every_s = look_every_s
         self._told = -1
         self._places: dict[str, int] = {}
         """By served model, the last outcome that its gate was told of."""
-        self._stopping = threading.Event()
-        self._look = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="proof", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the thread. The gates keep what they know."""
-        self._stopping.set()
-        self._look.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def caught_up(self, timeout_s: float = 5.0) -> bool:
         """Waits until everything noted so far is told, and returns whether it is. For tests and tools."""
-        self._look.set()
-        wanted, end = self._outcomes.last_id(), time.monotonic() + timeout_s
-        while self._told < wanted and time.monotonic() < end:
-            time.sleep(0.005)
-        return self._told >= wanted
+        wanted = self._outcomes.last_id()
+        return self._waited(lambda: self._told >= wanted, timeout_s)
 
-    def tell_new(self) -> None:
-        """Tells what was noted since the last time. Blocks: for this thread, or for who has none."""
+    def look(self) -> None:
+        """Tells what was noted since the last time; see Poller."""
         live = self._told >= 0
         last = self._outcomes.last_id()
         if self._told < last:
@@ -80,15 +61,6 @@ class ProofFollower:
                 self._tell(model, gate, last, live=live)
         if not self._stopping.is_set():
             self._told = last
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.tell_new()
-            except Exception as error:
-                log.error("proof_failed", error=error)
-            self._look.wait(self._look_every_s)
-            self._look.clear()
 
     def _tell(self, model: str, gate: Gate, last: int, *, live: bool) -> None:
         while not self._stopping.is_set():

@@ -42,7 +42,7 @@ class ProofReader:
     def scopes(self) -> list[ScopeSummary]:
         """Every scope with outcomes, of each model those with the latest first."""
         with self._lock:
-            self._follower.tell_new()
+            self._follower.look()
             return [summary for model in self._gates for summary in self._of(model)]
 
     def _of(self, model: str) -> list[ScopeSummary]:

@@ -10,13 +10,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 import structlog
-from cronsim import CronSim
 
 from learning.replay.asking import MayGoOn
+from learning.ticks import latest_tick, next_tick
 from store.jobs.exclusive import NotAlone, alone
 from store.jobs.replay_jobs import AnotherReplayRuns, ReplayJobs
 from store.jobs.replay_records import ReplayBudget, ReplayRun
@@ -26,7 +26,6 @@ log = structlog.get_logger(__name__)
 WINDOW_S = 6 * 3600.0
 """How long after its time a run may begin or go on; then the next is waited for."""
 
-_REPEATED_S = 2 * 3600.0
 _LOOK_S = 1.0
 _SCHEDULE, _ADMIN = "schedule", "admin"
 _UNFINISHED = ("wanted", "interrupted")
@@ -55,11 +54,7 @@ class Schedule:
         window_s: float,
         quietest_hour: Callable[[int], int] = lambda weekday: 0,
     ) -> None:
-        """`cron`: five fields, checked by the settings; None opens a window a day, at `quietest_hour(weekday)`.
-
-        Clock changes are handled as Debian's cron does: what falls into a skipped hour comes right after it, what falls
-        into a repeated one comes once.
-        """
+        """`cron`: five fields, checked by the settings; None opens a window a day, at `quietest_hour(weekday)`."""
         self._cron = cron
         self._zone = zone
         self._window_s = window_s
@@ -74,20 +69,15 @@ class Schedule:
 
     def next_s(self, now_s: float) -> float | None:
         """When the next window opens, in seconds since the epoch; None if never."""
-        now = datetime.fromtimestamp(now_s, self._zone)
         if self._cron is not None:
-            ticks = (tick.timestamp() for tick in CronSim(self._cron, now))
-            # In a repeated hour the library may look back: see _latest.
-            return next((tick for tick in ticks if tick > now_s), None)
+            return next_tick(self._cron, self._zone, now_s)
+        now = datetime.fromtimestamp(now_s, self._zone)
         return min(tick for days in (0, 1, 2) if (tick := self._quietest(now, days)) > now_s)
 
     def _latest(self, now_s: float) -> float | None:
-        now = datetime.fromtimestamp(now_s, self._zone)
         if self._cron is not None:
-            # The library counts in local time: in a repeated hour, what lies just before may read as later.
-            later = datetime.fromtimestamp(now_s + _REPEATED_S, UTC).astimezone(self._zone)
-            ticks = (tick.timestamp() for tick in CronSim(self._cron, later, reverse=True))
-            return next((tick for tick in ticks if tick <= now_s), None)
+            return latest_tick(self._cron, self._zone, now_s)
+        now = datetime.fromtimestamp(now_s, self._zone)
         return max(tick for days in (-2, -1, 0) if (tick := self._quietest(now, days)) <= now_s)
 
     def _quietest(self, now: datetime, days: int) -> float:

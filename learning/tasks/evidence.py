@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
 import structlog
 
+from learning.poller import LOOK_EVERY_S, Poller
 from router.tasks.promise import Turned
 from router.tasks.takeover import Takeover, Takeovers
 from router.tasks.task import Task
@@ -14,11 +12,10 @@ from store.tasks.answers import TaskAnswers
 
 log = structlog.get_logger(__name__)
 
-_LOOK_EVERY_S = 0.25
 _AT_ONCE = 500
 
 
-class EvidenceFollower:
+class EvidenceFollower(Poller):
     """Polls on its own thread between `start` and `stop`. A task that is new to this worker is told all that is kept
     of it."""
 
@@ -27,42 +24,25 @@ class EvidenceFollower:
         answers: TaskAnswers,
         takeovers: Takeovers,
         *,
-        look_every_s: float = _LOOK_EVERY_S,
+        look_every_s: float = LOOK_EVERY_S,
         says: bool = True,
     ) -> None:
         """`says`: whether what is taken over or taken back is written to the log."""
+        super().__init__("task-evidence", look_every_s)
         self._answers = answers
         self._takeovers = takeovers
-        self._look_every_s = look_every_s
         self._says = says
         self._places: dict[tuple[str, str], tuple[Takeover, int]] = {}
         """By tenant and slot, the last row that was told, and to whom."""
         self._told = -1
-        self._stopping = threading.Event()
-        self._look = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="task-evidence", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the thread. What was told stays known."""
-        self._stopping.set()
-        self._look.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def caught_up(self, timeout_s: float = 5.0) -> bool:
         """Waits until all that is in the log now is told, and returns whether it is. For tests and tools."""
-        wanted, end = self._answers.last_id(), time.monotonic() + timeout_s
-        while self._told < wanted and time.monotonic() < end:
-            self._look.set()
-            time.sleep(0.005)
-        return self._told >= wanted
+        wanted = self._answers.last_id()
+        return self._waited(lambda: self._told >= wanted, timeout_s)
 
-    def tell_new(self) -> None:
-        """Tells what was written since the last time. Blocks: for this thread, or for who has none."""
+    def look(self) -> None:
+        """Tells what was written since the last time; see Poller."""
         last, anything = self._answers.last_id(), self._told
         for key, takeover in self._takeovers.all():
             known, place = self._places.get(key, (None, 0))
@@ -72,20 +52,11 @@ class EvidenceFollower:
                 self._tell(key, takeover, place, last)
         self._told = last
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.tell_new()
-            except Exception as error:
-                log.error("task_evidence_failed", error=error)
-            self._look.wait(self._look_every_s)
-            self._look.clear()
-
     def _tell(self, key: tuple[str, str], takeover: Takeover, place: int, last: int) -> None:
         live = place > 0
         tenant, slot = key
         while not self._stopping.is_set():
-            rows = self._answers.after(place, _AT_ONCE, tenant=tenant, slot=slot)
+            rows = self._answers.after(place, _AT_ONCE, tenant=tenant, slot=slot, content=False)
             for row in rows:
                 place = row.id
                 turned = takeover.count(row)

@@ -6,13 +6,11 @@ the next best is used.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 
 import structlog
-from cachetools import LRUCache
 
+from learning.poller import LOOK_EVERY_S, Slot, VersionPoller
 from learning.tasks.trainer import KIND
 from router.tasks.student import Student
 from router.tasks.task import Task
@@ -23,15 +21,14 @@ log = structlog.get_logger(__name__)
 
 COMMITTEE = 4
 """Versions that are held open per task."""
-_LOOK_EVERY_S = 0.25
 _KEPT = 128
 """Largest number of tasks whose students are held per worker; each student takes a megabyte or some."""
 
 Members = Sequence[tuple[int, Student]]
 
 
-class StudentFollower:
-    """See router.tasks.student.Students. Polls on its own thread between `start` and `stop`."""
+class StudentFollower(VersionPoller[Members]):
+    """See router.tasks.student.Students."""
 
     def __init__(
         self,
@@ -39,79 +36,30 @@ class StudentFollower:
         *,
         embedding_version: str,
         broken: Callable[[str], None] = lambda kind: None,
-        look_every_s: float = _LOOK_EVERY_S,
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         """`broken` is called with the kind of a version that cannot be used."""
-        self._artifacts = artifacts
+        super().__init__("students", artifacts, _KEPT, look_every_s)
         self._embedding_version = embedding_version
         self._count_broken = broken
-        self._look_every_s = look_every_s
-        self._held: LRUCache[tuple[str, str], Members] = LRUCache(_KEPT)
-        self._wanted: set[tuple[str, str]] = set()
         self._broken: set[int] = set()
-        self._seen = -1
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="students", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the thread. What is open stays usable until nobody holds it."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def of(self, task: Task) -> Members:
         """(version, student) of a task, the one in use first; empty until they were looked for. Never waits."""
-        key = (task.tenant, task.slot)
-        with self._lock:
-            members = self._held.get(key)
-            if members is not None:
-                return members
-            self._wanted.add(key)
-        self._wake.set()
-        return ()
+        return self._asked((task.tenant, task.slot)) or ()
 
     def ready(self, task: Task, timeout_s: float = 5.0) -> bool:
         """Waits until a task's versions are as published, and returns whether they are. For tests and tools."""
-        end = time.monotonic() + timeout_s
-        while time.monotonic() < end:
-            self.of(task)
-            with self._lock:
-                held = (task.tenant, task.slot) in self._held
-            if held and self._seen == self._artifacts.generation():
-                return True
-            time.sleep(0.01)
-        return False
+        return self._is_ready((task.tenant, task.slot), timeout_s)
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.wait(self._look_every_s)
-            self._wake.clear()
-            try:
-                self._look()
-            except Exception as error:
-                log.error("learned_failed", error=error)
-
-    def _look(self) -> None:
-        generation = self._artifacts.generation()
+    def _refresh(self, slot: Slot) -> None:
+        members = self._opened(*slot)
         with self._lock:
-            wanted, self._wanted = self._wanted, set()
-            stale = list(self._held) if generation != self._seen else []
-        for key in {*wanted, *stale}:
-            members = self._opened(*key)
-            with self._lock:
-                self._held[key] = members
-        self._seen = generation
+            self._slots[slot] = members
 
     def _opened(self, tenant: str, slot: str) -> Members:
         with self._lock:
-            open_now = dict(self._held.get((tenant, slot), ()))
+            open_now = dict(self._slots.get((tenant, slot), ()))
         members: list[tuple[int, Student]] = []
         for record in self._candidates(tenant, slot):
             student = open_now.get(record.id) or self._open(record)

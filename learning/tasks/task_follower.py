@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
-import structlog
-
+from learning.poller import LOOK_EVERY_S, Poller
 from router.tasks.matching import Tasks
 from store.tasks.tasks import KnownTasks
 
-log = structlog.get_logger(__name__)
 
-_LOOK_EVERY_S = 0.25
-
-
-class TaskFollower:
+class TaskFollower(Poller):
     """Polls the list on its own thread, between `start` and `stop`."""
 
     def __init__(
-        self, known: KnownTasks, tasks: Sequence[Tasks], *, look_every_s: float = _LOOK_EVERY_S
+        self, known: KnownTasks, tasks: Sequence[Tasks], *, look_every_s: float = LOOK_EVERY_S
     ) -> None:
+        super().__init__("tasks", look_every_s)
         self._known = known
         self._tasks = tuple(tasks)
-        self._look_every_s = look_every_s
         self._seen = -1
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tasks", daemon=True)
 
     def start(self) -> None:
-        """Read the list, then start the thread. Blocks for one read."""
-        self._refresh()
-        self._thread.start()
+        """Reads the list, then starts the thread. Blocks for one read."""
+        self.look()
+        super().start()
 
-    def stop(self) -> None:
-        """End the thread."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._look_every_s):
-            try:
-                self._refresh()
-            except Exception as error:
-                log.error("tasks_failed", error=error)
-
-    def _refresh(self) -> None:
+    def look(self) -> None:
+        """See Poller."""
         generation = self._known.generation()
         if generation == self._seen:
             return

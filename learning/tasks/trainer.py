@@ -1,4 +1,5 @@
-"""Trains the students of every task from its labels, in the learner's process: anew after so many new ones, from scratch.
+"""Trains the students of every task from its labels, in the learner's process: anew, from scratch, after
+so many new ones and when a schedule says.
 
 A version is published when it is not worse than the one in use on the labels that came since. It may be killed at any
 moment: what is published is complete.
@@ -51,6 +52,8 @@ class Due:
     """New labels after which its student is trained anew."""
     labels: tuple[str, ...] = ()
     """Those that were declared."""
+    tick_s: float | None = None
+    """When it was last to be trained by its schedule, whatever is new; None without a schedule."""
 
 
 class StudentLearner:
@@ -64,6 +67,7 @@ class StudentLearner:
         pace: StudentPace,
         *,
         stopping: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """`due` is called with a tenant and a task's slot; None where nothing is to be learnt of it."""
         self._answers = answers
@@ -71,13 +75,15 @@ class StudentLearner:
         self._due = due
         self._pace = pace
         self._stopping = stopping
-        self._seen = (-1, -1)
+        self._clock = clock
+        self._seen = (-1, -1, -1)
         self._tried: dict[tuple[str, str], tuple[int, int]] = {}
         """By tenant and slot, at the last training: the place in the log, and how many labels there were up to it."""
 
     def step(self) -> list[ArtifactRecord]:
-        """Trains what is due and returns what was published. Takes microseconds when no label is new."""
-        seen = (self._answers.last_id(), self._artifacts.generation())
+        """Trains what is due and returns what was published. Takes microseconds when no label is new and the minute the
+        same."""
+        seen = (self._answers.last_id(), self._artifacts.generation(), int(self._clock() // 60))
         if seen == self._seen:
             return []
         published: list[ArtifactRecord] = []
@@ -91,7 +97,7 @@ class StudentLearner:
                 log.error("training_failed", kind=KIND, tenant=tenant, model=slot, error=error)
                 continue
             published += [record] if record is not None else []
-        self._seen = (seen[0], self._artifacts.generation())
+        self._seen = (seen[0], self._artifacts.generation(), seen[2])
         return published
 
     def _train_if_due(self, tenant: str, slot: str) -> ArtifactRecord | None:
@@ -103,10 +109,11 @@ class StudentLearner:
         if active is not None:
             known = int(active.metrics.get("until_id", 0)), int(active.metrics.get("outcomes", 0))
             until, count = max((until, count), known)
-        total, new = self._answers.labelled(tenant, slot), self._answers.labelled(tenant, slot, after=until)
+        total, new = self._answers.labelled(tenant, slot), self._answers.labelled(tenant, slot, until)
         # A version that knows what was deleted since gives way to one that does not, however good it is.
         forgotten = total - new < count
-        if total < _FEWEST or (new < due.every and not forgotten):
+        scheduled = due.tick_s is not None and self._answers.labelled(tenant, slot, until, due.tick_s) > 0
+        if total < _FEWEST or not (new >= due.every or forgotten or scheduled):
             return None
         return self._train(tenant, slot, due, active, total, compared=not forgotten)
 

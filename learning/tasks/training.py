@@ -103,13 +103,13 @@ def faded(
     *,
     half_life_labels: float = 0.0,
     half_life_s: float = 0.0,
-    now_s: float | None = None,
 ) -> list[float]:
-    """The weights of rows, oldest first, each halved per so many newer labels and per so many seconds; 0 does neither."""
-    now_s = time.time() if now_s is None else now_s
+    """The weights of rows, oldest first, each halved per so many newer labels and per so many seconds by which it is older
+    than the newest; 0 does neither. A task that rests forgets nothing."""
     age = np.arange(len(rows))[::-1] / half_life_labels if half_life_labels else np.zeros(len(rows))
     if half_life_s:
-        age = age + np.array([max(0.0, now_s - row.at_s) for row in rows]) / half_life_s
+        stamps = np.array([row.at_s for row in rows])
+        age = age + (stamps.max(initial=0.0) - stamps) / half_life_s
     found: list[float] = (np.array([row.weight for row in rows]) * 0.5**age).tolist()
     return found
 
@@ -201,7 +201,7 @@ class _Training:
         recipe, held = _preferred(tried)
         everything = np.arange(len(self.rows))
         fitted = self._fitted(recipe, everything).tempered(held.temperature)
-        declared = self._declared(recipe, held, folds, form, embedding_version)
+        declared, distance = self._declared(recipe, held, folds, form, embedding_version)
         data = written(fitted, self._sample(), declared)
         accepted, reason, compared = self._compared(held, incumbent, newest)
         probabilities = _softmax(held.logits / held.temperature)
@@ -216,6 +216,7 @@ class _Training:
             "calibration_error": calibration_error(probabilities.max(axis=1), right),
             "temperature": held.temperature,
             "tried": {f"{r.kind}/{r.strength:g}": round(h.loss, 4) for r, h in tried.items()},
+            "distance": distance,
             "bytes": len(data),
             "training_s": round(time.monotonic() - began, 3),
             **compared,
@@ -387,7 +388,8 @@ class _Training:
 
     def _declared(
         self, recipe: _Recipe, held: _HeldOut, folds: Sequence[Ints], form: Form, embedding_version: str
-    ) -> Declared:
+    ) -> tuple[Declared, float]:
+        """What the model says of itself, and the median distance of held-out inputs to those that were trained on."""
         distances, met = [], []
         for fold in folds:
             rest = np.setdiff1d(np.arange(len(self.rows)), fold)
@@ -396,7 +398,8 @@ class _Training:
             known[np.concatenate([self.seen[place].trigrams for place in rest])] = True
             met += [float(known[self.seen[place].trigrams].mean()) for place in fold]
         lengths = [len(row.input) for row in self.rows]
-        return Declared(
+        far = np.concatenate(distances)
+        declared = Declared(
             labels=self.labels,
             form=form,
             embedding_version=embedding_version,
@@ -404,10 +407,11 @@ class _Training:
             temperature=held.temperature,
             shortest=min(lengths),
             longest=max(lengths),
-            farthest=float(np.quantile(np.concatenate(distances), 1.0 - _UNLIKE)),
+            farthest=float(np.quantile(far, 1.0 - _UNLIKE)),
             least_met=float(np.quantile(met, _UNLIKE)),
             met=met_bits([seen.trigrams for seen in self.seen]),
         )
+        return declared, float(np.median(far))
 
     def _compared(
         self, held: _HeldOut, incumbent: bytes | None, newest: Ints

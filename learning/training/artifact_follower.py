@@ -7,15 +7,14 @@ A version that several tenants use is opened once.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
-from cachetools import LRUCache
 
+from learning.poller import LOOK_EVERY_S, Slot, VersionPoller
 from learning.training.artifact_openers import ArtifactOpeners
 from router.examples.scorer import Scorer
 from router.policies.in_context import LearnedModels
@@ -24,7 +23,6 @@ from store.records import ArtifactRecord
 
 log = structlog.get_logger(__name__)
 
-_LOOK_EVERY_S = 0.25
 _KEPT = 64
 """Largest number of (tenant, served model) pairs held per worker; a scorer takes a few megabytes."""
 
@@ -62,7 +60,7 @@ class _Slot:
     learned: LearnedModels = field(default_factory=LearnedModels)
 
 
-class ArtifactFollower:
+class ArtifactFollower(VersionPoller[_Slot]):
     """Polls on its own thread between `start` and `stop`, and owns every scorer it opened."""
 
     def __init__(
@@ -73,41 +71,26 @@ class ArtifactFollower:
         prior: Scorer | None,
         floors: FloorCaps | None = None,
         broken: Callable[[str], None] = lambda kind: None,
-        look_every_s: float = _LOOK_EVERY_S,
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         """`prior` scores before anything is trained; it is closed with the rest. `broken` is called with the kind of a
         version that cannot be used."""
-        self._artifacts = artifacts
+        super().__init__("learned", artifacts, _KEPT, look_every_s)
         self._openers = openers
         self._prior = prior
         self._floors = floors
         self._count_broken = broken
-        self._look_every_s = look_every_s
         self._default = LearnedModels(
             scorer=prior,
             offload_cap=floors.unproven if floors else 1.0,
             version="prior" if prior else "none",
         )
-        self._slots: LRUCache[tuple[str, str], _Slot] = LRUCache(_KEPT)
-        self._wanted: set[tuple[str, str]] = set()
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
         self._opened: dict[int, _Held[Any]] = {}
         self._closing: list[tuple[float, Scorer]] = []
-        self._seen = -1
-        self._thread = threading.Thread(target=self._run, name="learned", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Ends the thread and closes every scorer. Later requests are decided without scores."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        super().stop()
         for slot in list(self._slots.values()):
             self._retire(slot)
         for _, scorer in self._closing:
@@ -117,44 +100,18 @@ class ArtifactFollower:
 
     def of(self, tenant: str, model: str) -> LearnedModels:
         """The models to decide this tenant's requests for a served model with. Never waits: see the module."""
-        key = (tenant, model)
-        with self._lock:
-            slot = self._slots.get(key)
-            if slot is not None:
-                return slot.learned
-            self._wanted.add(key)
-        self._wake.set()
-        return self._default
+        slot = self._asked((tenant, model))
+        return slot.learned if slot is not None else self._default
 
     def ready(self, tenant: str, model: str, timeout_s: float = 5.0) -> bool:
         """Waits until a tenant's versions are in use, and returns whether they are. For tests and tools."""
-        end = time.monotonic() + timeout_s
-        while time.monotonic() < end:
-            self.of(tenant, model)
-            with self._lock:
-                if (tenant, model) in self._slots and self._seen == self._artifacts.generation():
-                    return True
-            time.sleep(0.01)
-        return False
+        return self._is_ready((tenant, model), timeout_s)
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.wait(self._look_every_s)
-            self._wake.clear()
-            try:
-                self._look()
-            except Exception as error:
-                log.error("learned_failed", error=error)
-
-    def _look(self) -> None:
-        generation = self._artifacts.generation()
+    def look(self) -> None:
+        """See Poller."""
         with self._lock:
-            wanted, self._wanted = self._wanted, set()
             known = list(self._slots)
-        stale = known if generation != self._seen else []
-        for tenant, model in {*wanted, *stale}:
-            self._refresh(tenant, model)
-        self._seen = generation
+        super().look()
         if self._floors is not None:
             self._refresh_caps(known, self._floors)
         now = time.monotonic()
@@ -162,9 +119,10 @@ class ArtifactFollower:
             self._closing.remove((since, scorer))
             scorer.close()
 
-    def _refresh(self, tenant: str, model: str) -> None:
+    def _refresh(self, key: Slot) -> None:
+        tenant, model = key
         with self._lock:
-            slot = self._slots.get((tenant, model)) or _Slot()
+            slot = self._slots.get(key) or _Slot()
         self._use_best(slot, "scorer", tenant, model, self._openers.scorer)
         self._use_best(slot, "bandit", tenant, model, self._openers.bandit)
         versions = [f"{kind}-{held.record.id}" for kind, held in sorted(slot.held.items())]
@@ -175,9 +133,9 @@ class ArtifactFollower:
             version="+".join(versions) or self._default.version,
         )
         with self._lock:
-            full = (tenant, model) not in self._slots and len(self._slots) >= self._slots.maxsize
+            full = key not in self._slots and len(self._slots) >= self._slots.maxsize
             oldest = self._slots.popitem()[1] if full else None
-            self._slots[tenant, model] = slot
+            self._slots[key] = slot
         if oldest is not None:
             self._retire(oldest)
 

@@ -63,21 +63,18 @@ class Evidence:
     def add(self, quality: float, weight: float = 1.0) -> None:
         """Count one comparison. `weight`, 0 to 1: for one that was made with a higher probability than others of the region,
         the ratio of theirs to its own."""
-        m = self.threshold
         self.compared += 1
         self._seen[int(quality * _LEVELS + 1e-9)] += weight
-        for i, stake in enumerate(_STAKES):
-            self._for[i] += weight * math.log1p(stake * (quality - m) / m)
-        for i, stake in enumerate(_AGAINST_STAKES):
-            factor = (1 + stake * (m - quality) / (1 - m)) ** weight
-            self._against[i] += math.log(factor)
+        gains, against = _gains(self.threshold, quality)
+        for i, gain in enumerate(gains):
+            self._for[i] += weight * gain
+        for i, gain in enumerate(against):
+            self._against[i] += weight * gain
             if self.proven:
-                self._restarting[i] = (self._restarting[i] + 1) * factor
-        if _capital(self._for, _CAPITAL) >= -math.log(self.alpha):
-            self.proven = True
-        if _capital(self._against, _AGAINST_CAPITAL) >= -math.log(_HOPELESS_ALPHA):
-            self.hopeless = True
-        if self.alarm >= self._false_alarm_after:
+                self._restarting[i] = (self._restarting[i] + 1) * math.exp(weight * gain)
+        self.proven = self.proven or _reaches(self._for, _CAPITAL, -math.log(self.alpha))
+        self.hopeless = self.hopeless or _reaches(self._against, _AGAINST_CAPITAL, -math.log(_HOPELESS_ALPHA))
+        if self.proven and self.alarm >= self._false_alarm_after:
             self.changed = True
 
     @property
@@ -88,7 +85,7 @@ class Evidence:
     @property
     def worthless(self) -> bool:
         """Whether as much would be known without the comparisons so far, or more."""
-        return _capital(self._for, _CAPITAL) < 0
+        return not _reaches(self._for, _CAPITAL, 0.0)
 
     def bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the mean, each of which ever fails with a probability of `alpha` at most."""
@@ -105,6 +102,18 @@ class Evidence:
         if self.hopeless or growth < _USUAL_GROWTH / 50:
             return None
         return math.ceil(wanting / growth)
+
+
+@lru_cache(maxsize=4096)
+def _gains(threshold: float, quality: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """What one comparison adds to the logarithm of each stake's capital, betting for the mean and against it."""
+    up, down = (quality - threshold) / threshold, (threshold - quality) / (1 - threshold)
+    return tuple(math.log1p(s * up) for s in _STAKES), tuple(math.log1p(s * down) for s in _AGAINST_STAKES)
+
+
+def _reaches(logs: list[float], shares: tuple[float, ...], wanted: float) -> bool:
+    """Whether the capital's logarithm is at least `wanted`; as the shares add up to 1, it is at most the largest one."""
+    return max(logs) >= wanted and _capital(logs, shares) >= wanted
 
 
 def _capital(logs: list[float], shares: tuple[float, ...]) -> float:

@@ -139,16 +139,16 @@ class Takeover:
         with self._lock:
             if row.answered_by == "person":
                 return self._corrected(row)
+            if row.answered_by == "sample":
+                self._compare(row)
+                # The request was counted when it was answered, and nobody drew it for the task's own comparisons.
+                return None
             by_teacher = row.answered_by == "teacher"
             if self._purse is not None:
                 self._purse.count(row.at_s, called=by_teacher)
             if row.confidence is None or row.version is None:
                 return None
-            agreed: bool | None = None
-            if by_teacher and row.student_label is not None:
-                # A refusal, or an explanation, is no label: the student's answer would have differed.
-                agreed = row.label is not None and normalised(row.label) == normalised(row.student_label)
-                self._drift.told(row.version, row.confidence, agreed=agreed)
+            agreed = self._compare(row) if by_teacher else None
             if row.checked:
                 self._asked, self._told_at = 0, self._clock()
             threshold = self._promise.standing.threshold
@@ -159,6 +159,15 @@ class Takeover:
             if agreed is False:
                 self._known_wrong[row.request_id] = True
             return self._promise.add(row.confidence, row.version, agreed)
+
+    def _compare(self, row: TaskAnswer) -> bool | None:
+        """Whether the teacher said what the student did; None where the student said nothing."""
+        if row.student_label is None or row.confidence is None or row.version is None:
+            return None
+        # A refusal, or an explanation, is no label: the student's answer would have differed.
+        agreed = row.label is not None and normalised(row.label) == normalised(row.student_label)
+        self._drift.told(row.version, row.confidence, agreed=agreed)
+        return agreed
 
     def _corrected(self, row: TaskAnswer) -> Turned | None:
         """A person's word outweighs the teacher's where it speaks against the student. Where it speaks for it, it proves

@@ -11,12 +11,12 @@ import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from store.examples.vectors import from_blob, to_blob
-from store.records import AnsweredBy, TaskAnswer
+from store.records import AnsweredBy, TaskAnswer, Vector
 from store.sqlite.database import Database
 
 PERSONS_WEIGHT = 10.0
@@ -56,21 +56,29 @@ class TaskAnswers:
         return self._db.write(insert)
 
     def label(
-        self, tenant: str, request_id: str, label: str | None, *, at_s: float, weight: float = PERSONS_WEIGHT
+        self,
+        tenant: str,
+        request_id: str,
+        label: str | None,
+        *,
+        at_s: float,
+        weight: float = PERSONS_WEIGHT,
+        by: Literal["person", "sample"] = "person",
     ) -> Future[bool]:
-        """Append a person's label of a request: it stands for the teacher's. None: the teacher's is wrong.
+        """Append a label of a request that came afterwards: it stands for the teacher's. None: the teacher's is wrong.
 
         False where no row of the request is kept.
         """
         unread = "'wrong'" if label is None else "''"
-        instead = {"at_s": "?", "label": "?", "weight": "?", "answered_by": "'person'", "unread": unread}
+        instead = {"at_s": "?", "label": "?", "weight": "?", "answered_by": "?", "unread": unread}
         copied = ", ".join(instead.get(name, name) for name in _COLUMNS if name not in ("answer", "soft"))
         names = ", ".join(name for name in _COLUMNS if name not in ("answer", "soft"))
         statement = (
             f"INSERT INTO task_answers ({names}, answer) SELECT {copied}, '' FROM task_answers"  # noqa: S608
             " WHERE tenant = ? AND request_id = ? ORDER BY id DESC LIMIT 1"
         )
-        values = (at_s, label, weight, tenant, request_id)
+        given = {"at_s": at_s, "label": label, "weight": weight, "answered_by": by}
+        values = (*(given[name] for name in _COLUMNS if name in given), tenant, request_id)
         return self._db.write(lambda connection: connection.execute(statement, values).rowcount > 0)
 
     def of_request(self, tenant: str, request_id: str) -> TaskAnswer | None:
@@ -79,15 +87,23 @@ class TaskAnswers:
         return found[0] if found else None
 
     def after(
-        self, id: int, limit: int = 1000, *, tenant: str | None = None, slot: str | None = None
+        self,
+        id: int,
+        limit: int = 1000,
+        *,
+        tenant: str | None = None,
+        slot: str | None = None,
+        content: bool = True,
     ) -> list[TaskAnswer]:
-        """The next rows in the order of writing; of one tenant, or one task, if named."""
+        """The next rows in the order of writing; of one tenant, or one task, if named. Without `content` they come
+        without texts, soft labels and embeddings, which takes less than half of the time."""
         condition, values = "id > ?", [id]  # type: tuple[str, list[object]]
         for column, value in (("tenant", tenant), ("slot", slot)):
             if value is not None:
                 condition += f" AND {column} = ?"
                 values.append(value)
-        return self._rows(f"{condition} ORDER BY id LIMIT ?", *values, limit)
+        read = self._rows if content else self._bare_rows
+        return read(f"{condition} ORDER BY id LIMIT ?", *values, limit)
 
     def training_rows(self, tenant: str, slot: str, limit: int) -> list[TaskAnswer]:
         """The latest `limit` labelled requests of a task, in the order of writing; of each its last label."""
@@ -98,12 +114,24 @@ class TaskAnswers:
         )
         return found[::-1]
 
-    def labelled(self, tenant: str, slot: str, *, after: int = 0) -> int:
-        """How many labels a task has got after that place in the log."""
+    def labelled(self, tenant: str, slot: str, after: int = 0, until_s: float = _EVER_S) -> int:
+        """How many labels a task has got after that place in the log, and until that time."""
         return self._one(
-            "SELECT count(*) FROM task_answers WHERE tenant = ? AND slot = ? AND id > ? AND label IS NOT NULL",
-            *(tenant, slot, after),
+            "SELECT count(*) FROM task_answers WHERE tenant = ? AND slot = ? AND id > ? AND at_s <= ?"
+            " AND label IS NOT NULL",
+            *(tenant, slot, after, until_s),
         )
+
+    def vectors(
+        self, tenant: str, slot: str, embedding_version: str, limit: int
+    ) -> list[tuple[float, Vector]]:
+        """When the latest inputs of a task came, Unix seconds, and their embeddings, oldest first."""
+        rows = self._db.read().execute(
+            "SELECT at_s, vector FROM task_answers WHERE tenant = ? AND slot = ? AND embedding_version = ?"
+            " AND vector IS NOT NULL AND answered_by NOT IN ('person', 'sample') ORDER BY id DESC LIMIT ?",
+            (tenant, slot, embedding_version, limit),
+        )
+        return [(at_s, from_blob(vector)) for at_s, vector in rows.fetchall()][::-1]
 
     def last_id(self) -> int:
         """The place of the last row ever written, kept or not."""
@@ -112,7 +140,7 @@ class TaskAnswers:
     def uncertain(self, tenant: str, slot: str, limit: int, *, since_s: float = 0.0) -> list[TaskAnswer]:
         """Requests that no person has labelled, those first of which the student was least certain."""
         return self._rows(
-            "tenant = ?1 AND slot = ?2 AND at_s >= ?3 AND confidence IS NOT NULL AND answered_by <> 'person'"
+            "tenant = ?1 AND slot = ?2 AND at_s >= ?3 AND confidence IS NOT NULL AND answered_by NOT IN ('person', 'sample')"
             " AND NOT EXISTS (SELECT 1 FROM task_answers p WHERE p.tenant = ?1 AND p.answered_by = 'person'"
             "  AND p.request_id = task_answers.request_id) ORDER BY confidence, id DESC LIMIT ?4",
             *(tenant, slot, since_s, limit),
@@ -193,6 +221,26 @@ class TaskAnswers:
         rows = self._db.read().execute(f"{_SELECT} WHERE {condition}", values)
         return [_as_answer(row) for row in rows.fetchall()]
 
+    def _bare_rows(self, condition: str, *values: object) -> list[TaskAnswer]:
+        rows = self._db.read().execute(f"{_SELECT_BARE} WHERE {condition}", values)
+        return [
+            TaskAnswer(
+                tenant,
+                slot,
+                request_id,
+                at_s,
+                by,
+                label=label,
+                unread=unread,
+                student_label=student_label,
+                confidence=confidence,
+                version=version,
+                checked=bool(checked),
+                id=id,
+            )
+            for tenant, slot, request_id, at_s, by, label, unread, student_label, confidence, version, checked, id in rows
+        ]
+
     def _one(self, query: str, *values: object) -> int:
         row: tuple[int] = self._db.read().execute(query, values).fetchone()
         return row[0]
@@ -200,6 +248,10 @@ class TaskAnswers:
 
 _COLUMNS = tuple(field.name for field in dataclasses.fields(TaskAnswer) if field.name != "id")
 _SELECT = f"SELECT {', '.join(_COLUMNS)}, id FROM task_answers"  # noqa: S608 - a constant
+_SELECT_BARE = (
+    "SELECT tenant, slot, request_id, at_s, answered_by, label, unread, student_label, confidence, version, checked, id"
+    " FROM task_answers"
+)
 _INSERT = f"INSERT INTO task_answers ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
 
 

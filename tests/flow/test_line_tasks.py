@@ -16,9 +16,9 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from router.tasks.student import Student
-from tests.flow.line import Asked, completion
-from tests.flow.tasks import ENUM, QUICK, SCHEMA, WORDS, by_student, flow
-from tests.flow.test_line_judging import metrics_of
+from tests.flow.line import Asked, completion, line, upstream
+from tests.flow.tasks import ENUM, QUICK, SCHEMA, WORDS, Flow, by_student, flow, right
+from tests.flow.test_line_judging import judging_of, metrics_of, store_of
 from understudy.commands.forget import forget
 
 
@@ -84,7 +84,7 @@ async def test_a_label_that_one_end_user_alone_was_given_is_said_to_nobody_else(
         shared = made.teacher.script
 
         async def teach(request: web.Request, asked: Asked) -> web.StreamResponse:
-            if "Rumpelstiltskin" in asked.json["messages"][-1]["content"]:
+            if b"Rumpelstiltskin" in await request.read():
                 return web.json_response(completion("Rumpelstiltskin"))
             assert shared is not None
             return await shared(request, asked)
@@ -136,6 +136,60 @@ async def test_feedback_labels_what_the_student_answered(tmp_path: Path) -> None
         assert said.status == 201, said.body
         row = made.store.tasks.answers.of_request(made.store.tenants()[0], decision)
         assert row is not None and (row.label, row.answered_by) == ("Password", "person")
+
+
+async def test_what_the_teacher_says_in_a_comparison_labels_what_a_small_engine_answered(
+    tmp_path: Path,
+) -> None:
+    async with upstream() as behind:
+        engine = {"base_url": behind.url, "advanced": {"attempts": 1}}
+        config = {
+            "engines": {"small": engine | {"model": "small"}, "large": engine | {"model": "large"}},
+            "models": {
+                "gpt-4o": {
+                    "engines": ["small", "large"],
+                    "policy": "few_shot",
+                    "proof": "off",
+                    "few_shot": {"theta": 0.5, "m": 1},
+                    "tasks": {"intent": QUICK},
+                }
+            },
+            "memory": {"data_dir": str(tmp_path)},
+            "judging": {
+                "engine": "large",
+                "share_offloaded": 1.0,
+                "max_usd_per_day": 1e9,
+                "advanced": {"samples": 1},
+            },
+            "learning": {"advanced": {"starting_requests": 10**9}},
+        }
+
+        async def answer(request: web.Request, asked: Asked) -> web.StreamResponse:
+            if request.path.endswith("/models"):
+                return web.json_response({"data": []})
+            text = asked.json["messages"][-1]["content"]
+            return web.json_response(
+                completion("Refund." if asked.json["model"] == "small" else right(text).capitalize() + ".")
+            )
+
+        behind.script = answer
+        async with line(config) as gate:
+            store = store_of(gate)
+            made = Flow(gate, behind, None)  # type: ignore[arg-type]
+            by_small = []
+            for number in range(6):
+                got = await made.ask(f"Order {number}, the lamp: tracking says nothing, please.")
+                await gate.settled()
+                by_small += [got] if got.headers["x-understudy-engine"] == "small" else []
+            await judging_of(gate).join()
+            await gate.settled()
+            assert by_small and all(got.text == "Refund." for got in by_small)
+            tenant = store.tenants()[0]
+            for got in by_small:
+                row = store.tasks.answers.of_request(tenant, got.headers["x-understudy-decision-id"])
+                assert row is not None and (row.label, row.answered_by) == ("Delivery", "sample"), row
+            taught = store.tasks.answers.training_rows(tenant, "gpt-4o/intent", 99)
+            assert {row.label for row in taught} == {"Delivery"} and len(taught) == 6
 
 
 async def test_a_paused_task_is_answered_by_the_teacher_and_nobody_else(tmp_path: Path) -> None:

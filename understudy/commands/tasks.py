@@ -152,7 +152,7 @@ def _figures(store: Store, row: TaskRow) -> dict[str, Any]:
         answered[each.answered_by] += each.count
         if each.unread:
             unread[each.unread] += each.count
-    requests = answered["teacher"] + answered["student"]
+    requests = answered["teacher"] + answered["student"] + answered["other"]
     met = Counter({each.label: 0 for each in counts if each.label is not None})
     for each in counts:
         if each.label is not None:

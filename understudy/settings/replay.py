@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator
 
+from understudy.settings.cron import Cron
 from understudy.settings.group import Settings
 
 
@@ -86,7 +87,7 @@ class ReplaySettings(Settings):
     """Replay: off-peak, the reference engine answers again what matters most, and the best answer stays. Needs memory."""
 
     enabled: bool = Field(False, description="Run replay by itself; `understudy replay` works either way.")
-    cron: str | None = Field(
+    cron: Cron | None = Field(
         "0 2 * * *",
         description="When a run begins, as in crontab(5); null: daily, in the hour that is usually quietest.",
     )
@@ -100,21 +101,3 @@ class ReplaySettings(Settings):
     def _zone_exists(cls, zone: str) -> str:
         time_zone(zone)
         return zone
-
-    @field_validator("cron")
-    @classmethod
-    def _is_a_cron_expression(cls, expression: str | None) -> str | None:
-        from cronsim import CronSim, CronSimError
-
-        if expression is None:
-            return None
-        remedy = "five fields: minute, hour, day of month, month, day of week, such as '0 2 * * *'"
-        if len(expression.split()) != 5:
-            raise ValueError(f"{expression!r} is no cron expression; it takes {remedy}")
-        try:
-            next(CronSim(expression, datetime(2026, 1, 1, tzinfo=UTC)))
-        except CronSimError as error:
-            raise ValueError(f"{expression!r} is no cron expression ({error}); it takes {remedy}") from error
-        except StopIteration as error:
-            raise ValueError(f"{expression!r} never comes; it takes {remedy}") from error
-        return expression

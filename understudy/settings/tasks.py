@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from router.tasks.form import overlapping
 from router.tasks.requests import NAME, NoTask, labels_of
 from router.tasks.task import Strategy
+from understudy.settings.cron import Cron
 from understudy.settings.group import Settings
 
 
@@ -62,6 +63,10 @@ class TaskSettings(Settings):
         "proven.",
     )
     retrain_every: int = Field(100, ge=1, description="New labels after which its student is trained anew.")
+    retrain: Cron | None = Field(
+        None,
+        description="When it is trained besides, if any label is new, as in crontab(5), in replay.time_zone; null: not.",
+    )
 
     @field_validator("labels")
     @classmethod

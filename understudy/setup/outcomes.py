@@ -17,7 +17,7 @@ from learning.outcomes.judging_limits import JudgingLimits
 from learning.outcomes.judging_metrics import JudgingMetrics
 from learning.outcomes.known_quality import KnownQuality, OnOutcomes
 from learning.outcomes.target import Targets
-from learning.tasks.labels import PersonsLabels
+from learning.tasks.labels import GivenLabels
 from understudy.settings.knobs import knobs_of
 from understudy.settings.learning import JudgingSettings
 
@@ -65,7 +65,7 @@ def feedback_intake(
         apart=apart,
         window_s=window_s,
         on_outcomes=known,
-        labels=PersonsLabels(store.tasks),
+        labels=GivenLabels(store.tasks),
         sync=store.sync,
         **({} if corrections is None else {"may_judge": corrections.may_judge}),
     )
@@ -96,6 +96,7 @@ def judging(config: Config, store: Store, engines: Mapping[str, Engine], metrics
         accounts(config, store, settings),
         qualities=store.examples.ledger,
         known=known_quality(store, config),
+        teacher_said=GivenLabels(store.tasks).teacher_said,
         opted_out_keys=settings.advanced.opted_out_keys,
     )
 

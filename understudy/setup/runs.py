@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from engines.engine import Engine
+from engines.registry import Registry
 from gateway.handlers.handler import Handler
 from gateway.handlers.runs import RunsHandler
 from gateway.handlers.steps import RunCallers, Steps
@@ -15,6 +15,7 @@ from gateway.pipeline import Pipeline
 from gateway.runs.intake import Intake
 from gateway.runs.knobs import RunKnobs
 from gateway.runs.metrics import RunMetrics
+from gateway.runs.peers import Peers
 from gateway.runs.runs import Runs
 from learning.bank.contributor import EndUsers
 from store.store import Store
@@ -30,13 +31,15 @@ class RunParts:
     """Chat completions that carry the object `understudy`."""
     handlers: Mapping[str, Handler]
     """By the first segment of the path."""
+    peers: Peers | None
+    """None where there is one worker only."""
 
 
 def run_parts(
     config: Config,
     store: Store,
     pipeline: Pipeline,
-    engines: Mapping[str, Engine],
+    engines: Registry,
     keys: Authenticator,
     end_users: EndUsers,
     *,
@@ -51,16 +54,26 @@ def run_parts(
         model = pipeline.model(name)
         return model is not None and all(engines[each].info.holds_key for each in model.engines)
 
-    runs = Runs(pipeline.answer, store.runs, knobs(config), may_ask=may_ask, began=began, metrics=metrics)
+    runs = Runs(
+        pipeline.answer,
+        store.runs,
+        knobs(config),
+        may_ask=may_ask,
+        began=began,
+        metrics=metrics,
+        move=engines.move,
+    )
     intake = Intake(runs)
-    callers = RunCallers(keys, end_users, max_kept_bytes=max_kept_bytes)
+    several = config.listen.workers > 1
+    peers = Peers(store.folder / "peers", runs.owner) if several else None
+    callers = RunCallers(keys, end_users, peers, max_kept_bytes=max_kept_bytes)
     variables = Variables(intake, callers, max_json_bytes=max_json_bytes)
     handlers: dict[str, Handler] = {
         "variables": variables,
         "apps": variables,
         "runs": RunsHandler(intake, callers, pipeline, max_json_bytes=max_json_bytes),
     }
-    return RunParts(runs, Steps(intake, callers, pipeline), handlers)
+    return RunParts(runs, Steps(intake, callers, pipeline), handlers, peers)
 
 
 def knobs(config: Config) -> RunKnobs:

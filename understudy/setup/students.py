@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from learning.tasks.follower import StudentFollower
 from learning.tasks.trainer import Due, StudentLearner, StudentPace
+from learning.ticks import latest_tick
 from learning.training.metrics import LearningMetrics
 from router.tasks.requests import labels_of
 from store import Store
 from understudy.settings.config import Config
+from understudy.settings.replay import time_zone
 from understudy.settings.tasks import TaskSettings
 
 
-def student_learner(store: Store, config: Config, stopping: Callable[[], bool]) -> StudentLearner:
+def student_learner(
+    store: Store, config: Config, stopping: Callable[[], bool], clock: Callable[[], float] = time.time
+) -> StudentLearner:
     """Trains the students of the tasks of every configured model."""
-    learning = config.learning.advanced
+    learning, zone = config.learning.advanced, time_zone(config.replay.time_zone)
 
     def due(tenant: str, slot: str) -> Due | None:
         # A model's name may have a slash in it, a task's may not.
@@ -26,13 +31,15 @@ def student_learner(store: Store, config: Config, stopping: Callable[[], bool]) 
         declared = settings.tasks.get(name)
         if declared is not None:
             schema = declared.json_schema
-            return Due(declared.retrain_every, declared.labels if schema is None else labels_of(schema))
+            labels = declared.labels if schema is None else labels_of(schema)
+            tick_s = latest_tick(declared.retrain, zone, clock()) if declared.retrain is not None else None
+            return Due(declared.retrain_every, labels, tick_s)
         rows = store.tasks.known.all(tenant=tenant, name=name)
         labels = next((row.labels for row in rows if row.model == model), ())
         return Due(TaskSettings().retrain_every, labels)
 
     pace = StudentPace(most_labels=learning.max_outcomes, half_life_s=learning.half_life_h * 3600)
-    return StudentLearner(store.tasks.answers, store.artifacts, due, pace, stopping=stopping)
+    return StudentLearner(store.tasks.answers, store.artifacts, due, pace, stopping=stopping, clock=clock)
 
 
 def students(store: Store, embedding_version: str, metrics: LearningMetrics) -> StudentFollower:

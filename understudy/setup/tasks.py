@@ -10,8 +10,8 @@ from functools import partial
 
 from engines.engine import Engine
 from engines.student import STUDENT, StudentEngine
+from learning.poller import Poller
 from learning.tasks.evidence import EvidenceFollower
-from learning.tasks.follower import StudentFollower
 from learning.tasks.task_follower import TaskFollower
 from learning.training.metrics import LearningMetrics
 from router.plan import Policy
@@ -26,8 +26,6 @@ from understudy.settings.models import ModelSettings
 from understudy.settings.tasks import TaskSettings
 from understudy.setup.students import students
 
-Follower = TaskFollower | StudentFollower | EvidenceFollower
-
 
 @dataclass(frozen=True, slots=True)
 class TaskParts:
@@ -35,7 +33,7 @@ class TaskParts:
 
     policies: Mapping[str, Policy]
     """By served model: a policy that lets students answer, around the one that was given."""
-    followers: tuple[Follower, ...]
+    followers: tuple[Poller, ...]
 
 
 def task_parts(

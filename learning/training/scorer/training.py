@@ -144,11 +144,12 @@ def _rankings(rows: Sequence[Row], lessons: Lessons | None) -> dict[str, Line]:
     for name, told in (("graded", lessons.overlap), ("exact", exact)):
         if told.sum() >= LEAST_HELD_OUT:
             found[name] = rankers.fitted(taught, told, one)
-            found[f"{name} and outcomes"] = rankers.fitted(
-                np.concatenate([taught, features]),
-                np.concatenate([told, worth]),
-                np.concatenate([LESSON_WEIGHT * one, weight]),
-            )
+    if "graded" in found:
+        found["graded and outcomes"] = rankers.fitted(
+            np.concatenate([taught, features]),
+            np.concatenate([lessons.overlap, worth]),
+            np.concatenate([LESSON_WEIGHT * one, weight]),
+        )
     return found
 
 

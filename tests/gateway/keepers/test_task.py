@@ -116,13 +116,21 @@ def test_what_is_no_label_is_counted_and_not_learnt(
         ({"key_id": "k9"}, "opted_out_key"),
         ({"remember": False}, "opted_out_model"),
         ({"status": 500}, "error"),
-        ({"from_reference": False}, "not_the_teacher"),
         ({"input": "My key is sk-proj-4f9aB7cD2eF6gH1iJ3kL5mN8oP0qR4sT6uV8wX0yZ2"}, "secrets"),
     ],
 )
 def test_nothing_is_kept_of_who_or_what_may_not_be(store: Store, changes: Any, reason: str) -> None:
     assert kept(store, **changes) == reason
     assert store.tasks.answers.after(0) == [] == store.tasks.known.all()
+
+
+def test_another_engines_answer_is_kept_and_is_no_label(store: Store) -> None:
+    row = kept(store, "Refund.", from_reference=False, engine="small", attempt=Attempt("small"))
+    assert isinstance(row, TaskAnswer)
+    assert (row.answered_by, row.label, row.answer, row.unread) == ("other", None, "Refund.", "")
+    assert store.tasks.answers.labelled("a1", "m/intent") == 0
+    unread = kept(store, "Who knows?", from_reference=False, engine="small", attempt=Attempt("small"))
+    assert isinstance(unread, TaskAnswer) and (unread.label, unread.unread) == (None, "")
 
 
 def test_a_request_of_no_task_is_none_of_its_business(store: Store) -> None:

@@ -32,6 +32,7 @@ from router.asked import Controls
 from router.finished import Finished, Outcome
 from router.plan import Attempt, Candidate, Plan
 from router.prompt import with_examples
+from router.tasks.task import Posed, Task
 from simulation.engine import SimulatedEngine
 from simulation.minds import knows
 from simulation.topics import Fact
@@ -295,6 +296,29 @@ async def test_a_wrong_answer_of_the_small_engine_is_found_out_and_the_reference
         assert stage.metric("understudy_judged_total", engine="small", examples="without", result="loss") == 1
         assert stage.metric("understudy_judging_win_rate", engine="small", examples="without") == 0
         assert stage.metric("understudy_judging_samples_total", result="judged") == 1
+
+
+async def test_what_the_reference_says_to_a_small_engines_request_of_a_task_is_told_on(db: Database) -> None:
+    told: list[tuple[str, ...]] = []
+
+    def teacher_said(*said: str) -> bool:
+        told.append(said)
+        if len(told) == 1:
+            return False
+        raise OSError("nobody else's trouble")
+
+    fact = unknown()
+    posed = Posed(Task("intent", "t", "m"), question(fact))
+    small, large = (Plan((Attempt(engine),), "p", "1", "", posed=posed) for engine in ENGINES)
+    async with judging(db, limits=replace(ALWAYS, others=0), teacher_said=teacher_said) as stage:
+        noted = await stage.judge(
+            finished(question(fact), "It is nothing.", plan=small),
+            finished(question(fact), "It is nothing.", id="r2"),
+            finished(question(fact), f"It is {fact.value}.", engine="large", id="r3", plan=large),
+        )
+        assert {o.request_id for o in noted if o.engine == "small"} >= {"r1", "r2"}
+    # The first time the request was not written yet.
+    assert [said[:2] for said in told] == [("t", "r1")] * 2 and all(fact.value in said[2] for said in told)
 
 
 async def test_nothing_that_is_kept_holds_a_word_of_request_or_answer(db: Database) -> None:

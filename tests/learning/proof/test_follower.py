@@ -60,9 +60,9 @@ def test_a_worker_that_starts_later_comes_to_the_same_state(store: Store) -> Non
     early, gate = following(store)
     for number in range(40):
         note(store, number, quality=float(number % 5 > 0))
-        early.tell_new()
+        early.look()
     late, other = following(store)
-    late.tell_new()
+    late.look()
     assert gate.summary() == other.summary() != []
 
 
@@ -70,7 +70,7 @@ def test_an_outcome_is_counted_once_however_often_one_looks(store: Store) -> Non
     follower, gate = following(store)
     note(store, 1)
     for _ in range(3):
-        follower.tell_new()
+        follower.look()
     assert gate.summary()[0].compared == 1
 
 
@@ -79,9 +79,9 @@ def test_what_is_proven_outlasts_a_restart_after_however_many_other_outcomes(sto
     for number in range(140):
         note(store, number)
     store.outcomes.note_many([outcome_record(n, tenant="b2") for n in range(20_001)]).result(60)
-    early.tell_new()
+    early.look()
     late, other = following(store)
-    late.tell_new()
+    late.look()
     assert gate.summary() == other.summary() and other.summary()[0].open
 
 
@@ -90,15 +90,15 @@ def test_an_outcome_that_overtakes_its_choice_is_counted_once_and_under_that(sto
     for key in ("first", "second"):
         store.outcomes.note(outcome_record(1, source="user", key=key, quality=0.0)).result(5)
     note(store, 2)
-    follower.tell_new()
+    follower.look()
     assert [row.compared for row in gate.summary()] == [1]
     choice = choice_record(1, model="m", vector=VECTOR, scope="another", noted=NOTED)
     store.decisions.choices.record(choice).result(5)
     for _ in range(2):
-        follower.tell_new()
+        follower.look()
     assert {row.scope: row.compared for row in gate.summary()} == {"scope": 1, "another": 2}
     late, other = following(store)
-    late.tell_new()
+    late.look()
     assert other.summary() == gate.summary()
 
 
@@ -106,7 +106,7 @@ def test_feedback_on_an_answer_of_the_small_engine_counts(store: Store) -> None:
     note(store, 1)
     store.outcomes.note(outcome_record(1, source="user", key="thumb", quality=0.0)).result(5)
     follower, gate = following(store)
-    follower.tell_new()
+    follower.look()
     assert gate.summary()[0].compared == 2
 
 
@@ -115,7 +115,7 @@ def test_what_was_decided_without_a_proof_does_not_count(store: Store) -> None:
     note(store, 2, noted={"small/without": 0.5})
     store.outcomes.note(outcome_record(3, source="judge")).result(5)
     follower, gate = following(store)
-    follower.tell_new()
+    follower.look()
     assert gate.summary() == []
 
 
@@ -123,6 +123,6 @@ def test_a_label_is_no_comparison_with_the_reference(store: Store) -> None:
     note(store, 1)
     store.outcomes.note(outcome_record(1, source="label", key="label")).result(5)
     follower, gate = following(store)
-    follower.tell_new()
+    follower.look()
     assert gate.summary()[0].compared == 1
     assert gate.summary()[0].action == Action("small", with_examples=True)

@@ -45,7 +45,7 @@ def test_a_reader_that_comes_late_knows_what_a_worker_knows(store: Store) -> Non
     compared(store, 150)
     worker = Takeovers({"m": True})
     known = worker.of(TASK)
-    EvidenceFollower(store.tasks.answers, worker, says=False).tell_new()
+    EvidenceFollower(store.tasks.answers, worker, says=False).look()
     reader = TaskReader(store.tasks.answers, {"m": True})
     try:
         (told,) = reader.of([TASK], wait_s=30) or [None]

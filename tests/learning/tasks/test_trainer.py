@@ -32,8 +32,12 @@ class Bench:
     def learner(self) -> StudentLearner:
         if self.made is None:
             pace = StudentPace(kinds=("logistic",))
-            self.made = StudentLearner(self.store.tasks.answers, self.store.artifacts, self.due, pace)
+            self.made = StudentLearner(self.store.tasks.answers, self.store.artifacts, self.due_now, pace)
         return self.made
+
+    def due_now(self, tenant: str, slot: str) -> Due | None:
+        """What is due as of now."""
+        return self.due(tenant, slot)
 
     def say(
         self, count: int, *, tenant: str = "acme", end_user: str = "", contributor: str = "", label: str = ""
@@ -88,6 +92,27 @@ def test_it_is_trained_once_enough_is_new_and_answers_in_the_teachers_form(bench
     assert later.parent == record.id and later.metrics["newest"] == 60
     # Another process that begins now knows that nothing is due.
     bench.made = None
+    assert bench.learner.step() == []
+
+
+def test_a_schedule_trains_on_what_came_before_it_however_little_that_is(bench: Bench) -> None:
+    now_s = ROWS[-1].at_s
+    bench.due = lambda tenant, slot: Due(every=1_000, tick_s=ROWS[29].at_s)
+    pace = StudentPace(kinds=("logistic",))
+    bench.made = StudentLearner(
+        bench.store.tasks.answers, bench.store.artifacts, bench.due_now, pace, clock=lambda: now_s
+    )
+    bench.say(30)
+    (first,) = bench.learner.step()
+    assert first.metrics["until_id"] == 30
+    bench.say(10)
+    assert bench.learner.step() == []
+    # A minute passes, and with it the next time of the schedule; nothing else is new.
+    now_s += 60
+    bench.due = lambda tenant, slot: Due(every=1_000, tick_s=ROWS[-1].at_s)
+    (second,) = bench.learner.step()
+    assert second.metrics["until_id"] == 40
+    now_s += 60
     assert bench.learner.step() == []
 
 

@@ -65,7 +65,22 @@ def test_what_was_said_lately_counts_more() -> None:
     kept = [replace(row, weight=weight) for row, weight in zip(both, weights, strict=True)]
     student = Student.open(train(kept, seed=0, kinds=("logistic",)).data)
     assert share_right(student, [row for row in rows if row.label == "refund"]) > 0.9
-    assert faded(rows[:1], half_life_s=60.0, now_s=rows[0].at_s + 120.0) == [0.25]
+
+
+def test_labels_fade_by_how_much_older_they_are_than_the_newest_however_old_that_is() -> None:
+    rows = [replace(row, at_s=at_s) for row, at_s in zip(shuffled()[:3], (0.0, 60.0, 120.0), strict=True)]
+    assert faded(rows, half_life_s=60.0) == [0.25, 0.5, 1.0]
+    assert faded([], half_life_s=60.0) == []
+    # Stamps of 1970, as a log without times gives them, train like any other.
+    assert (
+        len(Student.open(train(weighted(shuffled()[:60], 3600.0), seed=0, kinds=("logistic",)).data).labels)
+        == 3
+    )
+
+
+def weighted(rows: list[Labelled], half_life_s: float) -> list[Labelled]:
+    weights = faded(rows, half_life_s=half_life_s)
+    return [replace(row, weight=weight) for row, weight in zip(rows, weights, strict=True)]
 
 
 def test_soft_labels_are_learnt_as_the_teacher_doubted() -> None:

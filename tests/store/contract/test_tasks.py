@@ -56,6 +56,14 @@ def test_an_answer_comes_back_as_it_was_kept(store: Store) -> None:
     assert store.tasks.answers.last_id() == second.id
 
 
+def test_a_follower_reads_who_answered_what_without_texts_and_vectors(store: Store) -> None:
+    kept = answered(1)
+    keep(store, kept)
+    (bare,) = store.tasks.answers.after(0, tenant="a1", slot="m/intent", content=False)
+    left_out = {"input": "", "answer": "", "soft": None, "contributor": "", "end_user": ""}
+    assert bare == replace(kept, vector=None, embedding_version="", id=bare.id, **left_out)
+
+
 def test_what_is_not_finite_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="finite"):
         store.tasks.answers.record(answered(1, confidence=float("nan")))

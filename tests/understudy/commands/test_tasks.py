@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from store import Store
 from store.tasks.tasks import TaskRow
 from tests.learning.tasks.test_proposals import answered as examples
 from tests.store.contract.test_tasks import answered
+from tests.understudy.commands.stores import opened
 from understudy.commands.tasks import tasks
-
-
-@contextmanager
-def opened(data: Path) -> Iterator[Store]:
-    store = Store.open(data)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 @pytest.fixture

@@ -62,6 +62,11 @@ def test_a_task_is_read_with_its_budget() -> None:
         ({"strategy": "dice"}, ("tasks.intent.strategy is 'dice'", "margin")),
         ({"max_loss": 0}, ("tasks.intent.max_loss is 0",)),
         ({"retrain_every": 0}, ("tasks.intent.retrain_every is 0",)),
+        (
+            {"retrain": "0 25 * * *"},
+            ("tasks.intent.retrain", "'0 25 * * *' is no cron expression", "five fields"),
+        ),
+        ({"retrain": "nightly"}, ("tasks.intent.retrain", "'nightly' is no cron expression")),
         ({"label": ["a", "b"]}, ("tasks.intent.label", "did you mean models.gpt.tasks.intent.labels?")),
     ],
 )

@@ -22,12 +22,13 @@ from understudy.setup.engines import Tenants, engines
 from understudy.setup.students import student_learner, students
 
 
-def config(**model: Any) -> Config:
+def config(replay: dict[str, Any] | None = None, **model: Any) -> Config:
     return parse_config(
         {
             "engines": {"large": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1"}},
             "models": {"org/m": {"engines": ["large"], "policy": "fixed"} | model},
             "memory": {},
+            "replay": replay or {},
         }
     )
 
@@ -70,3 +71,18 @@ def test_a_student_is_trained_at_its_tasks_pace_and_opened_by_workers(store: Sto
         assert follower.ready(task) and [version for version, _ in follower.of(task)] == [record.id]
     finally:
         follower.stop()
+
+
+def test_a_task_is_trained_when_its_schedule_says_in_the_time_zone_of_replay(store: Store) -> None:
+    # 2026-06-01 00:30 UTC: half past two in Rome.
+    half_past_two_s = 1_780_273_800.0
+    for n, row in enumerate(labelled()[:30]):
+        answer = TaskAnswer(
+            "acme", "org/m/intent", f"r{n}", half_past_two_s - 3600 + n, "teacher", row.input, row.label,
+            answer=row.label, vector=row.vector, embedding_version="now",
+        )  # fmt: skip
+        store.tasks.answers.record(answer).result(10)
+    daily = {"intent": TASKS["intent"] | {"retrain": "0 2 * * *"}}
+    in_utc, in_rome = config(tasks=daily), config({"time_zone": "Europe/Rome"}, tasks=daily)
+    assert student_learner(store, in_utc, lambda: False, lambda: half_past_two_s).step() == []
+    assert len(student_learner(store, in_rome, lambda: False, lambda: half_past_two_s).step()) == 1

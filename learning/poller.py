@@ -1,0 +1,112 @@
+"""A thread that looks for news every so often, and at once when it is woken; requests only read what it found."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import structlog
+from cachetools import LRUCache
+
+from store.learned.artifacts import Artifacts
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S = 0.25
+_LOOK_AGAIN_S = 0.005
+
+T = TypeVar("T")
+Slot = tuple[str, str]
+"""A tenant, and what of it: a served model, or one of its tasks."""
+
+
+class Poller(ABC):
+    """Looks on its own thread between `start` and `stop`; a look that fails is logged, and the next one is due as ever."""
+
+    def __init__(self, name: str, look_every_s: float = LOOK_EVERY_S) -> None:
+        """`name`: of the thread, and in the log."""
+        self._name = name
+        self._look_every_s = look_every_s
+        self._stopping = threading.Event()
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @abstractmethod
+    def look(self) -> None:
+        """Reads what is new. Blocks: for this thread, or for who has none."""
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread, if there is one. What was read stays known."""
+        self._stopping.set()
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _waited(self, reached: Callable[[], bool], timeout_s: float) -> bool:
+        """Has it look again and again until `reached`, and returns whether that came to be. For tests and tools."""
+        end = time.monotonic() + timeout_s
+        while not (there := reached()) and time.monotonic() < end:
+            self._woken.set()
+            time.sleep(_LOOK_AGAIN_S)
+        return there
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look()
+            except Exception as error:
+                log.error("follower_failed", follower=self._name, error=error)
+            self._woken.wait(self._look_every_s)
+            self._woken.clear()
+
+
+class VersionPoller(Poller, Generic[T]):
+    """Holds the published versions of those slots open that somebody asked for, the latest used of them."""
+
+    def __init__(self, name: str, artifacts: Artifacts, most: int, look_every_s: float) -> None:
+        """`most`: slots that are held."""
+        super().__init__(name, look_every_s)
+        self._artifacts = artifacts
+        self._slots: LRUCache[Slot, T] = LRUCache(most)
+        self._wanted: set[Slot] = set()
+        self._lock = threading.Lock()
+        self._seen = -1
+
+    @abstractmethod
+    def _refresh(self, slot: Slot) -> None:
+        """Opens what is published for a slot now, and keeps it in `_slots`."""
+
+    def _asked(self, slot: Slot) -> T | None:
+        """What is held of a slot; None where it was not looked for yet: it is soon. Never waits."""
+        with self._lock:
+            held = self._slots.get(slot)
+            if held is None:
+                self._wanted.add(slot)
+        if held is None:
+            self._woken.set()
+        return held
+
+    def _is_ready(self, slot: Slot, timeout_s: float) -> bool:
+        """Waits until a slot's versions are as published, and returns whether they are."""
+
+        def ready() -> bool:
+            return self._asked(slot) is not None and self._seen == self._artifacts.generation()
+
+        return self._waited(ready, timeout_s)
+
+    def look(self) -> None:
+        """See Poller."""
+        generation = self._artifacts.generation()
+        with self._lock:
+            wanted, self._wanted = self._wanted, set()
+            stale = list(self._slots) if generation != self._seen else []
+        for slot in {*wanted, *stale}:
+            self._refresh(slot)
+        self._seen = generation
