@@ -17,7 +17,7 @@ from engines.chat import CHARACTERS_PER_TOKEN, ChatRequest
 from engines.engine import EngineRequest
 from engines.errors import EngineError
 from engines.order import Order, Verdict, Waiting
-from engines.placement import PLAIN, Placement, Rank
+from engines.placement import BACKGROUND, PLAIN, Placement, Rank
 
 _ANSWER_TOKENS = 512
 """Of an answer before any was seen."""
@@ -61,7 +61,8 @@ class Line:
         self.caps = caps or Caps()
         """Of each place."""
         self.counts = self.caps.any
-        """Whether requests take tokens of a place, and not only the place: then each needs a seat."""
+        """Whether requests take tokens of a place, and not only the place: then each needs a seat. Without caps they do once
+        there are steps, which are placed by what the places hold."""
         self.on_change: Callable[[Rank, int], None] = _nobody
         """Told by how many more or fewer of a class wait."""
         self._clock = clock
@@ -73,7 +74,6 @@ class Line:
     def serves(self, place: Place) -> None:
         """Requests in this line may be given a place there."""
         self._places.append(place)
-        self.counts = self.counts or self.shared
 
     @property
     def waiting(self) -> int:
@@ -118,7 +118,7 @@ class Line:
 
     def seat(self, request: EngineRequest, answer_tokens: float | None = None) -> Seat:
         """What a request takes. `answer_tokens`: how long answers lately were, where that is known."""
-        placement = request.placement or PLAIN
+        placement = request.placement or (BACKGROUND if request.background else PLAIN)
         tokens = placement.expected_tokens or expected_tokens(request, answer_tokens)
         return Waiting(None, placement, request.tenant, tokens, self._clock())
 

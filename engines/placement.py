@@ -69,3 +69,5 @@ class Placement:
 
 PLAIN = Placement()
 """Of a request that says nothing: it waits for its answer, and is all of its run."""
+BACKGROUND = Placement(Rank.THROUGHPUT)
+"""Of what the gateway asks by itself."""

@@ -149,10 +149,9 @@ class Replicas:
 
     # ---- choosing: for ReplicaStream
 
-    async def seat(self, request: EngineRequest) -> tuple[Seat, tuple[Prefix, ...]]:
-        """What a request takes of a place, and of a step the prefixes of its prompt."""
-        seat = self.line.seat(request, self._pace.answer_tokens)
-        return seat, await self.placing.prefixes(request) if request.is_step else ()
+    def seat(self, request: EngineRequest) -> Seat:
+        """What a request takes of a place."""
+        return self.line.seat(request, self._pace.answer_tokens)
 
     def place(
         self, request: EngineRequest, seat: Seat | None = None, prefixes: Sequence[Prefix] = ()
@@ -269,7 +268,7 @@ class ReplicaStream:
         self._inner: GuardedStream | None = None
         self._taken: Guard | None = None
         """Where a place was taken for it."""
-        self._seat: Seat
+        self._seat: Seat | None = None
         self._prefixes: tuple[Prefix, ...] = ()
 
     async def __aenter__(self) -> EngineReply:
@@ -298,7 +297,11 @@ class ReplicaStream:
         """The asking of one that has a place for it. Raises Unavailable."""
         replicas, request, line = self._replicas, self._request, self._replicas.line
         began = time.monotonic()
-        self._seat, self._prefixes = await replicas.seat(request)
+        if request.is_step:
+            line.counts = True
+            self._prefixes = await replicas.placing.prefixes(request)
+        if line.counts:
+            self._seat = replicas.seat(request)
         line.look()
         try:
             placed = not line.holds_back and self._take()
@@ -309,8 +312,10 @@ class ReplicaStream:
             return soon.stream(request)
         if not placed and line.full and not request.is_step:
             raise replicas.refusal(request)
+        waits = None if placed else self._seat or replicas.seat(request)
         while not placed:
-            await line.wait(self._seat, self._take, self._give_back)
+            assert waits is not None
+            await line.wait(waits, self._take, self._give_back)
             assert self._taken is not None
             placed = self._taken.lets(request).admitted
             if not placed:

@@ -22,7 +22,7 @@ from gateway.runs import shown
 from gateway.runs.caller import Caller, chat_of
 from gateway.runs.events import Events
 from gateway.runs.follow import followed
-from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, value_elsewhere
+from gateway.runs.intake import Intake, Taken, absent, idempotency, refusals, store_refusals, value_elsewhere
 from gateway.runs.live import LiveRun
 from gateway.runs.runs import KeptElsewhere
 from gateway.wire import read_body, read_json
@@ -45,6 +45,10 @@ class RunsHandler:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
         needs_credential(journey.arrival.anonymous)
+        with store_refusals():
+            return await self._answer(request, target, journey)
+
+    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         path = target.partition("?")[0]
         match request.method, path.split("/")[1:]:
             case "POST", ["runs"]:

@@ -22,7 +22,7 @@ from gateway.paths import canonical
 from gateway.query import only, query_of
 from gateway.runs.cell import Cell
 from gateway.runs.events import Events, deltas
-from gateway.runs.intake import Intake, absent, refusals, value_elsewhere
+from gateway.runs.intake import Intake, absent, refusals, store_refusals, value_elsewhere
 from gateway.runs.shown import no_value_told, variable
 from gateway.wire import read_body, read_json
 from workflows.criteria import Criteria
@@ -44,6 +44,10 @@ class Variables:
     async def __call__(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         """See gateway.handlers.handler.Handler. Raises RequestError."""
         needs_credential(journey.arrival.anonymous)
+        with store_refusals():
+            return await self._answer(request, target, journey)
+
+    async def _answer(self, request: web.BaseRequest, target: str, journey: Journey) -> web.StreamResponse:
         path, _, query = target.partition("?")
         match request.method, [unquote(part) for part in path.split("/")[1:]]:
             case "GET", ["variables", id]:

@@ -6,6 +6,7 @@ import asyncio
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import structlog
 
@@ -76,6 +77,8 @@ class Elsewhere:
                 self._look()
             except StoreError as error:
                 log.warning("runs_not_followed", error=error)
+            except Exception as error:
+                log.error("runs_not_followed", error=type(error).__name__)
 
     def _look(self) -> None:
         version = self._store.version()
@@ -125,7 +128,8 @@ class Elsewhere:
 
     def note_stream(self, cell: Cell, criteria: str = "ttft") -> None:
         """Have the variable's owner store its text as it comes."""
-        self._store.note_get(cell.tenant, cell.id, criteria, stream=True, now_s=self._now())
+        with suppress(StoreError):
+            self._store.note_get(cell.tenant, cell.id, criteria, stream=True, now_s=self._now())
 
 
 def cell_of(variable: Variable) -> Cell:

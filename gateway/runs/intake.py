@@ -157,7 +157,8 @@ class Intake:
     ) -> dict[str, VariableId]:
         if not names:
             return {}
-        found = self.runs.named(tenant, app, names) if app is not None else {}
+        with store_refusals():
+            found = self.runs.named(tenant, app, names) if app is not None else {}
         missing = next((name for name in names if name not in found), None)
         if missing is not None:
             raise RequestError(
@@ -212,17 +213,27 @@ def refusals() -> Iterator[None]:
         ) from None
     except KeyError:
         raise absent() from None
-    except StoreBusy:
-        raise RequestError(
-            "The store is busy; try again.", status=503, code="store_busy", retry_after_s=_RETRY_AFTER_S
-        ) from None
     except StoreError as error:
-        raise RequestError(
-            "The store cannot be used just now; try again.",
-            status=503,
-            code="store_unavailable",
-            retry_after_s=_RETRY_AFTER_S,
-        ) from error
+        raise _store_refusal(error) from error
+
+
+@contextmanager
+def store_refusals() -> Iterator[None]:
+    """What is wrong with the store, as RequestError."""
+    try:
+        yield
+    except StoreError as error:
+        raise _store_refusal(error) from error
+
+
+def _store_refusal(error: StoreError) -> RequestError:
+    busy = isinstance(error, StoreBusy)
+    return RequestError(
+        "The store is busy; try again." if busy else "The store cannot be used just now; try again.",
+        status=503,
+        code="store_busy" if busy else "store_unavailable",
+        retry_after_s=_RETRY_AFTER_S,
+    )
 
 
 def absent(what: str = "variable") -> RequestError:

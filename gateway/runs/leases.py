@@ -68,6 +68,9 @@ class Leases:
                 await self._adopt()
             except StoreError as error:
                 log.warning("run_leases_not_kept", error=error)
+            except Exception as error:
+                # Without leases other processes would take all of its runs over.
+                log.error("run_leases_not_kept", error=type(error).__name__)
             await asyncio.sleep(self._runs.knobs.lease_s / _PER_LEASE)
 
     async def _renew(self) -> None:

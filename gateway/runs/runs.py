@@ -13,12 +13,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import structlog
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from engines.errors import EngineError, RequestError
 from engines.placement import Placement
@@ -43,6 +44,7 @@ from gateway.runs.saving import Saving, done
 from gateway.send import Send
 from router.asked import Arrival, Asked
 from router.finished import Finished
+from store.errors import StoreError
 from store.workflows.records import (
     Begun,
     Change,
@@ -70,6 +72,7 @@ log = structlog.get_logger(__name__)
 
 Answer = Callable[[Asked, Send], Awaitable[Finished]]
 _OWNERS = 4096
+_NOTED_S = 5.0
 
 
 class KeptElsewhere(Exception):
@@ -137,6 +140,8 @@ class Runs:
         self._held_bytes: Counter[str] = Counter()
         self._owners: LRUCache[str, str | None] = LRUCache(_OWNERS)
         """By run of another process: which one has its values in memory only; None: they are stored."""
+        self._noted: TTLCache[tuple[VariableId, Criteria, bool], bool] = TTLCache(_OWNERS, _NOTED_S)
+        """Gets that the processes that carry their runs out were told of lately."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._metrics = metrics
@@ -395,8 +400,11 @@ class Runs:
             if run.progress.got(cell.id, criteria):
                 self._objectives_changed(run)
                 self._got_outside(run, criteria)
-        elif self._shared:
-            self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
+        elif self._shared and cell.run and (noted := (cell.id, criteria, stream)) not in self._noted:
+            # Who asks again and again says nothing new.
+            self._noted[noted] = True
+            with suppress(StoreError):
+                self.store.note_get(cell.tenant, cell.id, str(criteria), stream=stream, now_s=self.now())
 
     def _got_outside(self, run: LiveRun, criteria: Criteria) -> None:
         """Somebody asks for what a run makes, and so for what it reads of other runs."""

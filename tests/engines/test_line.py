@@ -181,6 +181,16 @@ async def test_steps_start_by_class_and_then_by_what_is_left_of_their_runs() -> 
             await line.ends(name)
 
 
+async def test_what_the_gateway_asks_by_itself_lets_clients_pass() -> None:
+    async with capped(max_in_flight=1) as guard:
+        line = Asking(guard)
+        await line.asks(first=chat(), judging=replace(chat(), background=True), client=chat())
+        assert guard.line.queued == {"latency": 1, "group": 0, "throughput": 1}
+        for name in ("first", "client", "judging"):
+            assert line.inside == [name]
+            await line.ends(name)
+
+
 async def test_tokens_in_flight_stay_below_their_cap_and_a_group_goes_in_parts() -> None:
     async with capped(tokens_in_flight=350) as guard:
         line = Asking(guard)

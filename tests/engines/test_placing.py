@@ -14,6 +14,7 @@ import pytest
 from engines.caps import Caps
 from engines.engine import EngineRequest
 from engines.errors import EngineError
+from engines.line import Seat
 from engines.placement import Placement, Rank
 from engines.prefixes import Prefix
 from engines.replicas import Replicas
@@ -45,6 +46,10 @@ def step(
     return replace(asked, placement=placement, tenant=tenant)
 
 
+async def seated(engine: Replicas, request: EngineRequest) -> tuple[Seat, tuple[Prefix, ...]]:
+    return engine.seat(request), await engine.placing.prefixes(request)
+
+
 @asynccontextmanager
 async def taken(
     engine: Replicas, *requests: EngineRequest, computed: bool = False
@@ -52,7 +57,8 @@ async def taken(
     """The replicas at which these, one after the other, are given places, which they keep; `computed`: their prompts are."""
     held = []
     for request in requests:
-        seat, prefixes = await engine.seat(request)
+        engine.line.counts = True
+        seat, prefixes = await seated(engine, request)
         guard = engine.place(request, seat, prefixes)
         assert guard is not None
         held.append((guard, seat))
@@ -94,10 +100,10 @@ async def test_two_processes_send_cold_prefixes_to_the_same_replicas(three: list
 async def test_another_tenants_prefix_counts_for_nothing(three: list[Upstream]) -> None:
     async with replicas(*(upstream.port for upstream in three)) as engine:
         await where(engine, step("a"))
-        _, prefixes = await engine.seat(step("a", tenant="other"))
+        _, prefixes = await seated(engine, step("a", tenant="other"))
         assert prefixes
         assert not any(table.cached_tokens(prefixes) for table in engine.placing.tables.values())
-        assert (await engine.seat(step("a", tenant="")))[1] == ()
+        assert (await seated(engine, step("a", tenant="")))[1] == ()
 
 
 async def test_a_group_spreads_when_one_replica_has_enough_of_it() -> None:
@@ -145,7 +151,7 @@ async def test_one_that_has_waited_long_takes_any_place() -> None:
     async with replicas(1, 2, max_in_flight=1, clock=lambda: now[0]) as engine:
         book = step("a", template=LONG * 20, rank=Rank.LATENCY)
         async with taken(engine, book, computed=True) as went:
-            seat, prefixes = await engine.seat(book)
+            seat, prefixes = await seated(engine, book)
             assert engine.place(book, seat, prefixes) is None
             now[0] += 60.0
             guard = engine.place(book, seat, prefixes)
@@ -159,7 +165,7 @@ async def test_where_none_is_free_for_one_that_waited_long_the_emptiest_is_kept_
         small = [replace(chat(), placement=Placement(expected_tokens=size)) for size in (2_500, 1_500)]
         async with taken(engine, *small) as went:
             large = replace(step("x"), placement=Placement(Rank.GROUP, "run", expected_tokens=2_900))
-            seat, prefixes = await engine.seat(large)
+            seat, prefixes = await seated(engine, large)
             now[0] += 60.0
             assert engine.place(large, seat, prefixes) is None
             kept = [guard.info.replica for guard in engine.guards if engine.line.keeps(guard)]
@@ -188,8 +194,8 @@ async def test_what_was_cached_is_gone_when_a_server_was_down(three: list[Upstre
 async def test_prompts_on_a_thread_have_the_same_prefixes() -> None:
     async with replicas(1, 2) as engine:
         small, large = step("a"), step("a", user="x" * 100_000)
-        _, on_loop = await engine.seat(small)
-        _, on_thread = await engine.seat(large)
+        _, on_loop = await seated(engine, small)
+        _, on_thread = await seated(engine, large)
         assert on_loop == on_thread and all(isinstance(one, Prefix) for one in on_loop)
 
 

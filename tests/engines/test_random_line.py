@@ -74,7 +74,8 @@ class Room:
 
     def check(self, guard: Guard) -> None:
         held, caps = guard.held, guard.held.caps
-        assert held.requests == guard.in_flight
+        assert held.requests <= guard.in_flight
+        assert held.requests == guard.in_flight or not caps.any
         if held.requests > 1 and caps.tokens is not None:
             assert held.tokens <= caps.tokens
 
@@ -111,7 +112,7 @@ class Room:
         assert self.served + self.told + left == len(self.tasks)
 
 
-def _taken(stream: ReplicaStream) -> tuple[Guard, Seat]:
+def _taken(stream: ReplicaStream) -> tuple[Guard, Seat | None]:
     assert stream._taken is not None
     return stream._taken, stream._seat
 

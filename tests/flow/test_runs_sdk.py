@@ -123,7 +123,8 @@ async def test_the_python_sdk_runs_applications(tmp_path: Path) -> None:
         check(seen)
         assert seen["answered"] == seen["streamed"] == "<Tell <Write a game>>"
         seen = await walk_async(behind.run.url)
-        assert seen == {"reduced": {REDUCED}, "left": "streaming", "forgotten": True}
+        assert seen.pop("left") in ("pending", "streaming")
+        assert seen == {"reduced": {REDUCED}, "forgotten": True}
         assert not any(prompt.startswith("After") for prompt in behind.upstream.asked)
 
 

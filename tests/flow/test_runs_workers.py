@@ -228,6 +228,14 @@ async def test_a_run_is_cancelled_and_shown_by_whichever_worker(tmp_path: Path) 
             _, content = await behind.ask("POST", f"/runs/{run['id']}/cancel")
             assert content["id"] == run["id"]
             assert (await behind.until(f"/runs/{run['id']}"))["status"] == "cancelled"
+        for _ in range(4):
+            _, run = await behind.ask("POST", "/runs", run_of(("A", "a"), background=True))
+            assert (await behind.ask("DELETE", f"/runs/{run['id']}"))[0] == 200
+            for path in (f"/runs/{run['id']}", f"/variables/{run['variables']['a']['id']}"):
+                # The worker that carries it out hears of it within `poll_s`.
+                async with asyncio.timeout(PATIENCE_S):
+                    while {(await behind.ask("GET", path))[0] for _ in range(4)} != {404}:
+                        await asyncio.sleep(0.02)
 
 
 def forty(random_: random.Random, number: int) -> dict[str, Any]:
